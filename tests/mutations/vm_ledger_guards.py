@@ -14,6 +14,22 @@ _LEFT_OVER, _PERFORMING = "tests/vm/test_step_left_over.py", "tests/vm/controlle
 
 VM_LEDGER_GUARDS = (
     Mutation(
+        "vm-anew-while-it-moves",
+        "a refused write is not decided anew while its machine moves (I14)",
+        "vm/writing.py",
+        "        if here and anew and not pod.frozen:",
+        "        if here and anew:",
+        (_GRANTS,),
+    ),
+    Mutation(
+        "vm-shown-while-it-moves",
+        "what a pod that moves shows changes nothing of it (I14)",
+        "vm/observing.py",
+        "        if write.refused and not seen.frozen:",
+        "        if write.refused:",
+        (_GRANTS,),
+    ),
+    Mutation(
         "vm-ended-by-hand",
         "a restart learns nothing from moves by hand that are over (B25, F12)",
         "vm/moving.py",

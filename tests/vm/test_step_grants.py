@@ -416,6 +416,27 @@ def test_a_write_that_is_refused_because_the_request_is_another_is_decided_anew(
     assert (again.requested, again.amount) == (both(8), both(8))
 
 
+@pytest.mark.rule("vm:I14", "vm:F1")
+@pytest.mark.parametrize("shown_first", [True, False])
+def test_a_write_that_is_refused_is_not_decided_anew_while_its_machine_moves(shown_first: bool) -> None:
+    """Seed 5505730 of the ledger."""
+    town = Town(n1=10, n2=10)
+    town.vm("A", "n1", 4, migratable=True)
+    town.start()
+    (approve,) = only(town.tell(asked(town, "A", 6, 4)), Approve)
+    town.live(town.world.start_by_hand("A", town.now))
+    town.live(town.world.freeze(next(iter(town.world.migrations))))
+    town.world.machines["A"].requested = both(8)
+    told = [town.world.seen("A"), Written(approve, "refused")]
+
+    actions = [each for event in (told if shown_first else reversed(told)) for each in town.tell(event)]
+
+    frozen = town.state.pod("A")
+    assert frozen is not None
+    assert frozen.frozen
+    assert not only(actions, Approve)
+
+
 @pytest.mark.rule("vm:B34")
 def test_a_plain_pod_gets_all_that_it_asks_for_or_nothing() -> None:
     town = Town(n1=10)

@@ -142,7 +142,7 @@ def _counted(draft: Draft, former: Pod | None, seen: Pod) -> Pod:
     else:
         # what was asked for since is not shown yet, or somebody else wrote: then a repetition of the write settles it
         booked = write.amount if write.landed else former.reserved.most(seen.reserved).most(write.amount)
-        if write.refused:
+        if write.refused and not seen.frozen:  # of one that moves nothing is changed (I14)
             draft.drop_write(seen.uid)
             draft.approve(seen.uid, write.amount)
         else:

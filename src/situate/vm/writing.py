@@ -63,7 +63,8 @@ def _approved(draft: Draft, action: Approve | ResizePod, event: Written) -> None
         write = replace(write, retry_at=draft.now + pause, refused=outcome != "unknown")
         draft.put_write(uid, write)
         here = draft.state.pod(uid) is not None
-        if here and write.refused and write.shown not in (None, (write.requested, write.unit)):
+        anew = write.refused and write.shown not in (None, (write.requested, write.unit))
+        if here and anew and not pod.frozen:  # of one that moves nothing is changed (I14): `write_again` waits
             _decide_anew(draft, pod, write)
         return
     draft.put_write(uid, replace(write, landed=True, retry_at=draft.now + SHOWN_AFTER_S))
