@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from situate.kube.versions import Versions
+from situate.kube.versions import Versions, older
 from situate.objects.meta import ObjectMeta
 from situate.objects.pods import Pod
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "older"),
+    ("one", "other", "earlier"),
     [
         ("9", "10", True),
         ("10", "9", False),
@@ -20,8 +20,8 @@ from situate.objects.pods import Pod
         ("12345678901234567890", "12345678901234567891", True),
     ],
 )
-def test_decimals_are_compared_and_nothing_else(one: str, other: str, older: bool) -> None:
-    assert Versions().older(one, other) is older
+def test_decimals_are_compared_and_nothing_else(one: str, other: str, earlier: bool) -> None:
+    assert older(one, other) is earlier
 
 
 def pod(version: str, uid: str = "u") -> Pod:

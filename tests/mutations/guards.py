@@ -239,7 +239,7 @@ _VPOD_GUARDS = (
         "stale-event",
         "a late event of the StatefulSet changes nothing (D2)",
         "vpod/controller/placing.py",
-        "        if state is None or self._versions.older(version, self._replicas_version):\n            return\n",
+        "        if state is None or older(version, self._replicas_version):\n            return\n",
         "        if state is None:\n            return\n",
         (_LEADING,),
     ),

@@ -32,7 +32,7 @@ from situate.kube.errors import (
     UnreadableAnswer,
 )
 from situate.kube.store import Store, unchanged
-from situate.kube.versions import Versions
+from situate.kube.versions import Versions, older
 from situate.kube.watch import Patience, Silent, WatchScope, open_watch, read_bookmark, read_error
 from situate.objects.codec import Malformed, changes_decoder, decode, decode_event, decode_metadata
 from situate.objects.meta import KubernetesObject
@@ -367,7 +367,7 @@ class Reflector(Generic[T]):
 
     def _delete(self, namespace: str, name: str, version: str) -> None:
         known = self.store.get(name, namespace)
-        if known is not None and self._versions.older(version, known.metadata.resource_version):
+        if known is not None and older(version, known.metadata.resource_version):
             self.counts.stale += 1
             return
         self._versions.deleted(namespace, name, version)
@@ -377,7 +377,7 @@ class Reflector(Generic[T]):
     def _advance(self, version: str) -> None:
         """Never back: a server may repeat itself, but a watch must not go on from before what is known."""
         known = self.store.resource_version
-        if (version > known and len(version) == len(known)) or (version and not self._versions.older(version, known)):
+        if (version > known and len(version) == len(known)) or (version and not older(version, known)):
             self.store.resource_version = version
 
     def _replace(self, objects: Iterable[T], version: str, unreadable: set[str], since: str) -> None:
@@ -386,7 +386,7 @@ class Reflector(Generic[T]):
         Events and answers to writes may have overtaken it: what they told of later states stays (`_not_overtaken`).
         """
         newest = self.store.resource_version
-        if self._versions.older(version, since):
+        if older(version, since):
             self._old_listings += 1
             if self._old_listings <= FRUITLESS_WATCHES:
                 raise _StillOld(
@@ -399,7 +399,7 @@ class Reflector(Generic[T]):
             return  # two listings were under way, and the later one is here already
         else:
             kept = self._not_overtaken(objects, version)
-            newest = newest if self._versions.older(version, newest) else version
+            newest = newest if older(version, newest) else version
         self._old_listings = 0
         self.counts.listings += 1
         self.malformed = {key: each for key, each in self.malformed.items() if key in unreadable}
@@ -418,11 +418,11 @@ class Reflector(Generic[T]):
         kept = [each for key, each in listed.items() if not versions.gone_since(*key, version)]
         for number, each in enumerate(kept):
             known = self.store.get(each.metadata.name, each.metadata.namespace)
-            if known is not None and versions.older(each.metadata.resource_version, known.metadata.resource_version):
+            if known is not None and older(each.metadata.resource_version, known.metadata.resource_version):
                 kept[number] = known
         for known in self.store.list():
             meta = known.metadata
-            if (meta.namespace, meta.name) not in listed and versions.older(version, meta.resource_version):
+            if (meta.namespace, meta.name) not in listed and older(version, meta.resource_version):
                 kept.append(known)
         return kept
 

@@ -11,19 +11,20 @@ from situate.objects.meta import KubernetesObject
 _MOST_TOMBSTONES = 4096
 
 
+def older(one: str, other: str) -> bool:
+    """Whether `one` is certainly from before `other`."""
+    # As text, for this runs for every event: of decimals without leading zeros the longer is the larger.
+    if len(one) == len(other):
+        return one < other and one.isdecimal() and other.isdecimal()
+    return len(one) < len(other) and one.isdecimal() and other.isdecimal()
+
+
 class Versions:
     """What was known when, so that a late or repeated event neither brings an object back nor undoes a change."""
 
     def __init__(self) -> None:
         self._listed = ""
         self._deleted: dict[tuple[str, str], str] = {}
-
-    def older(self, one: str, other: str) -> bool:
-        """Whether `one` is certainly from before `other`."""
-        # As text, for this runs for every event: of decimals without leading zeros the longer is the larger.
-        if len(one) == len(other):
-            return one < other and one.isdecimal() and other.isdecimal()
-        return len(one) < len(other) and one.isdecimal() and other.isdecimal()
 
     def is_news(self, known: KubernetesObject | None, new: KubernetesObject) -> bool:
         """Whether `new` is later than what is known of this name, deletions included."""
@@ -34,9 +35,9 @@ class Versions:
             if version == before:
                 return known.metadata.uid != meta.uid
             # Nearly always the next number of as many digits: seen at a glance.
-            return (version > before and len(version) == len(before)) or not self.older(version, before)
+            return (version > before and len(version) == len(before)) or not older(version, before)
         deleted = self._deleted.get((meta.namespace, meta.name), self._listed)
-        return not (version == deleted or self.older(version, deleted))
+        return not (version == deleted or older(version, deleted))
 
     def deleted(self, namespace: str, name: str, version: str) -> None:
         """An object has gone in this version."""
@@ -47,13 +48,13 @@ class Versions:
 
     def gone_since(self, namespace: str, name: str, version: str) -> bool:
         """Whether the object of this name is known to have gone after this version."""
-        return self.older(version, self._deleted.get((namespace, name), ""))
+        return older(version, self._deleted.get((namespace, name), ""))
 
     def listed_since(self, version: str) -> bool:
         """Whether a listing of after this version was taken."""
-        return self.older(version, self._listed)
+        return older(version, self._listed)
 
     def listed(self, version: str) -> None:
         """Everything that existed at this version is known: what is not known then had gone by then."""
         self._listed = version
-        self._deleted = {key: each for key, each in self._deleted.items() if self.older(version, each)}
+        self._deleted = {key: each for key, each in self._deleted.items() if older(version, each)}

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from situate.kube.lease_record import Record
+from situate.kube.versions import older
 from situate.objects.coordination import Lease
 from situate.objects.label_selectors import BadSelector, Selector, parse_selector
 from situate.objects.meta import ObjectMeta
@@ -151,9 +152,7 @@ class _Incarnation:
 
     def has_seen_later(self, lease: ObjectMeta) -> bool:
         """Whether a later version of this Lease is known: an answer may arrive after the event that overtook it."""
-        versions = lease.resource_version, self.lease_version
-        same = lease.uid == self.lease_uid and all(each.isascii() and each.isdecimal() for each in versions)
-        return same and int(versions[0]) < int(versions[1])
+        return lease.uid == self.lease_uid and older(lease.resource_version, self.lease_version)
 
 
 @dataclass(slots=True)

@@ -61,15 +61,19 @@ class ObjectsWatch:
             self._chosen.clear()
             begun = self.reflector.store.synced
             following = asyncio.create_task(self.reflector.run(), name=self.name)
-            others = asyncio.create_task(self._chosen.wait()), asyncio.create_task(self._list(begun))
+            listing = asyncio.create_task(self._list(begun))
+            choosing = asyncio.create_task(self._chosen.wait())
+            tasks = {following, listing, choosing}
             try:
-                await asyncio.wait((following, others[0]), return_when=asyncio.FIRST_COMPLETED)
-                if following.done():
-                    following.result()
+                while not choosing.done():
+                    done, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                    for each in done:
+                        each.result()  # what fails here is no answer of the server, but a defect
             finally:
-                for task in (following, *others):
-                    task.cancel()
-                await asyncio.wait((following, *others))
+                for each in tasks:
+                    each.cancel()
+                if tasks:
+                    await asyncio.wait(tasks)
 
     async def _list(self, begun: bool) -> None:
         """Until it has been done. `begun`: what the store has is of an earlier choice, and the watch goes on from it.

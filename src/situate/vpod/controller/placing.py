@@ -14,7 +14,7 @@ from functools import partial
 
 from situate.kube.client import Client
 from situate.kube.events import reference
-from situate.kube.versions import Versions
+from situate.kube.versions import older
 from situate.objects.nodes import Node
 from situate.objects.pods import Pod
 from situate.objects.resources import STATEFULSETS
@@ -91,7 +91,6 @@ class Placing:
         """Set whenever the watch shows the StatefulSet; whoever waits for that clears it first."""
         self._asked_replicas: int | None = None
         self._replicas_version = ""
-        self._versions = Versions()
         self._tried: tuple[object, ...] = ()  # what those that are short were last tried on
         self._deadline: asyncio.TimerHandle | None = None
         watched.pods.store.on_change(self._pod_changed)
@@ -157,9 +156,7 @@ class Placing:
         statefulset = self.statefulset()
         if statefulset is None:
             return 0
-        if self.state is not None and self._versions.older(
-            statefulset.metadata.resource_version, self._replicas_version
-        ):
+        if self.state is not None and older(statefulset.metadata.resource_version, self._replicas_version):
             return self.state.replicas
         return statefulset.spec.replicas
 
@@ -173,7 +170,7 @@ class Placing:
         A watch event from before what is known changes nothing (D2, D21).
         """
         state = self.state
-        if state is None or self._versions.older(version, self._replicas_version):
+        if state is None or older(version, self._replicas_version):
             return
         self._replicas_version = version
         before = state.replicas
