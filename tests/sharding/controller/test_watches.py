@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 import uuid
 
@@ -114,13 +115,18 @@ async def test_a_server_that_knows_shards_sends_each_supervisor_its_own(
         running.append(asyncio.create_task(moving.objects.run()))
         for index in (0, 1, 0):
             assert await moving.has(static_partition(index, 2)) == (watched[index] if knows else NAMES, watched[index])
-        appeared = asyncio.Event()
-        moving.watches.objects.on_change(lambda old, new: appeared.set() if new is not None and old is None else None)
-        appeared.clear()
-        for number in range(6):
-            await client.create(CONFIGMAPS, {"metadata": {"name": f"later-{number}"}}, namespace)
+        appeared: asyncio.Queue[str] = asyncio.Queue()
+        moving.watches.objects.on_change(
+            lambda old, new: appeared.put_nowait(new.metadata.uid) if new is not None and old is None else None
+        )
+        own = static_partition(0, 2)
+        for number in itertools.count():
+            created = await client.create(THINGS, {"metadata": {"name": f"later-{number}"}}, namespace)
+            if own.holds(created.metadata):  # the server draws the UIDs, and half of them are the other's
+                break
         async with asyncio.timeout(WITHIN_S):
-            await appeared.wait()
+            while await appeared.get() != created.metadata.uid:
+                pass
     finally:
         for task in running:
             task.cancel()
