@@ -184,6 +184,9 @@ class Performer:
         if name is None:
             return
         self._happened[f"recreated {found}"] += 1
+        for migration in self._watchdog.counting.table(MIGRATION_TABLE):
+            if migration["spec"]["vmName"] == name:
+                self._watchdog.dropped(migration)  # they go with the machine that they belong to
         self._agents.by_name.pop(name, None)
         self._place.call("DELETE", f"{MACHINES}/{name}")
         again = MachinePlan(1, migratable=True, lowers=True, priority=0, overcommit=1000)

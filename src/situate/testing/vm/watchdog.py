@@ -59,7 +59,7 @@ class Watchdog:
         place.applied.append(self.ledgers.applied)
 
     def dropped(self, migration: Obj) -> None:
-        """Somebody deletes it: whoever begins to lead after that cannot know for whom its room was freed (F12)."""
+        """Somebody deletes it, or its machine (F9, F12): who begins to lead then cannot know for whom it freed room."""
         if text := note(migration, CLAIM):
             self._freed.given_up(str(json.loads(text)["id"]))
 
