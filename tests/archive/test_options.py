@@ -51,8 +51,34 @@ def test_a_password_is_refused_as_a_flag_and_never_shown() -> None:
     assert "hunter2" not in told(file={"url": [SECRET]})
 
 
-def test_a_url_without_a_secret_may_be_a_flag() -> None:
-    assert options("--archive-url", "postgresql://writer@db.example/archive").url()
+@pytest.mark.parametrize("password", ["hun/ter2", "hun?ter2", "hun@ter2", "hun#ter2"])
+def test_a_password_is_one_whatever_is_in_it(password: str) -> None:
+    """SQLAlchemy takes all of these."""
+    assert "a URL with a password" in told("--archive-url", f"postgresql://writer:{password}@db.example/archive")
+
+
+def test_a_url_in_the_place_of_the_file_is_refused_and_not_shown() -> None:
+    for said in (
+        told("--archive-url-file", SECRET),
+        told(environment={"SITUATE_ARCHIVE_URL_FILE": SECRET}),
+        told(file={"urlFile": SECRET}),
+        told(file={"uri": SECRET}),
+    ):
+        assert "hunter2" not in said
+        assert "allowed: the path of a file that holds the URL" in said or "did you mean url?" in said
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://writer@db.example/archive",
+        "file:///reports:of@2026",
+        "s3://b/p?endpoint=http://127.0.0.1:9000",
+        "postgresql://db.example:5432/archive",
+    ],
+)
+def test_a_url_without_a_secret_may_be_a_flag(url: str) -> None:
+    assert options("--archive-url", url).url() == url
 
 
 def test_a_file_holds_the_url(tmp_path: Path) -> None:

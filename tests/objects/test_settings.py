@@ -153,6 +153,19 @@ def test_reports_every_mistake_at_once() -> None:
     ]
 
 
+def test_reports_what_is_wrong_between_fields_beside_what_is_wrong_in_others() -> None:
+    found = mistakes(
+        [GOOD | {"low": 5, "high": 3, "maxReplicas": 0}, {"low": 5, "high": 3}, GOOD | {"low": 5, "high": "3"}]
+    )
+    assert [each.split(":")[0] for each in found] == [
+        "vpod[0].maxReplicas",
+        "vpod[0].low",
+        "vpod[1].statefulSetName",
+        "vpod[1].podCapacity",
+        "vpod[2].high",
+    ], "of an entry that lacks what it needs nothing can be said between fields"
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text("abs019.-%", max_size=8),
     lambda inner: (
@@ -187,3 +200,17 @@ def test_no_more_of_a_value_is_written_out_than_is_shown() -> None:
     assert shown(many) == "[" * 30 + '"x", "x", "x", "x", "x", "x...'
     assert shown({(1, 2): many}).startswith("{(1, 2): [[[")
     assert shown({"a": [1, None, "ä"]}) == '{"a": [1, null, "ä"]}'
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("postgresql://u:hunter2@h/db", '"postgresql://…@h/db"'),
+        ({"uri": "mongodb://u:hun/t?er2@h"}, '{"uri": "mongodb://…@h"}'),
+        (f"s3://u:hunter2{'x' * 100}@h", '"s3://…@h"'),
+        ("https://h/x?sslpassword=hunter2&a=b", '"https://h/x?sslpassword=…&a=b"'),
+        ({"at": "https://h:80/x", "to": "me@h"}, '{"at": "https://h:80/x", "to": "me@h"}'),
+    ],
+)
+def test_of_a_url_under_a_wrong_key_the_password_is_not_shown(value: object, told: str) -> None:
+    assert shown(value) == told

@@ -12,7 +12,6 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar, overload
-from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta
@@ -119,6 +118,8 @@ class ArchiveOptions(msgspec.Struct, frozen=True, kw_only=True, rename=_key):
             yield Mistake(
                 "urlFile", shown(self.archive_url_file), "nothing beside the URL itself", "name one of the two"
             )
+        if self.archive_url_file is not None and "://" in self.archive_url_file:
+            yield Mistake("urlFile", _HIDDEN, "the path of a file that holds the URL", "this looks like a URL itself")
         if not valid_label_key(self.finalizer) or "/" not in self.finalizer:
             yield Mistake(
                 "finalizer", shown(self.finalizer), "a DNS name, '/', and a name, as sharding.situate.dev/archive"
@@ -130,10 +131,10 @@ class ArchiveOptions(msgspec.Struct, frozen=True, kw_only=True, rename=_key):
             return self.archive_url
         try:
             text = Path(self.archive_url_file).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError, ValueError) as problem:
-            raise BadOptions(
-                [Mistake("urlFile", shown(self.archive_url_file), "a readable file", str(problem))]
-            ) from None
+        except (OSError, ValueError) as problem:
+            said = problem.strerror if isinstance(problem, OSError) else "it is no text"
+            found = shown(self.archive_url_file)
+            raise BadOptions([Mistake("urlFile", found, "a readable file", said or "")]) from None
         if not has_opener(text):
             raise BadOptions([Mistake("urlFile", _HIDDEN, f"a file with one URL: {ALLOWED_URLS}")])
         return text
@@ -208,24 +209,22 @@ def _secret_flags(kind: type[Any], flags: Mapping[str, object], prefix: str) -> 
     given = flags.get(option.dest)
     if isinstance(given, str) and has_secret(given):
         hint = f"give it in a file by {option.flag}-file, or in the environment by {option.variable}"
-        yield Mistake(option.flag, "a URL with a password", "a URL without", hint)
+        yield Mistake(option.flag, "a URL with a password", "a URL without a password", hint)
 
 
 def secret_mistakes(options: ArchiveOptions) -> Iterable[Mistake]:
     """For files that many may read."""
     if options.archive_url is not None and has_secret(options.archive_url):
         hint = "name a file that holds it, such as a mounted Secret, by urlFile"
-        yield Mistake("url", "a URL with a password", "a URL without", hint)
+        yield Mistake("url", "a URL with a password", "a URL without a password", hint)
 
 
 def has_secret(url: str) -> bool:
-    """Whether a URL holds a password, or may."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return "@" in url
-    query = parts.query.lower()
-    return ":" in parts.netloc.rpartition("@")[0] or "password" in query or "secret" in query
+    """Whether a URL holds a password, or may: some drivers take one with a slash or a question mark in it."""
+    _, slashes, rest = url.partition("://")
+    user, at, _ = (rest if slashes else url).partition("@")
+    query = url.partition("?")[2].lower()
+    return (at != "" and ":" in user and not user.startswith("/")) or "password" in query or "secret" in query
 
 
 def hidden(mistake: Mistake) -> Mistake:

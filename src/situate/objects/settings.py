@@ -21,7 +21,7 @@ import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Annotated, Any, Protocol, TypeGuard, TypeVar, cast, runtime_checkable
+from typing import Annotated, Any, Final, Protocol, TypeGuard, TypeVar, cast, runtime_checkable
 
 import msgspec
 from msgspec import inspect as types
@@ -115,7 +115,7 @@ def default_section(kind: type[T], path: str = "") -> tuple[T | None, tuple[Mist
 
 
 def shown(value: object) -> str:
-    """A value as JSON in at most 60 characters; no more of it is written out than that."""
+    """A value as JSON in at most 60 characters; no more of it is written out than that, and no password of a URL."""
     if isinstance(value, bytes):
         return f"{len(value)} bytes"
     text = ""
@@ -126,7 +126,14 @@ def shown(value: object) -> str:
                 break
     except (TypeError, ValueError):
         text = reprlib.repr(value)
+    text = _SECRET.sub(r"\1\2…", text[:_LOOKED_AT])
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+_SECRET: Final = re.compile(r"(://)\S*(?=@)|([?&]\w*(?:password|secret|token)\w*=)[^&\s\"]+", re.IGNORECASE)
+"""Of a URL, wherever it was written: who mistakes a key should not read the password in a log."""
+_LOOKED_AT: Final = 2000
+"""Characters; a URL is shorter."""
 
 
 _JSON = json.JSONEncoder(ensure_ascii=False, default=str)
@@ -212,6 +219,7 @@ def _parse_struct(value: object, info: types.StructType, path: str, found: list[
         if field.required and field.encode_name not in value
     )
     if len(found) > before:
+        found.extend(_between_the_others(info, arguments, path, found[before:]))
         return _WRONG
     try:
         made = info.cls(**arguments)
@@ -219,8 +227,33 @@ def _parse_struct(value: object, info: types.StructType, path: str, found: list[
         found.append(Mistake(path, shown(value), describe(info), str(problem)))
         return _WRONG
     if isinstance(made, Checked):
-        found.extend(replace(each, path=f"{path}.{each.path}" if path else each.path) for each in made.mistakes())
+        found.extend(_mistakes_of(made, path))
     return made if len(found) == before else _WRONG
+
+
+def _mistakes_of(made: Checked, path: str) -> list[Mistake]:
+    return [replace(each, path=f"{path}.{each.path}" if path else each.path) for each in made.mistakes()]
+
+
+def _between_the_others(
+    info: types.StructType, arguments: Mapping[str, object], path: str, known: list[Mistake]
+) -> list[Mistake]:
+    """What is wrong between those fields that are right by themselves: nobody should have to correct twice."""
+    wrong = {each.path for each in known}
+    right = {
+        field.name: arguments[field.name]
+        for field in info.fields
+        if field.name in arguments and not any(_is_at_or_below(each, _below(path, field.encode_name)) for each in wrong)
+    }
+    try:
+        made = info.cls(**right)
+    except (TypeError, ValueError):  # one without a default is missing
+        return []
+    return [each for each in _mistakes_of(made, path) if each.path not in wrong] if isinstance(made, Checked) else []
+
+
+def _is_at_or_below(path: str, key: str) -> bool:
+    return path == key or path.startswith((f"{key}.", f"{key}["))
 
 
 def _takes_null(info: types.Type) -> bool:
