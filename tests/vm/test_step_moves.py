@@ -501,3 +501,26 @@ def test_a_target_is_granted_nothing_when_its_machine_runs_on_where_it_was() -> 
 
     assert only(actions, Approve) == []
     assert town.booked(target) == 4
+
+
+@pytest.mark.rule("vm:I1", "vm:I2")
+def test_what_is_granted_on_an_old_sight_to_the_pod_that_was_left_is_not_carried_over() -> None:
+    town, move = making_room()
+    town.plain("Q", "n2", 7)
+    town.ask("B", 4)
+    old = town.world.seen("B")
+    late = list(town.world.freeze(move.name))
+    target = town.world.migrations[move.name].target
+    for event in town.world.bind(target, "n2"):
+        town.tell(event)
+    late += town.world.copy(move.name, 0, town.now)
+    late += town.world.succeed(move.name)
+    town.tell(town.world.seen(target))
+    town.tell(PodGone("A"))
+
+    town.tell(old)
+    assert town.booked("B") == 4
+    for event in late:
+        town.tell(event)
+
+    assert (town.booked(target), town.reserved("n2")) == (3, 10)

@@ -155,15 +155,19 @@ def _note_moved(draft: Draft, move: Move) -> None:
 
 
 def _carry_over(draft: Draft, move: Move) -> None:
-    """What its agent was told and what is being written counts for the pod that the machine runs in now."""
-    if move.target is not None and draft.state.pod(move.target.uid) is not None:
+    """What its agent was told and what is being written counts for the pod that the machine runs in now.
+
+    Once: what is decided for the pod that it has left, on an old sight of that, is no matter of the one it is in.
+    """
+    target = None if move.target is None else draft.state.pod(move.target.uid)
+    if target is not None and target.machine is not None and target.machine.role is Role.TARGET:
         write, permit = draft.state.writes.get(move.source.uid), draft.state.permits.get(move.source.uid)
         if write is not None:
             # what becomes of it is told of the pod that it was written for: if it does not show, it is written again
             retry_at = draft.now + SHOWN_AFTER_S if write.retry_at is None else write.retry_at
-            draft.put_write(move.target.uid, replace(write, retry_at=retry_at))
+            draft.put_write(target.uid, replace(write, retry_at=retry_at))
         if permit is not None:
-            draft.put_permit(move.target.uid, permit)
+            draft.put_permit(target.uid, permit)
     draft.forget(move.source.uid)
 
 

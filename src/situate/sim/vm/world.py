@@ -247,7 +247,7 @@ class World:
         match action:
             case Approve(amount=amount, unit=unit, requested=requested, closed_claim=closed):
                 vm = next((each for each in self.machines.values() if each.ref == action.machine), None)
-                if vm is None or (vm.unit, vm.requested) != (unit, requested):
+                if vm is None or (vm.runs_in, vm.unit, vm.requested) != (action.pod.uid, unit, requested):
                     return None
                 vm.approved, vm.shown = amount, True
                 vm.closed_claim = closed or vm.closed_claim
