@@ -432,6 +432,32 @@ def test_partitions_are_made_split_and_handed_over(playground: Playground) -> No
     code, printed, _ = playground.partitions("-o", "json")
     assert json.loads(printed)["version"] == 3
     assert playground.partitions("--split", "0", "--merge", "1")[0] == 2
+    configured = playground.folder / "situate.yaml"
+    shared = f"resource: {RESOURCE}, partitionTable: table, leaderElectNamespace: team"
+    configured.write_text(
+        "apiVersion: situate.dev/v1alpha1\nkind: Situate\nsharding:\n"
+        f"- {{{shared}, partition: '0'}}\n- {{{shared}, partition: '1', completedAtPath: status.done}}\n"
+    )
+    code, printed, told = playground.run("partitions", "table", "-f", str(configured), "-o", "json", about=False)
+    assert (code, told, json.loads(printed)["version"]) == (0, "", 3), "its entries say where the table is"
+    code, _, told = playground.run("partitions", "tabel", "-f", str(configured), about=False)
+    assert (code, "no entry of sharding with partitionTable tabel is meant; tables there: table" in told) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        pytest.param(("partitions", "t", "-r", "reports"), "--resource: found", id="no resource of a table"),
+        pytest.param(
+            ("status", "-r", RESOURCE, "--executor-namespace", "A B"), "--executor-namespace: found", id="flag"
+        ),
+        pytest.param(("plan", "-r", RESOURCE, "--set", "sharding[0].pool=x"), "--set sharding[0].pool=x: ", id="set"),
+        pytest.param(("drain", "x", "-r", RESOURCE, "--timeout", "soon"), "--timeout: found 'soon'; write", id="time"),
+    ],
+)
+def test_what_is_typed_wrong_is_told_by_its_flag(arguments: tuple[str, ...], told: str) -> None:
+    result = CliRunner().invoke(app, ["shard", *arguments])
+    assert (result.exit_code, told in result.stderr) == (2, True), result.output
 
 
 def halves() -> list[int]:

@@ -140,6 +140,7 @@ SUBJECT = "--resource=batch.example.com/v1/renderfarms"
             2,
             'found "/nowhere/url", allowed: a readable file',
         ),
+        ("supervisor", (SUBJECT, "--health-address=127.0.0.1:0"), 1, "no cluster to connect to: $KUBECONFIG"),
     ],
 )
 def test_a_main_that_cannot_begin_says_why_in_a_line(
@@ -147,10 +148,10 @@ def test_a_main_that_cannot_begin_says_why_in_a_line(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        command = (sys.executable, "-m", f"render_farm.{main}", *arguments, f"--health-address=127.0.0.1:{port}")
+        command = (sys.executable, "-m", f"render_farm.{main}", f"--health-address=127.0.0.1:{port}", *arguments)
         kept = {key: each for key, each in os.environ.items() if not key.startswith(("POD_", "SITUATE", "KUBE"))}
         nowhere = kept | {"KUBECONFIG": str(project / "kubeconfig")}
-        (project / "kubeconfig").write_text(NOBODYS)
+        (project / "kubeconfig").write_text("" if "no cluster" in said else NOBODYS)
         done = subprocess.run(command, cwd=project, env=nowhere, capture_output=True, text=True)
     assert done.returncode == status
     assert said.format(port=port) in done.stderr

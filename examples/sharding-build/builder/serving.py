@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from situate.kube.errors import KubeError
 from situate.runtime.health import CannotListen, Health, HealthServer
 from situate.runtime.logs import configure_logging
 from situate.runtime.manager import Manager, ServiceFailed, stop_on_signals
@@ -21,6 +22,6 @@ async def serve(service: Supervisor | Executor, address: str, metrics: Metrics) 
     try:
         await manager.run()
     except ServiceFailed as failed:
-        if isinstance(failed.__cause__, CannotListen):
+        if isinstance(failed.__cause__, CannotListen | KubeError):
             raise SystemExit(str(failed.__cause__)) from None
         raise

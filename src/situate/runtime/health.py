@@ -114,6 +114,8 @@ class HealthServer:
         from aiohttp import web
 
         host, _, port = self._address.rpartition(":")
+        if not (port.isascii() and port.isdecimal() and int(port[:6]) < 2**16):
+            raise CannotListen(f"health.address: found {self._address!r}, allowed: HOST:PORT, such as :8080")
         runner = web.AppRunner(self.application(), access_log=None)
         await runner.setup()
         try:

@@ -63,7 +63,7 @@ def drain(
     with mendable_failures():
         seconds = _seconds(timeout)
         if own == (executor is not None):
-            raise WrongInput("name an executor, or say --self; not both")
+            raise WrongInput("which one? name an executor, or say --self; not both")
         if own:
             done = asyncio.run(_drain_own(pool or "default", seconds if wait else None))
         else:
@@ -200,4 +200,4 @@ def _seconds(text: str) -> float:
     try:
         return parse_duration(text)
     except BadDuration as bad:
-        raise WrongInput(f"--timeout: {bad}") from None
+        raise WrongInput(f"--timeout: found {text!r}; {bad}") from None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -43,12 +46,7 @@ def entry_of(
     }
     known = {key: value for key, value in given.items() if value is not None}
     if file is None:
-        if resource is None:
-            raise WrongInput("name the objects by --resource GROUP/VERSION/PLURAL, or the configuration by -f")
-        try:
-            return ShardSettings.of(known)
-        except BadOptions as bad:
-            raise WrongInput(str(bad)) from None
+        return _of_flags(known, assignments)
     entries = sharding_entries(load(file, assignments or ()))
     fields = {"executorNamespace": "executor_namespace"}
     meant = [
@@ -60,3 +58,41 @@ def entry_of(
     if not meant:
         raise WrongInput(f"{file}: no entry of sharding is meant by the flags; it has: {listed}")
     raise WrongInput(f"{file}: several entries of sharding are meant; say which by --resource, --pool: {listed}")
+
+
+def entry_of_table(
+    table: str, file: Path | None, assignments: list[str] | None, resource: str | None, pool: str | None
+) -> ShardSettings:
+    """One of those that share a table of partitions: they differ in their partition alone. As `entry_of`."""
+    known = {key: value for key, value in {"resource": resource, "pool": pool}.items() if value is not None}
+    if file is None:
+        return _of_flags(known, assignments)
+    entries = [each for each in sharding_entries(load(file, assignments or ())) if each.partition_table is not None]
+    meant = [
+        each
+        for each in entries
+        if each.partition_table == table and all(getattr(each, key) == value for key, value in known.items())
+    ]
+    if not meant:
+        listed = "; ".join(f"{each.partition_table} ({each.name})" for each in entries) or "none"
+        raise WrongInput(f"{file}: no entry of sharding with partitionTable {table} is meant; tables there: {listed}")
+    if len({(each.resource, each.pool) for each in meant}) > 1:
+        listed = "; ".join(each.name for each in meant)
+        raise WrongInput(f"{file}: several entries of sharding are meant; say which by --resource, --pool: {listed}")
+    return meant[0]
+
+
+def _of_flags(known: Mapping[str, str], assignments: list[str] | None) -> ShardSettings:
+    if "resource" not in known:
+        raise WrongInput("name the objects by --resource GROUP/VERSION/PLURAL, or the configuration by -f")
+    if assignments:
+        raise WrongInput(f"--set {assignments[0]}: it changes what a configuration says; name one by -f")
+    try:
+        return ShardSettings.of(known)
+    except BadOptions as bad:
+        raise WrongInput("\n".join(str(replace(each, path=_flag(each.path))) for each in bad.mistakes)) from None
+
+
+def _flag(key: str) -> str:
+    """Of a key of the file."""
+    return "--" + re.sub("[A-Z]", lambda capital: f"-{capital[0].lower()}", key)

@@ -16,9 +16,9 @@ from typing import Annotated, Any
 import typer
 
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
-from situate.cli.options import ContextOption, KubeconfigOption
+from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, SetOption
 from situate.cli.output import Column, Format, OutputOption, print_data, print_table
-from situate.cli.shard.entry import LeaseNamespaceOption, PoolOption, ResourceOption
+from situate.cli.shard.entry import LeaseNamespaceOption, PoolOption, ResourceOption, entry_of_table
 from situate.cli.shard.reading import ENTRY, required, table_of
 from situate.cli.streams import complain, say
 from situate.kube.client import Client
@@ -110,6 +110,7 @@ class Read:
 
 def partitions(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="The ConfigMap, as --partition-table names it.")],
+    file: OptionalFileOption = None,
     resource: ResourceOption = None,
     pool: PoolOption = None,
     create: Annotated[int | None, typer.Option(min=1, max=SLOTS, help="Make the table, with so many.")] = None,
@@ -120,8 +121,11 @@ def partitions(
     hand_over: Annotated[bool, typer.Option("--hand-over", help="Give frozen slots to their new owners.")] = False,
     thaw: Annotated[bool, typer.Option("--thaw", help="Leave frozen slots with their owners after all.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what the table would be; write nothing.")] = False,
-    by: Annotated[PartitionBy, typer.Option(help="What of an object is hashed.")] = PartitionBy.UID,
+    by: Annotated[
+        PartitionBy | None, typer.Option(help="What of an object is hashed; default: as the file says, or uid.")
+    ] = None,
     installation: LeaseNamespaceOption = "situate",
+    assignments: SetOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     output: OutputOption = Format.TABLE,
@@ -133,13 +137,11 @@ def partitions(
     with mendable_failures():
         change = Change(create, count, split_, into, merge, hand_over, thaw)
         change.check()
-        if resource is None:
-            raise WrongInput(
-                "name the objects by --resource GROUP/VERSION/PLURAL: their open ones count in a hand-over"
-            )
-        settings = ShardSettings.of({"resource": resource, **({"pool": pool} if pool else {})})
+        settings = entry_of_table(table, file, assignments, resource, pool)
+        where = (settings.leader_elect_namespace or installation, table)
+        hashed = by or PartitionBy(settings.partition_by)
         connection = find_connection(kubeconfig, context)
-        read, after = asyncio.run(_done(connection, settings, (installation, table), by, change, dry_run=dry_run))
+        read, after = asyncio.run(_done(connection, settings, where, hashed, change, dry_run=dry_run))
     _show(read, after, output, dry_run=dry_run)
     if change.hand_over and after is None and read.waits:
         raise typer.Exit(ExitCode.NO)
@@ -180,7 +182,7 @@ async def _read(client: Client, settings: ShardSettings, where: tuple[str, str],
     table = table_of(found, name)
     served = await required(settings, client)
     open_by_slot: Counter[int] = Counter()
-    for each in (await client.list_all(served.resource)).items:
+    for each in (await client.list_all(served.resource, settings.namespace)).items:
         view = view_of(each.content, settings.paths())
         if not view.completed and view.holder is not None:
             open_by_slot[slot_of(hash_of(view, by))] += 1
