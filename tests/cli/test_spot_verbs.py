@@ -141,6 +141,8 @@ def test_status_for_people(playground: Playground) -> None:
     assert "on-demand nodes have room for 4 of 11 pods, 7 would wait" in told
     assert "InvalidPolicy" in told
     assert "nothing is installed in namespace situate" in remarks
+    # nobody can install what the server does not have, so nothing else is advised
+    assert "situate: resourcequotas are not served by this cluster, and count as none" in remarks.splitlines()
     _, wide, _ = playground.run("status", "-o", "wide", "-n", "shop")
     assert "SAID BY" in wide
     assert "m5/a" in wide

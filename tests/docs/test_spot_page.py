@@ -15,6 +15,7 @@ from situate.spot.comparison import compared, spread_on_demand
 from situate.spot.configuration import SpotSettings
 from situate.spot.controller.metrics import MoveMetrics
 from situate.spot.decide import Situation, State, decide
+from situate.spot.evictions import Blocked
 from situate.spot.headroom import WaveRoom
 from situate.spot.money import DEFAULT_DISCOUNT, cost_share
 from situate.spot.policies import parse_policy, target
@@ -53,6 +54,12 @@ def test_the_events_are_those_that_are_recorded() -> None:
     events = PAGE[PAGE.index("Events on the workload") :].partition("\n\n")[0]
     for reason in re.findall(r"`(\w+)`", events):
         assert f'"{reason}"' in code or f'"{reason.removeprefix("Pod")}"' in code, reason
+
+
+def test_every_word_for_what_keeps_a_pod_from_being_moved_is_explained() -> None:
+    table = PAGE[PAGE.index("`BLOCKED` in `status`") : PAGE.index("## What it costs")]
+    rows = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
+    assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(Blocked)
 
 
 @pytest.mark.rule("spot:B47")

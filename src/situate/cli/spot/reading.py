@@ -182,8 +182,8 @@ async def _fill(client: Client, reflector: Reflector[Any], remarks: _Remarks) ->
         said = f"{resource} may not be listed{', and nothing can be counted without' if needed else ''}: {problem}"
         (remarks.fatal if needed else remarks.said).append(said)
         return
-    except NotFound as problem:
-        remarks.said.append(f"{resource} are not known to this cluster, and count as none: {problem}")
+    except NotFound:  # what the client advises there, such as to install a definition, would be wrong for most of them
+        remarks.said.append(f"{resource} are not served by this cluster, and count as none")
         return
     for malformed in page.malformed:
         remarks.said.append(f"left out: {malformed}")
