@@ -131,6 +131,14 @@ VM_PODS_GUARDS = (
         (_ACCOUNTS,),
     ),
     Mutation(
+        "vm-grown-from-what-is-booked",
+        "what grows is written as it is booked, whatever it was to be lowered to (I11, B30)",
+        "vm/drafting.py",
+        "Amounts(tuple(held + more if more else other for held, more, other in rows))",
+        "Amounts(tuple(other + more for held, more, other in rows))",
+        ("tests/vm/test_step_grants.py",),
+    ),
+    Mutation(
         "vm-account-first",
         "the pod's requests rise before its machine may use more (B47, N8)",
         "vm/drafting.py",

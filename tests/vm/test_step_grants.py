@@ -416,6 +416,23 @@ def test_a_write_that_is_refused_because_the_request_is_another_is_decided_anew(
     assert (again.requested, again.amount) == (both(8), both(8))
 
 
+@pytest.mark.rule("vm:I11", "vm:B30", "vm:F1")
+def test_what_grows_while_a_decrease_of_it_is_written_grows_from_what_is_booked() -> None:
+    """Seed 6103608 of the ledger."""
+    town = Town(n1=10)
+    town.vm("A", "n1", 3)
+    town.world.machines["A"].use = both(2)
+    town.start()
+    town.live(town.world.seen("A"))
+    (lower,) = only(town.tell(Asked("A", both(1), both(2), both(3), lowers_at_once=True)), Approve)
+    town.world.machines["A"].requested = Amounts.of(8, 7)
+    town.tell(town.world.seen("A"))
+
+    (more,) = only(town.tell(Written(lower, "refused")), Approve)
+
+    assert (more.amount, town.pod("A").reserved) == (Amounts.of(8, 7), Amounts.of(8, 7))
+
+
 @pytest.mark.rule("vm:I14", "vm:F1")
 @pytest.mark.parametrize("shown_first", [True, False])
 def test_a_write_that_is_refused_is_not_decided_anew_while_its_machine_moves(shown_first: bool) -> None:

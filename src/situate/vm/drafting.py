@@ -167,10 +167,14 @@ class Draft:
         self._approvals[uid] = amount
 
     def approve_more(self, pod: Pod, increase: Amounts) -> None:
-        """The same, beside a decrease that is being written: `pod` as it was booked before."""
+        """The same, beside a decrease that is being written: `pod` as it was booked before.
+
+        What grows does so from what is booked, whatever it was to be lowered to.
+        """
         write = self.state.writes.get(pod.uid)
-        base = pod.reserved if write is None else write.amount
-        self._approvals[pod.uid] = self._approvals.get(pod.uid, base) + increase
+        others = self._approvals.get(pod.uid, pod.reserved if write is None else write.amount)
+        rows = zip(pod.reserved, increase, others, strict=True)
+        self._approvals[pod.uid] = Amounts(tuple(held + more if more else other for held, more, other in rows))
 
     def expect(self, pod: Pod) -> None:
         """Whoever asked has written the request to the machine: until the pod shows it, what it shows is older."""
