@@ -99,7 +99,7 @@ def test_one_object_is_found_by_name_or_by_uid(library: Archive) -> None:
     [
         ((), ["u3", "u2", "u1"]),
         (("--kind", KIND, "-l", "team in (red)"), ["u2", "u1"]),
-        (("--kind", "Other"), []),
+        (("--kind", "Other."), []),
         (("-n", "ns2"), []),
         (("--name", "weekly", "--name", "daily"), ["u3"]),
         (("--prefix", "n", "--suffix", "ly", "--substring", "ght"), ["u2", "u1"]),
@@ -130,6 +130,7 @@ def test_a_long_list_comes_in_pages(library: Archive) -> None:
     ("arguments", "said"),
     [
         (("get", "Report/v1", "ns1/a"), "allowed: KIND.GROUP"),
+        (("search", "--kind", "Report"), "allowed: KIND.GROUP, such as Report.batch.example.com; Report. with a dot"),
         (("get", KIND, "a/b/c"), "allowed: NAMESPACE/NAME"),
         (("get", KIND), "--uid"),
         (("search", "-l", "a>1"), "allowed: =, !="),
@@ -139,6 +140,7 @@ def test_a_long_list_comes_in_pages(library: Archive) -> None:
         (("prune",), "--archive-retention"),
         (("prune", "--archive-retention", "-1h"), "-1h"),
         (("prune", "--archive-retention", "1h", "--audit-file", "/nowhere/at/all"), "--audit-file"),
+        (("prune", "--archive-retention", "1h", "--audit-file", "/dev/full"), "--audit-file: /dev/full: No space left"),
         (("migrate", "--from-archive-url", "file:///nowhere"), "--to-archive-url"),
         (("verify", "--archive-url", f"postgresql://me:{SECRET}@host/db"), "--archive-url-file"),
         (("verify", "--archive-url", f"gopher://me:{SECRET}@host/db"), "allowed"),
@@ -179,7 +181,7 @@ def test_every_record_is_read_and_what_was_edited_is_named(archive: Archive) -> 
     assert printed.startswith("2 records are whole, 1 are not\n")
     assert len(archive.data("search")["unreadable"]) == 1
     assert "cannot be used" in archive.run("search")[1]
-    assert "cannot be used" in archive.run("get", KIND, "--uid", "u3", code=3)[1]
+    assert "cannot be used" in archive.run("get", KIND, "--uid", "u3", code=1)[1]
 
 
 def test_records_whose_time_is_over_are_written_down_and_deleted(archive: Archive, tmp_path: Path) -> None:

@@ -61,9 +61,9 @@ def mendable_failures() -> Iterator[None]:
 
 def _end_for_the_archive(failed: Exception) -> None:
     """Few commands have an archive: the others are spared its import, unless they fail."""
-    from situate.archive.protocol import ArchiveError, NotArchived
+    from situate.archive.protocol import ArchiveCorrupt, ArchiveError, NotArchived
 
-    if isinstance(failed, NotArchived):
+    if isinstance(failed, NotArchived | ArchiveCorrupt):
         _end(str(failed), ExitCode.NO)
     if isinstance(failed, ArchiveError):
         _end(str(failed), ExitCode.CLUSTER)

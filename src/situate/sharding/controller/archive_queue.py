@@ -155,6 +155,7 @@ class ArchiveQueue:
             return
         if after.digest:
             self._counts.archived += 1
+            self._log.info("an object is in the archive", key=str(job.request))
         elif job.progress.view is not None:
             said = outcome.message if isinstance(outcome, Unavailable) else ""
             self._log.warning("an object is let go without a copy in the archive", key=str(job.request), error=said)

@@ -49,7 +49,7 @@ def migrate(
         told = {"copied": done.copied, "present": done.present, "newer": done.newer, "failed": failed}
         print_data({**told, "unreadable": bad_data(done.corrupt)}, output)
     else:
-        for problem in (*(each.problem for each in done.failed), *map(str, done.corrupt)):
+        for problem in (*(f"{each.subject.key}: {each.problem}" for each in done.failed), *map(str, done.corrupt)):
             complain(f"not copied: {problem}")
         say(f"{done.copied} records copied, {done.present} there already, {done.newer} there in a newer version")
     if not done.complete:
@@ -58,4 +58,5 @@ def migrate(
 
 async def _migrate(source: ArchiveOptions, target: ArchiveOptions, query: Query) -> Migrated:
     async with opened(source, _FROM) as old, opened(target, _TO, may_be_new=True) as new:
+        await new.check()  # one that cannot be written to is told of once, and not of each record
         return await migrated(old, new, query=query)

@@ -17,10 +17,11 @@ UidOption = Annotated[str | None, typer.Option("--uid", help="That very object, 
 
 
 def kind_of(text: str) -> GroupKind:
-    """`WrongInput` for what names none."""
-    kind, _, group = text.partition(".")
-    if not kind or "/" in text:
-        raise WrongInput(f"kind: found {text!r}, allowed: KIND.GROUP, such as Report.batch.example.com")
+    """`WrongInput` for what names none: a kind without a group would be looked for in vain."""
+    kind, dot, group = text.partition(".")
+    if not (kind and dot) or "/" in text:
+        core = f"; {text}. with a dot is that of Kubernetes' core" if kind and not dot else ""
+        raise WrongInput(f"kind: found {text!r}, allowed: KIND.GROUP, such as Report.batch.example.com{core}")
     return GroupKind(group, kind)
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, TextIO
@@ -98,7 +98,7 @@ class _Audit:
             if self._file is not sys.stderr:
                 os.fsync(self._file.fileno())
         except OSError as problem:
-            raise WrongInput(f"--audit-file: {problem.strerror}; nothing more is deleted") from None
+            raise WrongInput(f"--audit-file: {self._file.name}: {problem.strerror}; nothing more is deleted") from None
 
 
 @contextmanager
@@ -110,8 +110,11 @@ def _audited(path: Path | None, *, dry_run: bool) -> Iterator[_Audit]:
         file = path.open("a", encoding="utf-8")
     except OSError as problem:
         raise WrongInput(f"--audit-file: {path}: {problem.strerror}; name a file that can be written") from None
-    with file:
+    try:
         yield _Audit(file, dry_run=dry_run)
+    finally:
+        with suppress(OSError):  # each line was synced; what could not be written has been told of already
+            file.close()
 
 
 async def _prune(options: ArchiveOptions, query: Query, audit: _Audit, *, dry_run: bool) -> Pruned:

@@ -44,7 +44,7 @@ def search(
     for bad in page.corrupt:
         complain(str(bad))
     if not page.records:
-        say("nothing of that kind is archived")
+        say(f"nothing {'else ' if page.corrupt else ''}of that kind is archived")
         return
     print_table(COLUMNS, rows(page.records), output)
     if page.continue_:
