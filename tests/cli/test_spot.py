@@ -13,7 +13,7 @@ from situate.cli.configured import load, spot_settings, without_file
 from situate.cli.main import app
 from situate.runtime.configuration import BadConfiguration
 from situate.spot.configuration import SpotSettings
-from situate.spot.names import LEADS
+from situate.spot.names import LEADS, NAME
 from situate.spot.permissions import permissions
 
 HEADER = {"apiVersion": "situate.dev/v1alpha1", "kind": "Situate"}
@@ -52,6 +52,9 @@ def test_it_is_installed_by_one_deployment_and_what_belongs_to_it() -> None:
         "MutatingWebhookConfiguration",
         "Deployment",
     ]
+    # by it docs/spot.md takes everything away, and leaves the namespace to whatever else is installed there
+    chosen = [each["kind"] for each in objects if each["metadata"]["labels"]["app.kubernetes.io/name"] == NAME]
+    assert chosen == [each["kind"] for each in objects][1:]
     deployment = of_kind(objects, "Deployment")
     assert deployment["spec"]["replicas"] == 2
     (container,) = deployment["spec"]["template"]["spec"]["containers"]

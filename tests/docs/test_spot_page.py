@@ -18,6 +18,7 @@ from situate.spot.decide import Situation, State, decide
 from situate.spot.evictions import Blocked
 from situate.spot.headroom import WaveRoom
 from situate.spot.money import DEFAULT_DISCOUNT, cost_share
+from situate.spot.names import NAME
 from situate.spot.policies import parse_policy, target
 from situate.spot.prices import parse_prices
 from situate.spot.server.metrics import AdmissionMetrics
@@ -60,6 +61,10 @@ def test_every_word_for_what_keeps_a_pod_from_being_moved_is_explained() -> None
     table = PAGE[PAGE.index("`BLOCKED` in `status`") : PAGE.index("## What it costs")]
     rows = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
     assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(Blocked)
+
+
+def test_it_is_taken_away_by_a_label_that_spares_the_namespace() -> None:
+    assert f"kubectl delete --ignore-not-found -l app.kubernetes.io/name={NAME} -f -" in PAGE
 
 
 @pytest.mark.rule("spot:B47")
