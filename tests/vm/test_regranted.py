@@ -8,6 +8,7 @@ import pytest
 
 from situate.testing.vm.invariants import regranted
 from situate.vm.booking import with_pod
+from situate.vm.model import Phase, Role
 from situate.vm.state import State
 from tests.vm.town import Town, both
 
@@ -60,3 +61,22 @@ def test_nothing_is_excused_where_nothing_was_saved_up() -> None:
     _, before = saved_up()
     waiters = {uid: replace(waiter, saving=None) for uid, waiter in before.waiters.items()}
     assert list(regranted(replace(before, waiters=waiters), booked(before, "B", 3)))
+
+
+@pytest.mark.parametrize(("shown", "excused"), [(4, True), (5, False)])
+def test_what_is_booked_less_of_a_pod_that_was_left_may_be_granted_there(shown: int, excused: bool) -> None:
+    """Seed 6201984 of the ledger: nobody deletes A's pod, which shows less than its machine was granted in it."""
+    town = Town(n1=10)
+    for name, size in (("A", 6), ("B", 4)):
+        town.vm(name, "n1", size)
+    town.start()
+    town.ask("B", 6)
+    left = town.pod("A")
+    assert left.machine is not None
+    frozen = replace(left, machine=replace(left.machine, phase=Phase.FROZEN, role=Role.SOURCE))
+    node = with_pod(town.state.nodes["n1"], frozen)
+    before = replace(town.state, nodes={**town.state.nodes, "n1": node})
+
+    after = booked(booked(before, "A", shown), "B", 6)
+
+    assert (list(regranted(before, after)) == []) is excused

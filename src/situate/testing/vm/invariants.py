@@ -281,33 +281,40 @@ def regranted(before: State, after: State) -> Iterator[str]:
     """I8: where nothing is under way, another leader books for everybody what the one before had booked.
 
     Not for a pod that its machine has left and that nobody deletes: of that it knows what the pod shows. And it may
-    grant to one who waits what was saved up for another who was often overtaken (decision 33).
+    grant to one who waits what that frees, or what was saved up for another who was often overtaken (decision 33).
     """
     booked, were = _booked(after), _booked(before)
     for uid in dict.fromkeys((*were, *booked)):
         pod, was = booked.get(uid), were.get(uid)
         if pod is None or was is None:
             yield f"I8: {was and was.reserved} was booked for {uid}, and after a restart {pod and pod.reserved}"
-        elif not pod.frozen and was.reserved != pod.reserved and not _was_saved_up(before, was, pod):
+        elif not pod.frozen and was.reserved != pod.reserved and not _was_kept_from_it(before, after, was, pod):
             yield f"I8: {was.reserved} was booked for {uid}, and after a restart {pod.reserved}"
 
 
-def _was_saved_up(before: State, was: Pod, pod: Pod) -> bool:
-    """Whether it waited for that much on its node, and nothing kept it from it but what was saved up for another.
+def _was_kept_from_it(before: State, after: State, was: Pod, pod: Pod) -> bool:
+    """Whether it waited for that much on its node, and only what was saved up or was booked of the left kept it from it.
 
     No claim is open then: what was held was saved up.
     """
     node = before.where[was.uid]
-    saved = before.held(node, was.uid)
+    kept = before.held(node, was.uid) + _freed_by_the_left(before, after, node)
     if (
-        not saved
+        not kept
         or was.uid not in before.waiters
         or was.reserved.exceeds(pod.reserved)
         or pod.reserved.exceeds(was.wish)
     ):
         return False
     grown = was.counted(pod.reserved) - was.counted(was.reserved)
-    return grown.within((before.margin(node, was.uid) + saved).positive())
+    return grown.within((before.margin(node, was.uid) + kept).positive())
+
+
+def _freed_by_the_left(before: State, after: State, node: str) -> Amounts:
+    """What is booked less, of pods that machines have left and nobody deletes."""
+    left = [(each, after.pod(uid)) for uid, each in before.nodes[node].pods.items() if each.frozen]
+    freed = [was.counted(was.reserved) - now.counted(now.reserved) for was, now in left if now is not None]
+    return total([each.positive() for each in freed], before.resources)
 
 
 def _booked(state: State) -> dict[str, Pod]:
