@@ -132,6 +132,12 @@ async def test_why_a_machine_is_short_and_what_would_be_done(said: Said) -> None
     absent = await said("explain", "c", code=2)
     assert "default/c" in absent
     assert "machines there: a, b" in absent
+    broken = MergePatch({"metadata": {"annotations": {SCALING_UNIT: '{"vCPUs":0,"mem":"1Gi"}'}}})
+    await said.client.patch(PODS, "b-x", broken, "default")  # type: ignore[attr-defined]  # see the next
+    absent = await said("explain", "b", code=2)
+    assert f'pod default/b-x: metadata.annotations["{SCALING_UNIT}"].vCPUs: found 0' in absent, "which is why"
+    mended = MergePatch({"metadata": {"annotations": {SCALING_UNIT: UNIT}}})
+    await said.client.patch(PODS, "b-x", mended, "default")  # type: ignore[attr-defined]  # see the next
     planned = json.loads(await said("plan", "-o", "json"))
     (move,) = planned["moves"]
     assert (move["vm"], move["from"], move["to"], move["for"]) == ("default/b", "n1", "n2", "default/a")

@@ -86,8 +86,8 @@ VM_PODS_GUARDS = (
         "vm-larger-than-node",
         "a size above the node is not asked for (B36)",
         "vm/wishing.py",
-        "    if any(wanted > max(counts, total)",
-        "    if any(wanted > 2 * max(counts, total)",
+        "if wanted > max(counts, total)]",
+        "if wanted > 2 * max(counts, total)]",
         (_WISHES,),
     ),
     Mutation(

@@ -93,7 +93,7 @@ def test_a_request() -> None:
         ("POST", b"\xff\xfe", "the body is no JSON"),
         ("POST", b"[" * 1024, "the body is no JSON"),
         ("POST", b'{"protoVersion":NaN}', "NaN is no JSON"),
-        ("POST", b"[]", "found [], allowed: a mapping"),
+        ("POST", b"[]", "request: found [], allowed: a mapping"),
         ("POST", b"1" * 1024, "allowed: a mapping"),
         ("POST", body(protoVersion=0), "version 0 is not supported: send protoVersion 7, v5.0"),
         ("POST", body(protoVersion=6), "protocol v4.0 is not supported"),

@@ -46,7 +46,6 @@ from situate.cli.manifests_vm_agent import NAME as VM_AGENT
 from situate.cli.manifests_vm_agent import agent_arguments, agent_daemon_set, agent_rights
 from situate.cli.manifests_vm_machines import NAME as VM_MACHINES
 from situate.cli.manifests_vm_machines import machines_arguments, machines_rights
-from situate.cli.options import OptionalFileOption
 from situate.cli.output import DataFormat, DataOutputOption, print_objects
 from situate.cli.rights import files_beside, needed_rights
 from situate.objects.authorization import Permission
@@ -95,7 +94,9 @@ def manifests(
     product: Annotated[
         Product | None, typer.Argument(help="One product by itself, without a ConfigMap: settings become arguments.")
     ] = None,
-    file: OptionalFileOption = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", help="The configuration; that of a product may be left out.")
+    ] = None,
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where situate itself runs.")] = "situate",
     image: Annotated[str, typer.Option(help="The container image.")] = f"{IMAGE}:{__version__}",
     replicas: Annotated[int, typer.Option(min=1, help="One leads, the others stand by.")] = 2,

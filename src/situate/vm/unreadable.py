@@ -36,7 +36,8 @@ class Unreadable:
     def __str__(self) -> str:
         found = f"found {self.found}" if self.found else "missing"
         step = f"; {self.step}" if self.step else ""
-        return f"{self.about}: {self.field}: {found}, allowed: {self.allowed}{step}"
+        where = f"{self.about}: {self.field}" if self.field else self.about
+        return f"{where}: {found}, allowed: {self.allowed}{step}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,14 @@ class Part(msgspec.Struct, frozen=True):
         if not isinstance(self.value, Mapping):
             raise self.misread("a mapping")
         return self.value
+
+    def only(self, *known: str) -> None:
+        """A mapping of no other members."""
+        for key, value in self.mapping().items():
+            if key not in known:
+                hint = did_you_mean(key, known)
+                at = self.place.at(key)
+                raise Misread(at.unreadable(value, f"no such key; known are {', '.join(known)}", hint))
 
     def items(self) -> tuple[Part, ...]:
         if not isinstance(self.value, list | tuple):

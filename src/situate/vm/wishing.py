@@ -16,7 +16,8 @@ from situate.vm.drafting import Draft
 from situate.vm.events import Written
 from situate.vm.model import Node, Pod, Refusal, Resize
 from situate.vm.names import RESIZE_REFUSED, RESIZE_REQUESTED
-from situate.vm.state import Denied, State, Unseen
+from situate.vm.state import Denied, Unseen
+from situate.vm.text import shown_amount
 
 _BY_NODE: Final = ("LargerThanNode", "StaticManager")
 PASSING: Final = ("Denied", "NotYet")
@@ -39,7 +40,7 @@ def judged(draft: Draft, former: Pod | None, seen: Pod, pod: Pod, node: str) -> 
     if denied is not None and denied.text != wish.text:
         draft.drop_denied(pod.uid)
         denied = None
-    refusal = wish.refusal or (denied.refusal if denied is not None else None) or _by_node(draft.state, node, wish)
+    refusal = wish.refusal or (denied.refusal if denied is not None else None) or _by_node(draft, node, wish)
     _tell(draft, former, pod, refusal)
     if refusal is not None:
         pod = replace(
@@ -83,18 +84,19 @@ def _let_go(draft: Draft, seen: Pod, pod: Pod, write: Unseen | None) -> Pod:
     return replace(pod, reserved=seen.reserved.most(seen.used))
 
 
-def _by_node(state: State, name: str, wish: Resize) -> Refusal | None:
-    node = state.nodes.get(name)
+def _by_node(draft: Draft, name: str, wish: Resize) -> Refusal | None:
+    node = draft.state.nodes.get(name)
     if node is None:
         return None
     if node.static and wish.guaranteed:
         return Refusal("StaticManager", f"the kubelet of node {name} gives whole cores or memory banks to such pods")
-    larger = zip(wish.wanted, wish.counts, node.total, strict=True)
-    if any(wanted > max(counts, total) for wanted, counts, total in larger):
-        return Refusal(
-            "LargerThanNode", f"node {name} has {node.total} in all, less than the {wish.wanted} it would be"
-        )
-    return None
+    sizes = zip(draft.rules.resources, wish.wanted, wish.counts, node.total, strict=True)
+    larger = [(each, wanted, total) for each, wanted, counts, total in sizes if wanted > max(counts, total)]
+    if not larger:
+        return None
+    has = " and ".join(f"{shown_amount(each, total)} {each}" for each, _, total in larger)
+    needs = " and ".join(f"{shown_amount(each, wanted)} {each}" for each, wanted, _ in larger)
+    return Refusal("LargerThanNode", f"node {name} has {has} in all, and the pod would need {needs}")
 
 
 def node_changed(draft: Draft, node: Node) -> None:

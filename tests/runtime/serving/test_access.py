@@ -110,3 +110,12 @@ async def test_a_no_is_told_to_all_who_wait_and_is_not_remembered() -> None:
     with pytest.raises(Declined):
         await gate.bearer("Bearer abc")
     assert len(asked) == 2
+
+
+@pytest.mark.parametrize(("group", "what"), [("", "pods"), ("apps", "pods.apps")])
+async def test_whoever_may_not_is_told_as_an_api_server_says_it(group: str, what: str) -> None:
+    api = Api()
+    reviewed(api, allowed=False)
+    asked = ResourceAttributes(verb="list", group=group, resource="pods")
+    with pytest.raises(Declined, match=f'^{what} is forbidden: User "alice" cannot list resource "pods"'):
+        await Access(Client(api), lambda: 0.0).check(UserInfo(username="alice"), asked)

@@ -10,6 +10,7 @@ import pytest
 from situate.vm.claims import ClaimState, Progress
 from situate.vm.explaining.nodes import explain_node
 from situate.vm.explaining.pods import NOTHING, explain_pod
+from situate.vm.model import Refusal, Resize
 from situate.vm.planning.explaining import explanation
 from situate.vm.planning.helping import granted
 from situate.vm.state import State, Waiter
@@ -52,6 +53,22 @@ def test_a_pod_is_told_of_in_exactly_these_fields() -> None:
     assert found["eta"].endswith("Z")
     for each in found["plan"]["alternatives"]:
         assert list(each) == ["kind", "cost", "whyNot"]
+
+
+@pytest.mark.rule("vm:B39", "vm:B36")
+def test_a_plain_pod_is_told_why_its_wish_is_not_attempted() -> None:
+    size, refusal = units(2), Refusal("LargerThanNode", "node n1 has 10 cpu in all, and the pod would need 99 cpu")
+    wish = Resize("app", units(99), units(99), size, size, False, "{}", refusal=refusal)
+    found = told(state(node("n1", 10, replace(plain("p", 2), resize=wish))), "p")
+    assert found["refused"] == {"reason": refusal.reason, "message": refusal.message}
+
+
+@pytest.mark.rule("vm:B39", "vm:B35")
+@pytest.mark.parametrize(("unanswered", "said"), [(False, "2"), (True, None)])
+def test_a_plain_pod_is_told_what_its_kubelet_has_put_off(unanswered: bool, said: str | None) -> None:
+    pod = replace(plain("p", 4), used=units(2), deferred=True, unanswered=unanswered)
+    put_off = told(state(node("n1", 10, pod)), "p").get("putOff")
+    assert (put_off and put_off["cpu"]) == said, "one whose kubelet has not looked at it yet has been put off by nobody"
 
 
 @pytest.mark.rule("vm:B39", "vm:B31")

@@ -69,6 +69,8 @@ def test_what_is_gone_or_new_is_told_of() -> None:
         (b'{"nodes": [{"name": "n9", "cpu": "1"}]}', "cpu and memory"),
         (b'{"pods": [{"name": "nobody"}]}', "nobody"),
         (b'{"forSeconds": 100000}', "600"),
+        (b'{"nods": []}', "did you mean nodes?"),
+        (b'{"pods": [{"name": "A", "mem": "1Gi"}]}', "pods[0].mem: found"),
     ],
 )
 def test_what_cannot_be_understood_is_named(body: bytes, words: str) -> None:

@@ -55,6 +55,8 @@ def explain(
         state = decided(observed.state)
         told = explain_pod(state, where or namespace, name, observed.now, observed.rules)
         if told is None:
+            for remark in observed.remarks:  # what cannot be read may be just this
+                complain(remark)
             raise WrongInput(_absent(observed, where or namespace, name))
     if output in (Format.JSON, Format.YAML):
         print_data(told, output)
@@ -101,11 +103,17 @@ def _sentences(told: dict[str, Any]) -> Iterator[str]:
         yield f"  its pod was to be evicted: {told['evacuation']}"
     if "maximum" in told:
         yield f"  its own maximum is {_amounts(told['maximum'])}: beyond that nothing is granted"
-    short = {name: amount for name, amount in told["shortBy"].items() if amount != "0"}
+    if "refused" in told:
+        why = told["refused"]
+        yield f"  its wish for another size is not attempted: {why['message']} ({why['reason']})"
+    if "putOff" in told:
+        yield f"  its kubelet has put the resize off: it finds no room for {_some(told['putOff'])} of that yet"
+    short = _some(told["shortBy"])
     if not short:
-        yield "  it has what it asks for" if "maximum" not in told else "  it has what it may have"
+        if not told.keys() & {"refused", "putOff"}:
+            yield "  it has what it asks for" if "maximum" not in told else "  it has what it may have"
         return
-    yield f"  short by {_amounts(short)}: {_REASONS.get(told['reason'], told['reason'])}"
+    yield f"  short by {short}: {_REASONS.get(told['reason'], told['reason'])}"
     queue, room = told["queue"], told["room"]
     if queue["position"] is not None:
         ahead = f", ahead of {', '.join(queue['aheadOf'])}" if queue["aheadOf"] else ""
@@ -124,6 +132,11 @@ def _sentences(told: dict[str, Any]) -> Iterator[str]:
 
 def _cost(seconds: float | None) -> str:
     return "-" if seconds is None else f"{seconds:.0f} s"
+
+
+def _some(amounts: dict[str, str]) -> str:
+    """Of what there is any of."""
+    return _amounts({name: amount for name, amount in amounts.items() if amount != "0"})
 
 
 def _amounts(amounts: dict[str, str]) -> str:

@@ -82,7 +82,7 @@ def _forbidden(user: UserInfo, action: ResourceAttributes | NonResourceAttribute
     if isinstance(action, NonResourceAttributes):
         said = f'forbidden: User "{user.username}" cannot {action.verb} path "{action.path}"{why}'
         return Declined(403, "Forbidden", said)
-    what = f"{action.resource}.{action.group}"
+    what = f"{action.resource}.{action.group}" if action.group else action.resource
     named = f' "{action.name}"' if action.name else ""
     scope = f'in the namespace "{action.namespace}"' if action.namespace else "at the cluster scope"
     said = (

@@ -26,7 +26,8 @@ def explain_pod(
     """None: no pod of this name is on a node that is known.
 
     `evacuation`, where somebody has tried to evict it, is what becomes of that (B48); `maximum` is its machine's own,
-    where it asks for more. Amounts are the pod's own but for `room`, which counts as its node does, after overcommit.
+    where it asks for more; `refused` is why its wish is not attempted (B36), and `putOff` what its kubelet has yet to
+    find room for (B35). Amounts are the pod's own but for `room`, which counts as its node does, after overcommit.
     """
     uid = uid_of(state, namespace, name)
     found = None if uid is None else explanation(state, uid, now, rules, fits)
@@ -61,6 +62,7 @@ def as_data(found: Explanation, state: State, now: float, rules: Rules) -> dict[
         "reserved": quantities(pod.reserved, rules),
         "requested": quantities(pod.requested, rules),
         **({} if limit is None else {"maximum": quantities(limit, rules)}),
+        **_not_resized(pod, rules),
         "shortBy": quantities(found.short_by, rules),
         "reason": found.reason.value,
         "queue": {
@@ -87,6 +89,15 @@ def as_data(found: Explanation, state: State, now: float, rules: Rules) -> dict[
         "wouldHelp": _would_help(found, rules),
         "eta": None if found.eta is None else moment(found.eta),
     }
+
+
+def _not_resized(pod: Pod, rules: Rules) -> dict[str, Any]:
+    said: dict[str, Any] = {}
+    if pod.resize is not None and pod.resize.refusal is not None:
+        said["refused"] = {"reason": pod.resize.refusal.reason, "message": pod.resize.refusal.message}
+    if pod.deferred and not pod.unanswered:
+        said["putOff"] = quantities(pod.reserved - pod.used, rules)
+    return said
 
 
 def _would_help(found: Explanation, rules: Rules) -> list[str]:

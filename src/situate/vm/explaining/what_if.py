@@ -4,7 +4,7 @@
      "pods": [{"namespace": "default", "name": "a", "cpu": "8", "memory": "32Gi", "gone": false}], "forSeconds": 10}
 
 Of a node that is not known, `cpu` and `memory` make a new one; of a pod they are what it asks for. What is not named
-stays as it is.
+stays as it is; what is named otherwise is refused, for the answer would be of no change.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Changes:
 def read_changes(body: bytes, rules: Rules) -> Changes | Unreadable:
     try:
         part = Part(Place("the changes", ""), _decoded(body))
-        part.mapping()
+        part.only("nodes", "pods", "forSeconds")
         nodes, pods = part["nodes"], part["pods"]
         changes = Changes(
             tuple(_node_change(each, rules) for each in _items(nodes)),
@@ -211,14 +211,14 @@ def _items(part: Part) -> Sequence[Part]:
 
 
 def _node_change(part: Part, rules: Rules) -> NodeChange:
-    part.mapping()
+    part.only("name", *rules.resources, "schedulable", "draining", "gone")
     return NodeChange(
         _name(part["name"]), _amounts(part, rules), _flag(part["schedulable"]), _flag(part["draining"]), _gone(part)
     )
 
 
 def _pod_change(part: Part, rules: Rules) -> PodChange:
-    part.mapping()
+    part.only("namespace", "name", *rules.resources, "gone")
     return PodChange(part["namespace"].text(default="default"), _name(part["name"]), _amounts(part, rules), _gone(part))
 
 
