@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+RUNS := $(VENV)/.runs
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 ARGS ?=
 DIRS ?=
 # The longest tests come first (tests/conftest.py), whatever xdist thinks of the size of their groups.
@@ -17,12 +19,19 @@ help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## install everything into .venv
-$(STAMP): requirements.txt pyproject.toml
+$(STAMP): $(RUNS) requirements.txt
+	@echo "installing what tests and benchmarks need"
+	@$(PIP) --require-hashes -r requirements.txt
+	@touch $@
+
+# All that situate itself needs, and so the demo: a third of what is installed in the end. What is imported is compiled
+# then, and nothing else, which is half of the time.
+$(RUNS): deploy/requirements.txt requirements-build.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "situate needs Python 3.11 or later; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12 " + "$(MAKECMDGOALS)")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing the pinned requirements into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@$(PIP) --require-hashes -r deploy/requirements.txt -r requirements-build.txt
+	@$(PIP) --no-build-isolation --no-deps -e .
 	@touch $@
 
 lint: $(STAMP) ## formatting and lint
@@ -53,7 +62,7 @@ test: lint ## everything; the one command
 conformance: $(STAMP) ## run vector files: DIRS="DIR ...", or the project's own copy
 	@$(BIN)/python -m tests.conformance $(DIRS)
 
-demo: $(STAMP) ## a story on an embedded cluster; ARGS=--once plays it without a terminal
+demo: $(RUNS) ## a story on an embedded cluster; ARGS=--once plays it without a terminal
 	@$(BIN)/situate demo $(ARGS)
 
 rules: $(STAMP) ## write docs/rules.md from the marks on the tests
@@ -117,6 +126,7 @@ bench-vm: $(STAMP) ## plans, permits, hand-over and start of vm, and six loads b
 
 lock: ## pin the requirements anew (needs uv)
 	uv export --quiet --no-header --no-annotate --no-emit-project --all-extras --group dev --output-file requirements.txt
+	uv export --quiet --no-header --no-annotate --no-emit-project --only-group build --output-file requirements-build.txt
 	uv export --quiet --no-header --no-annotate --no-emit-project --extra fast --extra mongo --extra s3 --extra sql --no-dev --output-file deploy/requirements.txt
 
 deploy: $(STAMP) ## write the manifests and definitions of deploy/ anew
