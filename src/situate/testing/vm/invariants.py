@@ -293,7 +293,7 @@ def regranted(before: State, after: State) -> Iterator[str]:
 
 
 def _was_kept_from_it(before: State, after: State, was: Pod, pod: Pod) -> bool:
-    """Whether it waited for that much on its node, and only what was saved up or was booked of the left kept it from it.
+    """Whether it waited for that much on its node, and only what was saved up, or booked of the left, kept it from it.
 
     No claim is open then: what was held was saved up.
     """
