@@ -97,7 +97,8 @@ def run(
 ) -> None:
     """Run the schedulers of the configuration against a cluster, until SIGTERM or Ctrl-C.
 
-    A change of the file takes effect while running; a bad one is reported and changes nothing.
+    A change of the file takes effect while running, or the log says that it needs a restart; a bad one is reported
+    and changes nothing.
     """
     with mendable_failures():
         if embedded and (kubeconfig or context):

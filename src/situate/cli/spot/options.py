@@ -8,5 +8,5 @@ import typer
 
 InstallationOption = Annotated[str, typer.Option("--installation", help="The namespace that situate itself runs in.")]
 NamespaceOption = Annotated[
-    str | None, typer.Option("--namespace", "-n", help="Only workloads of this namespace; default: of all.")
+    str | None, typer.Option("--namespace", "-n", help="Only what is in this namespace; default: in all.")
 ]
