@@ -175,7 +175,9 @@ def test_the_archives_url_comes_from_a_secret(tmp_path: Path) -> None:
     ("arguments", "told"),
     [
         pytest.param([], "--resource", id="of what?"),
-        pytest.param(["--resource", "reports"], "sharding[0].resource", id="no resource"),
+        pytest.param(
+            ["--resource", "reports"], 'situate: --resource: found "reports", allowed: GROUP', id="no resource"
+        ),
     ],
 )
 def test_mistakes_are_sentences(arguments: list[str], told: str) -> None:

@@ -17,7 +17,7 @@ from situate.cli.configured import assignments_of
 from situate.cli.failures import WrongInput
 from situate.objects.authorization import Permission
 from situate.objects.resources import unstructured
-from situate.objects.settings_options import options_of
+from situate.objects.settings_options import BadOptions, options_of
 from situate.sharding.adapter import FieldPaths
 from situate.sharding.admitting import Fence
 from situate.sharding.controller.executor_options import ExecutorOptions
@@ -45,6 +45,7 @@ def shard_assignments(file: Path | None, resources: Sequence[str], namespace: st
             raise WrongInput("name the objects with --resource, as batch.example.com/v1/reports, or a file with -f")
         given: tuple[str, ...] = ()
         entries: list[dict[str, Any]] = [{"resource": each} for each in resources]
+        _check(entries)
     else:
         given = assignments_of(file, "sharding")
         entries = next((json.loads(each.partition("=")[2]) for each in given if each.startswith("sharding=")), [])
@@ -53,6 +54,15 @@ def shard_assignments(file: Path | None, resources: Sequence[str], namespace: st
     told = [{"executorNamespace": namespace, **each} for each in entries]
     rest = tuple(each for each in given if not each.startswith("sharding="))
     return (*rest, f"sharding={json.dumps(told, separators=(',', ':'))}")
+
+
+def _check(entries: Sequence[Mapping[str, Any]]) -> None:
+    """What flags say, told by their names."""
+    for entry in entries:
+        try:
+            ShardSettings.of(entry)
+        except BadOptions as bad:
+            raise WrongInput("\n".join(f"--{each}" for each in bad.mistakes)) from None
 
 
 def lease_objects(entries: Sequence[ShardSettings], leases: str, labels: Mapping[str, str]) -> Iterator[dict[str, Any]]:
