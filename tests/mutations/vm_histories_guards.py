@@ -41,6 +41,14 @@ VM_HISTORIES_GUARDS = (
         ("tests/vm/test_step_moves.py",),
     ),
     Mutation(
+        "vm-arrived-as-approved",
+        "a machine that has arrived holds what it was approved, not what was booked where it was frozen (F12, I8)",
+        "vm/moving.py",
+        "    if pod.machine is None or pod.machine.role is not Role.TARGET:\n        return None\n    move = _into",
+        "    move = _into",
+        ("tests/vm/test_step_moves.py",),
+    ),
+    Mutation(
         "vm-held-from-the-first",
         "whoever begins anew holds freed room before everything has been told (I4, B43)",
         "vm/moving.py",

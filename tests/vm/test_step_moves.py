@@ -8,7 +8,7 @@ import pytest
 
 from situate.vm.actions import Approve, CancelMove, EndMove, NoteMoved, StartMove, Tell
 from situate.vm.claims import Move, Stage
-from situate.vm.events import Beat, MigrationGone, NodeGone, PodGone, PodSeen, Written
+from situate.vm.events import Asked, Beat, MigrationGone, NodeGone, PodGone, PodSeen, Written
 from situate.vm.model import Evacuation, Load, Phase, Ref
 from situate.vm.planning.plan import Plan
 from situate.vm.rules import Rules
@@ -524,3 +524,27 @@ def test_what_is_granted_on_an_old_sight_to_the_pod_that_was_left_is_not_carried
         town.tell(event)
 
     assert (town.booked(target), town.reserved("n2")) == (3, 10)
+
+
+@pytest.mark.rule("vm:F12", "vm:I8")
+def test_what_is_booked_where_a_machine_arrives_is_what_it_was_approved_whoever_else_was_to_move_it() -> None:
+    """Seed 6300375 of the ledger: ours has not begun when somebody moves it by hand, and its permit is lowered."""
+    town, _ = making_room()
+    town.world.machines["B"].use = both(1)
+    town.tell(town.world.seen("B"))
+    town.world.request("B", both(1), both(1))
+    (lower,) = only(town.tell(Asked("B", both(1), both(1), both(3), lowers_at_once=True)), Approve)
+    town.live(town.world.start_by_hand("B", town.now))
+    by_hand = list(town.world.migrations)[-1]
+    town.live(town.world.freeze(by_hand))
+    for event in (*(town.world.perform(lower, town.now) or ()), Written(lower, "ok")):
+        town.tell(event)
+    target = town.world.migrations[by_hand].target
+    town.live(town.world.bind(target, "n2"))
+    town.live(town.world.copy(by_hand, 0, town.now))
+    assert (town.booked("B"), town.booked(target)) == (3, 3), "it is frozen"
+
+    for event in sorted(town.world.succeed(by_hand), key=lambda each: isinstance(each, PodSeen)):
+        town.tell(event)
+
+    assert town.booked(target) == 1

@@ -190,6 +190,8 @@ def arrived(draft: Draft, target: Pod) -> None:
 
 def source_of(state: State, pod: Pod) -> Pod | None:
     """The one that a machine leaves for this pod; None unless it is on its way into it."""
+    if pod.machine is None or pod.machine.role is not Role.TARGET:
+        return None
     move = _into(state, pod)
     return None if move is None or not move.alive else state.pod(move.source.uid)
 
