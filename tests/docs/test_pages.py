@@ -33,6 +33,20 @@ def test_links_lead_to_files(path: Path) -> None:
     assert not missing
 
 
+def anchors(path: Path) -> set[str]:
+    """Of its headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=ids)
+def test_links_to_headings_find_them(path: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]*)#([^)\s]+)\)", path.read_text(encoding="utf-8"))
+    within = [((path.parent / page if page else path), anchor) for page, anchor in links if "://" not in page]
+
+    assert not [f"{page}#{anchor}" for page, anchor in within if anchor not in anchors(page)]
+
+
 @pytest.mark.parametrize("path", PAGES, ids=ids)
 def test_yaml_examples_of_the_configuration_are_valid(path: Path) -> None:
     for block in re.findall(r"```yaml\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL):
