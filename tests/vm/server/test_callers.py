@@ -32,9 +32,14 @@ def test_only_service_accounts_are_answered() -> None:
             ("POST", "/resize", b"]"),
         ]
         for method, path, body in ways:
-            for token, status in ((None, 401), ("expired-or-foreign", 401), (PERSON, 403)):
+            for token, status, why in (
+                (None, 401, b"no token: send Authorization: Bearer"),
+                ("expired-or-foreign", 401, b"the token is none of a service account"),
+                (PERSON, 403, b"is no service account"),
+            ):
                 answer = ours.send(method, path, body, token=token)
                 assert answer.status == status, (path, token, answer.body)
+                assert why in answer.body
                 assert answer.headers["content-type"].startswith("text/plain")
                 assert b"a-" not in answer.body
         assert ours.node() == before

@@ -38,7 +38,11 @@ class Callers:
 
     async def account(self, headers: Mapping[str, str]) -> UserInfo:
         """The service account that asks. Raises `Declined` of every other, and what the client raises."""
-        user = await self._access.bearer(headers.get("authorization", ""))
+        said = headers.get("authorization", "")
+        try:
+            user = await self._access.bearer(said)
+        except Declined as declined:
+            raise Declined(declined.code, declined.reason, _why_not(said, self._how)) from declined
         if not user.username.startswith(SERVICE_ACCOUNT):
             raise Declined(403, "Forbidden", f"{user.username} is no service account: ask with the token of one")
         return user
@@ -51,6 +55,14 @@ class Callers:
                 namespace=namespace, verb=verb, version="v1", resource="pods", subresource=subresource
             )
             await self._access.check(user, action)
+
+
+def _why_not(said: str, how: How) -> str:
+    """Of whom the API server does not name, for whoever reads the log of an agent."""
+    if said:
+        return "the token is none of a service account that is in force: it has expired, or is of another cluster"
+    elsewhere = ", or ask from the pod's own node" if how == "node" else ""
+    return f"no token: send Authorization: Bearer, with the token of a service account{elsewhere}"
 
 
 def _same(host: str, peer: str) -> bool:
