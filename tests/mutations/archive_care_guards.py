@@ -11,6 +11,14 @@ _SERVER = "tests/sharding/server/test_answering.py"
 
 ARCHIVE_CARE_GUARDS = (
     Mutation(
+        "archive-url-under-a-wrong-key",
+        "a message about a value shows no password of a URL in it",
+        "objects/settings.py",
+        '    text = _SECRET.sub(r"\\1\\2…", text[:_LOOKED_AT])\n',
+        "",
+        ("tests/objects/test_settings.py::test_of_a_url_under_a_wrong_key_the_password_is_not_shown",),
+    ),
+    Mutation(
         "archive-s3-same-uid",
         "a UID that comes under another name is still one record in a bucket (S8)",
         "archive/s3.py",
