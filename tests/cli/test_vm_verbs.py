@@ -131,7 +131,7 @@ async def test_why_a_machine_is_short_and_what_would_be_done(said: Said) -> None
     assert "it has what it asks for" in await said("explain", "default/b-x")
     absent = await said("explain", "c", code=2)
     assert "default/c" in absent
-    assert "machines there: a, b" in absent
+    assert "machines there: a, b; why a pod gets no node is told by: situate scheduler explain POD -n default" in absent
     broken = MergePatch({"metadata": {"annotations": {SCALING_UNIT: '{"vCPUs":0,"mem":"1Gi"}'}}})
     await said.client.patch(PODS, "b-x", broken, "default")  # type: ignore[attr-defined]  # see the next
     absent = await said("explain", "b", code=2)

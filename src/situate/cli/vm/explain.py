@@ -70,7 +70,8 @@ def _absent(observed: Observed, namespace: str, name: str) -> str:
     pods = [pod for node in observed.state.nodes.values() for pod in node.pods.values()]
     known = sorted({pod.machine.ref.name for pod in pods if pod.machine is not None and pod.ref.namespace == namespace})
     there = f"; machines there: {', '.join(known[:10])}{', …' if len(known) > 10 else ''}" if known else ""
-    return f"{namespace}/{name}: neither a pod nor a VirtualMachine of this name is on a node that is known{there}"
+    absent = f"{namespace}/{name}: neither a pod nor a VirtualMachine of this name is on a node that is known{there}"
+    return f"{absent}; why a pod gets no node is told by: situate scheduler explain POD -n {namespace}"
 
 
 def _print(told: dict[str, Any], form: Format) -> None:
