@@ -66,7 +66,7 @@ class Moves:
             if not node or node not in self._course.state.nodes or node == known.source_node:
                 continue
             seen = self._course.world.pod(pod.uid)
-            room = self._course.state.avail(node, "")
+            room = self._course.state.margin(node, "")
             if known.target_node and not known.target_booked:
                 room += known.amount
             if seen.counted(holds).within(room):
