@@ -38,6 +38,7 @@ def test_an_installation_serves_agents_through_a_rollout_and_lets_a_node_be_drai
         ours.annotate("a", {LOAD: '{"load1": 2.7}'})
         ours.wait_approved("a", 3)
         assert (ours.holder(), ours.marked()) == (old, [old])
+        assert "is Ready" not in (tmp_path / "agent.log").read_text(), "it has looked before it says that there is none"
 
         plane = bare_cluster.plane
         token, key = plane.service_account_token(ours.home, ours.agents_account), servers_key(plane)

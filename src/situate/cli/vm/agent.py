@@ -95,7 +95,7 @@ async def _run(settings: AgentSettings, node: str | None, health_address: str, c
         manager.add(recorder)
         if pods is not None:
             metrics.add_reflector(pods.reflector)
-            manager.add(pods.reflector)
+            manager.add(pods.reflector, ready=pods.reflector.store.wait_synced)
         tools = Tools(
             settings,
             permits,
