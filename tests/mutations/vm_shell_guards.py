@@ -155,6 +155,14 @@ VM_SHELL_GUARDS = (
         (_PLUGIN,),
     ),
     Mutation(
+        "vm-noted-until-answered",
+        "that a machine was moved is written until that is answered (B25, F1)",
+        "vm/controller/performing.py",
+        "        if outcome == UNKNOWN and isinstance(action, _TWICE_IS_ONCE):\n",
+        "        if False:\n",
+        (_PERFORMING,),
+    ),
+    Mutation(
         "vm-backoff",
         "what is put off is tried again ever more slowly (C24)",
         "vm/controller/performing.py",

@@ -9,15 +9,17 @@ import pytest
 from situate.objects.messages import Response
 from situate.testing.objects import pod as pod_object
 from situate.testing.vm.shipped import MACHINES, MIGRATIONS, PODS, UNIT
-from situate.vm.actions import CancelMove
+from situate.vm.actions import CancelMove, NoteMoved
 from situate.vm.amounts import Amounts
 from situate.vm.claims import Stage
 from situate.vm.events import Asked
+from situate.vm.names import MOVED
 from situate.vm.rules import Rules
 from situate.vm.text import GIB
 from tests.vm.controller.test_controller import crowd, stage
 
 BUSY = Response(429, b'{"kind":"Status","status":"Failure","code":429,"reason":"TooManyRequests","message":"busy"}', {})
+UNSURE = Response(500, b'{"kind":"Status","status":"Failure","code":500,"reason":"InternalError","message":"etcd"}', {})
 
 
 @pytest.mark.rule("vm:C24", "vm:F1")
@@ -103,6 +105,21 @@ def test_a_move_whose_creation_was_not_answered_is_ended_by_the_uid_that_it_has(
         (deleted,) = ours.writes("DELETE", f"{MIGRATIONS}/{move.name}")
         assert deleted["preconditions"] == {"uid": made["metadata"]["uid"]}
         assert ours.writes("DELETE", f"{MIGRATIONS}/never-made") == []
+
+
+@pytest.mark.rule("vm:B25", "vm:F1")
+def test_that_a_machine_was_moved_is_written_until_that_is_answered() -> None:
+    with stage() as ours:
+        ours.run("a", cpus=2, slots=8)
+        pod = ours.controller.ledger.state.pod(ours.world.runner("a")["metadata"]["uid"])
+        performing = ours.controller._performing
+        assert pod is not None
+        assert pod.machine is not None
+        assert performing is not None
+        ours.meddle("PATCH", "/virtualmachines/a", lambda _: UNSURE, times=2)
+        moved = [NoteMoved(pod.machine.ref, (5.0,))]
+        ours.world.members[0].process.loop.call_soon_threadsafe(performing.submit, moved)
+        ours.wait(lambda: MOVED in ours.world.machine("a")["metadata"].get("annotations", {}), within_s=5.0)
 
 
 @pytest.mark.rule("vm:N24", "vm:B21")

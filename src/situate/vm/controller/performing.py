@@ -88,6 +88,8 @@ Key: TypeAlias = tuple[str, str, str]
 
 _UNCERTAIN: Final = (InternalError, ServerTimeout, ServiceUnavailable)
 """Refusals after which the request may have been carried out."""
+_TWICE_IS_ONCE: Final = (NoteMoved, ShrinkClaim, Condition)
+"""What says how something is, and nobody else asks for again: sent until it is answered (F1)."""
 _NANOSECOND: Final = 1e-9
 
 
@@ -180,11 +182,14 @@ class Performing:
             outcome, why = UNKNOWN, f"no answer within {self._call_timeout_s:g} s"
         except KubeError as problem:  # it has certainly not been carried out, and may be later
             if not (isinstance(action, ResizePod) and waiting):
-                self._again(key, slot, action, problem)
+                self._again(key, slot, action, str(problem), problem.after_s or 0.0)
                 return
             outcome, why = LATER, str(problem)  # a machine's grant does not wait for its pod's requests (B47)
         finally:
             self._metrics.ended(_now() - began)
+        if outcome == UNKNOWN and isinstance(action, _TWICE_IS_ONCE):
+            self._again(key, slot, action, why, holds_up=False)
+            return
         self._backoffs.pop(key, None)
         self._metrics.sent(type(action).__name__, key[0], outcome)
         log = self._log.bind(action=type(action).__name__, object="/".join(key), outcome=outcome, why=why)
@@ -198,16 +203,25 @@ class Performing:
             del self._waiting[key]
         self._ledger.apply(Written(action, outcome, why))
 
-    def _again(self, key: Key, slot: tuple[object, ...], action: Action, problem: KubeError) -> None:
-        backoff, wait_ns = self._backoffs.get(key, NO_FAILURE).failed(int((problem.after_s or 0.0) / _NANOSECOND))
+    def _again(
+        self,
+        key: Key,
+        slot: tuple[object, ...],
+        action: Action,
+        why: str,
+        after_s: float = 0.0,
+        *,
+        holds_up: bool = True,
+    ) -> None:
+        """`holds_up`: what else is to be sent about the object waits for it."""
+        backoff, wait_ns = self._backoffs.get(key, NO_FAILURE).failed(int(after_s / _NANOSECOND))
         self._backoffs[key] = backoff
         waiting = self._waiting[key]
         if slot not in waiting:  # else something newer says more
-            self._waiting[key] = {slot: (action, _now()), **waiting}
+            again = {slot: (action, _now())}
+            self._waiting[key] = {**again, **waiting} if holds_up else {**waiting, **again}
         self._metrics.sent(type(action).__name__, key[0], "retried")
-        self._log.warning(
-            "a write is tried again", action=type(action).__name__, object="/".join(key), error=str(problem)
-        )
+        self._log.warning("a write is tried again", action=type(action).__name__, object="/".join(key), error=why)
         self._queue.add_after(key, wait_ns * _NANOSECOND)
 
     def _key(self, action: Action) -> Key:
