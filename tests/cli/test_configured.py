@@ -49,7 +49,7 @@ def test_an_entry_is_a_supervisor_with_its_defaults(tmp_path: Path) -> None:
         pytest.param("- {pool: a}", ["sharding[0].resource"], id="of what?"),
         pytest.param(
             f"- {{resource: {REPORTS}, pol: a, strategy: Best, archive: {{ttl: soon, finaliser: x}}}}",
-            ["sharding[0].pol", "sharding[0].archive.ttl", "sharding[0].archive.finaliser", "sharding[0].strategy"],
+            ["sharding[0].pol", "sharding[0].archive.ttl", "sharding[0].archive.finaliser"],
             id="all at once",
         ),
         pytest.param(

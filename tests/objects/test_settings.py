@@ -153,19 +153,6 @@ def test_reports_every_mistake_at_once() -> None:
     ]
 
 
-def test_reports_what_is_wrong_between_fields_beside_what_is_wrong_in_others() -> None:
-    found = mistakes(
-        [GOOD | {"low": 5, "high": 3, "maxReplicas": 0}, {"low": 5, "high": 3}, GOOD | {"low": 5, "high": "3"}]
-    )
-    assert [each.split(":")[0] for each in found] == [
-        "vpod[0].maxReplicas",
-        "vpod[0].low",
-        "vpod[1].statefulSetName",
-        "vpod[1].podCapacity",
-        "vpod[2].high",
-    ], "of an entry that lacks what it needs nothing can be said between fields"
-
-
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text("abs019.-%", max_size=8),
     lambda inner: (

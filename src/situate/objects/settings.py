@@ -219,7 +219,6 @@ def _parse_struct(value: object, info: types.StructType, path: str, found: list[
         if field.required and field.encode_name not in value
     )
     if len(found) > before:
-        found.extend(_between_the_others(info, arguments, path, found[before:]))
         return _WRONG
     try:
         made = info.cls(**arguments)
@@ -227,33 +226,8 @@ def _parse_struct(value: object, info: types.StructType, path: str, found: list[
         found.append(Mistake(path, shown(value), describe(info), str(problem)))
         return _WRONG
     if isinstance(made, Checked):
-        found.extend(_mistakes_of(made, path))
+        found.extend(replace(each, path=f"{path}.{each.path}" if path else each.path) for each in made.mistakes())
     return made if len(found) == before else _WRONG
-
-
-def _mistakes_of(made: Checked, path: str) -> list[Mistake]:
-    return [replace(each, path=f"{path}.{each.path}" if path else each.path) for each in made.mistakes()]
-
-
-def _between_the_others(
-    info: types.StructType, arguments: Mapping[str, object], path: str, known: list[Mistake]
-) -> list[Mistake]:
-    """What is wrong between those fields that are right by themselves: nobody should have to correct twice."""
-    wrong = {each.path for each in known}
-    right = {
-        field.name: arguments[field.name]
-        for field in info.fields
-        if field.name in arguments and not any(_is_at_or_below(each, _below(path, field.encode_name)) for each in wrong)
-    }
-    try:
-        made = info.cls(**right)
-    except (TypeError, ValueError):  # one without a default is missing
-        return []
-    return [each for each in _mistakes_of(made, path) if each.path not in wrong] if isinstance(made, Checked) else []
-
-
-def _is_at_or_below(path: str, key: str) -> bool:
-    return path == key or path.startswith((f"{key}.", f"{key}["))
 
 
 def _takes_null(info: types.Type) -> bool:
