@@ -212,7 +212,10 @@ class Life:
         self._until(lambda: promise.placed is not None, promise)
         assert promise.placed is not None
         self._see(promise.placed)
-        return found if elsewhere else found + differences(told_of(promise.placed.pod), again)
+        placed = told_of(promise.placed.pod)
+        # that it was tried while they were leaving may be heard of later than that they have gone
+        late = placed.node != node and again is not None and placed.node not in again.refused
+        return found if elsewhere or late else found + differences(placed, again)
 
     def _until(self, holds: Callable[[], bool], promise: _Promise) -> None:
         """Our engine hears of all that happens meanwhile, but for the pod's own placement."""
