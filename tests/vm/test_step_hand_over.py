@@ -120,9 +120,10 @@ def test_what_was_granted_stays_booked_while_nobody_knows_whether_it_was_written
 
     town.tell(Written(approve, outcome))
     before = town.booked("A")
-    town.live(town.world.seen("A"))
+    actions = town.live(town.world.seen("A"))
 
     assert (before, town.booked("A")) == (7, 7)
+    assert bool(only(actions, Approve)) is (outcome != "unknown"), "what is unknown is repeated after a while"
     town.wait(1.0)
     assert town.world.machines["A"].approved == both(7), "it was written again"
 

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from situate.vm.actions import Approve, NoteMoved, StartMove
+from situate.vm.actions import Approve, EndMove, NoteMoved, StartMove
 from situate.vm.drafting import SHOWN_AFTER_S
-from situate.vm.events import NodeGone, NodeSeen, Written
+from situate.vm.events import Beat, NodeGone, NodeSeen, Written
+from situate.vm.planning.relieving import leaving
 from situate.vm.state import State
 from tests.vm.town import Town, both, only
 
@@ -114,3 +115,19 @@ def test_a_move_by_hand_that_failed_is_no_reason_to_leave_a_node_over_its_waterm
 
     assert [start.move.target_node for start in begun] == ["n2"]
     assert migration in town.world.migrations, "it is not ours to delete"
+
+
+@pytest.mark.rule("vm:B24", "vm:B15")
+def test_who_failed_to_leave_presses_on_its_nodes_watermark_while_the_object_of_that_move_is_there() -> None:
+    town = Town(n2=20)
+    town.tell(town.world.add_node("n1", both(10), both(5)))
+    town.vm("V", "n1", 7, migratable=True)
+    town.start()
+    town.live(Beat())
+    (move,) = town.state.moves.values()
+    assert leaving(town.state, "n1") == both(7)
+
+    town.live(town.world.freeze(move.name))
+    town.live(town.world.fail(move.name, town.now), but=EndMove)
+
+    assert (list(town.world.migrations), leaving(town.state, "n1")) == ([move.name], both(0))
