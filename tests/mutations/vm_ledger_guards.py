@@ -182,6 +182,14 @@ VM_LEDGER_GUARDS = (
         (_HAND_OVER,),
     ),
     Mutation(
+        "vm-shown-before",
+        "what showed before does not say that a write has arrived (I2, F2)",
+        "vm/observing.py",
+        "    elif _shows(seen, write) and write.landed:",
+        "    elif _shows(seen, write):",
+        ("tests/vm/test_step_grants.py",),
+    ),
+    Mutation(
         "vm-frozen-booking",
         "a booking does not fall while its machine is frozen (I14)",
         "vm/observing.py",

@@ -433,6 +433,31 @@ def test_what_grows_while_a_decrease_of_it_is_written_grows_from_what_is_booked(
     assert (more.amount, town.pod("A").reserved) == (Amounts.of(8, 7), Amounts.of(8, 7))
 
 
+@pytest.mark.rule("vm:I2", "vm:F2")
+def test_what_a_machine_showed_before_does_not_say_that_a_write_has_arrived() -> None:
+    """Seed 7010326 of the ledger: 5, then less, then 5 again, and what is seen is of the first time."""
+    town = Town(n1=10)
+    town.vm("A", "n1", 3)
+    town.world.machines["A"].use = both(2)
+    town.start()
+    town.ask("A", 5)
+    old = [town.world.seen("A")]
+    (lower,) = only(town.tell(Asked("A", both(1), both(3), both(5), lowers_at_once=True)), Approve)
+    old += town.world.request("A", both(1), both(3))
+    old += town.world.perform(lower, town.now) or ()
+    (again,) = only(town.tell(Asked("A", both(1), both(5), both(3), lowers_at_once=True)), Approve)
+
+    for event in old:
+        town.tell(event)
+    assert not settled(town.state, "A"), "so that nobody is told of it"
+    assert town.booked("A") == 5
+
+    town.world.request("A", both(1), both(5))
+    for event in (*(town.world.perform(again, town.now) or ()), Written(again, "ok")):
+        town.tell(event)
+    assert town.state.writes == {}
+
+
 @pytest.mark.rule("vm:I14", "vm:F1")
 @pytest.mark.parametrize("shown_first", [True, False])
 def test_a_write_that_is_refused_is_not_decided_anew_while_its_machine_moves(shown_first: bool) -> None:

@@ -136,9 +136,12 @@ def _counted(draft: Draft, former: Pod | None, seen: Pod) -> Pod:
     seen = _with_history(former, seen)
     if write is None:
         booked = seen.reserved
-    elif _shows(seen, write):
+    elif _shows(seen, write) and write.landed:
         draft.drop_write(seen.uid)
         booked = write.amount
+    elif _shows(seen, write):
+        draft.put_write(seen.uid, replace(write, matched=True))
+        booked = former.reserved.most(write.amount)
     else:
         # what was asked for since is not shown yet, or somebody else wrote: then a repetition of the write settles it
         booked = write.amount if write.landed else former.reserved.most(seen.reserved).most(write.amount)
@@ -146,7 +149,7 @@ def _counted(draft: Draft, former: Pod | None, seen: Pod) -> Pod:
             draft.drop_write(seen.uid)
             draft.approve(seen.uid, write.amount)
         else:
-            draft.put_write(seen.uid, replace(write, shown=(seen.requested, seen.factor)))
+            draft.put_write(seen.uid, replace(write, shown=(seen.requested, seen.factor), matched=False))
             if seen.resize is None and former.resize is None:  # a wish stands on the pod itself: it is never older
                 seen = replace(seen, requested=former.requested, factor=former.factor)
     lowering = draft.state.accounts.get(seen.uid)

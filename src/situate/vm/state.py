@@ -84,6 +84,8 @@ class Unseen:
     """Request and unit that the pod shows instead; None: it was not seen since."""
     refused: bool = False
     """Whether the write was refused: then the machine's request is another one, which its pod will show, or shows."""
+    matched: bool = False
+    """Whether the pod shows it although nobody has answered yet; it may have been so before, and not be any more."""
 
 
 @dataclass(frozen=True, slots=True)

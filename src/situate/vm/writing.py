@@ -67,7 +67,10 @@ def _approved(draft: Draft, action: Approve | ResizePod, event: Written) -> None
         if here and anew and not pod.frozen:  # of one that moves nothing is changed (I14): `write_again` waits
             _decide_anew(draft, pod, write)
         return
-    draft.put_write(uid, replace(write, landed=True, retry_at=draft.now + SHOWN_AFTER_S))
+    if write.matched:
+        draft.drop_write(uid)
+    else:
+        draft.put_write(uid, replace(write, landed=True, retry_at=draft.now + SHOWN_AFTER_S))
     _end_moves(draft, write.closed_claim)
     booked = write.amount.most(pod.used)
     if booked != pod.reserved and not pod.frozen:

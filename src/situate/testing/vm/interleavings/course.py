@@ -20,7 +20,7 @@ from situate.testing.vm.invariants import (
     moved_for_the_ignored,
     too_little_booked,
 )
-from situate.vm.actions import Action, StartMove, Tell
+from situate.vm.actions import Action, Approve, NoteMoved, ResizePod, StartMove, Tell
 from situate.vm.amounts import Amounts
 from situate.vm.claims import BeneficiaryKind
 from situate.vm.events import (
@@ -39,6 +39,8 @@ from situate.vm.state import State
 from situate.vm.step import step
 
 RULES: Final = Rules()
+_LEARNT: Final = (Approve, ResizePod, NoteMoved)
+"""What is written to an object of which the answer says how it is now."""
 MOST_BEATS: Final = 100
 """At one moment: each looks at one pod and one node."""
 
@@ -68,7 +70,8 @@ class Course:
         self.writes: deque[Action] = deque()
         self.late: list[Action] = []
         """Writes that are under way though we gave them up."""
-        self.outcomes: list[Written] = []
+        self.outcomes: list[tuple[Written, Event | None]] = []
+        """What became of writes; with what their object is by the answer, if there was one."""
         self.placed: dict[str, str] = {}
         """Pods that a cycle of ours has reserved and not bound."""
         self.troubled = True
@@ -149,7 +152,7 @@ class Course:
         action, luck = self.writes.popleft(), self.rng.random()
         if self.troubled and luck < 0.05:
             self.happened["write lost"] += 1
-            self.outcomes.append(Written(action, "unknown"))
+            self.outcomes.append((Written(action, "unknown"), None))
             self.late.append(action)
             return
         events = self.world.perform(action, self.now)
@@ -157,7 +160,8 @@ class Course:
         self.seen(events or ())
         outcome = "refused" if events is None else "unknown" if self.troubled and luck < 0.1 else "ok"
         self.happened[f"write {outcome}"] += 1
-        self.outcomes.append(Written(action, outcome))
+        answered = events[0] if events and outcome == "ok" and isinstance(action, _LEARNT) else None
+        self.outcomes.append((Written(action, outcome), answered))
 
     def write_late(self) -> None:
         if self.late:
@@ -165,7 +169,18 @@ class Course:
 
     def hear(self) -> None:
         if self.outcomes:
-            self.step(self.outcomes.pop(0))
+            written, answered = self.outcomes.pop(0)
+            if answered is not None:
+                self._learn(answered)
+            self.step(written)
+
+    def _learn(self, answered: Event) -> None:
+        """The answer is told as an event is, and events of before are older than that (`Reflector.learn`)."""
+        coming = self.told.get(_object(answered), deque())
+        if any(each is answered for each in coming):
+            while coming.popleft() is not answered:
+                self.happened["overtaken by an answer"] += 1
+            self.step(answered)
 
     def pass_time(self) -> None:
         self.now += self.rng.choice((0.1, 1.0, 5.0, 5.0, 20.0))
