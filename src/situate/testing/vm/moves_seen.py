@@ -74,9 +74,10 @@ class MovesSeen:
         self._happened["moved"] += 1
         self._nodes.press(machines)
         chained = beneficiary_kind(migration) == "Target"
-        if node and not chained and now - self._nodes.pressed.get(node, float("-inf")) > REASON_S:
-            self._breach(f"I9: {name} leaves {node}, and nobody needs its room since {REASON_S:g} s")
+        # else it was sent for a pod that has gone since, and nothing in a POST can test for that (F1)
         if pod is not None and name == f"schedplugin-{name_of(pod)}":
+            if node and not chained and now - self._nodes.pressed.get(node, float("-inf")) > REASON_S:
+                self._breach(f"I9: {name} leaves {node}, and nobody needs its room since {REASON_S:g} s")
             if target == node:
                 self._breach(f"I12: {name} leads to the node {node} that it leaves")
             if CLAIM in notes:
