@@ -190,6 +190,14 @@ VM_LEDGER_GUARDS = (
         ("tests/vm/test_step_grants.py",),
     ),
     Mutation(
+        "vm-lowered-waits",
+        "one that asks for more than what it was lowered to waits for that (I5)",
+        "vm/writing.py",
+        "    waiting.note(draft, after)\n",
+        "",
+        ("tests/vm/test_step_grants.py",),
+    ),
+    Mutation(
         "vm-frozen-booking",
         "a booking does not fall while its machine is frozen (I14)",
         "vm/observing.py",

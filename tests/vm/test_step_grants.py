@@ -458,6 +458,28 @@ def test_what_a_machine_showed_before_does_not_say_that_a_write_has_arrived() ->
     assert town.state.writes == {}
 
 
+@pytest.mark.rule("vm:I5", "vm:F1")
+def test_one_that_asks_for_more_than_what_it_was_lowered_to_waits_for_it() -> None:
+    """Seed 7101014 of the ledger: it asked for 4 again before it was known that 3 was refused."""
+    town = Town(n1=10)
+    town.vm("A", "n1", 4)
+    town.world.machines["A"].use = both(3)
+    town.start()
+    town.live(town.world.seen("A"))
+    (lower,) = only(town.tell(Asked("A", both(1), both(3), both(4), lowers_at_once=True)), Approve)
+    town.world.machines["A"].requested = both(4)
+    town.tell(town.world.seen("A"))
+
+    (again,) = only(town.tell(Written(lower, "refused")), Approve)
+    for event in town.world.perform(again, town.now) or ():
+        town.tell(event)
+    assert again.amount == both(3)
+
+    town.live(Written(again, "ok"))
+
+    assert (town.booked("A"), town.world.machines["A"].approved) == (4, both(4))
+
+
 @pytest.mark.rule("vm:I14", "vm:F1")
 @pytest.mark.parametrize("shown_first", [True, False])
 def test_a_write_that_is_refused_is_not_decided_anew_while_its_machine_moves(shown_first: bool) -> None:

@@ -105,8 +105,11 @@ def _lower(draft: Draft, pod: Pod, booked: Amounts) -> None:
 
 
 def _book(draft: Draft, pod: Pod, booked: Amounts) -> None:
-    draft.book(replace(pod, reserved=booked), draft.state.where[pod.uid])
-    draft.stir(draft.state.where[pod.uid])
+    """Who asks for more than that by now waits for it."""
+    node, after = draft.state.where[pod.uid], replace(pod, reserved=booked)
+    draft.book(after, node)
+    waiting.note(draft, after)
+    draft.stir(node)
 
 
 def _accounted(draft: Draft, pod: Pod, action: ResizePod, event: Written) -> None:
