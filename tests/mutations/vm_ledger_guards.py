@@ -190,6 +190,14 @@ VM_LEDGER_GUARDS = (
         ("tests/vm/test_step_grants.py",),
     ),
     Mutation(
+        "vm-older-request",
+        "a late refusal does not bring an older request back (F1)",
+        "vm/observing.py",
+        "replace(write, matched=True, shown=None)",
+        "replace(write, matched=True)",
+        ("tests/vm/test_step_grants.py",),
+    ),
+    Mutation(
         "vm-lowered-waits",
         "one that asks for more than what it was lowered to waits for that (I5)",
         "vm/writing.py",

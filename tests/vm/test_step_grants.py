@@ -458,6 +458,31 @@ def test_what_a_machine_showed_before_does_not_say_that_a_write_has_arrived() ->
     assert town.state.writes == {}
 
 
+@pytest.mark.rule("vm:F1", "vm:F2")
+def test_a_late_refusal_of_an_equal_write_does_not_bring_an_older_request_back() -> None:
+    """Seed 7515 of the ledger: 8, then 4, then 8 again, of which the pod shows all when the first is refused."""
+    town = Town(n1=10)
+    town.vm("A", "n1", 2)
+    town.start()
+    (first,) = only(town.tell(asked(town, "A", 8, 2)), Approve)
+    (second,) = only(town.tell(asked(town, "A", 4, 2)), Approve)
+    old = list(town.world.request("A", both(1), both(4)))
+    old += town.world.perform(second, town.now) or ()
+    (third,) = only(town.tell(asked(town, "A", 8, 2)), Approve)
+    old += town.world.request("A", both(1), both(8))
+    old += town.world.perform(third, town.now) or ()
+    assert first == third
+    for event in old:
+        town.tell(event)
+
+    late = town.tell(Written(first, "refused"))
+
+    assert [each.requested for each in only(late, Approve)] == []
+    town.live(Written(third, "ok"))
+    town.wait(60.0)
+    assert (town.booked("A"), town.world.machines["A"].approved, town.state.writes) == (8, both(8), {})
+
+
 @pytest.mark.rule("vm:I5", "vm:F1")
 def test_one_that_asks_for_more_than_what_it_was_lowered_to_waits_for_it() -> None:
     """Seed 7101014 of the ledger: it asked for 4 again before it was known that 3 was refused."""

@@ -140,7 +140,7 @@ def _counted(draft: Draft, former: Pod | None, seen: Pod) -> Pod:
         draft.drop_write(seen.uid)
         booked = write.amount
     elif _shows(seen, write):
-        draft.put_write(seen.uid, replace(write, matched=True))
+        draft.put_write(seen.uid, replace(write, matched=True, shown=None))
         booked = former.reserved.most(write.amount)
     else:
         # what was asked for since is not shown yet, or somebody else wrote: then a repetition of the write settles it
