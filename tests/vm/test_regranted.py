@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from situate.testing.vm.invariants import regranted
+from situate.vm.amounts import Amounts
 from situate.vm.booking import with_pod
 from situate.vm.model import Phase, Role
 from situate.vm.state import State
@@ -80,3 +81,22 @@ def test_what_is_booked_less_of_a_pod_that_was_left_may_be_granted_there(shown: 
     after = booked(booked(before, "A", shown), "B", 6)
 
     assert (list(regranted(before, after)) == []) is excused
+
+
+def test_one_that_waits_for_one_resource_may_be_giving_back_another() -> None:
+    """Seed 11656 of the ledger."""
+    town = Town(n1=10)
+    for name, size in (("A", 6), ("B", 4)):
+        town.vm(name, "n1", size)
+    town.start()
+    town.ask("B", Amounts.of(6, 1))
+    left = town.pod("A")
+    assert left.machine is not None
+    frozen = replace(left, machine=replace(left.machine, phase=Phase.FROZEN, role=Role.SOURCE))
+    before = replace(town.state, nodes={**town.state.nodes, "n1": with_pod(town.state.nodes["n1"], frozen)})
+    lower = booked(before, "A", 4)
+    grown = replace(town.pod("B"), reserved=Amounts.of(6, town.pod("B").reserved[1]))
+    after = replace(lower, nodes={**lower.nodes, "n1": with_pod(lower.nodes["n1"], grown)})
+
+    assert town.pod("B").reserved == both(4), "it uses as much"
+    assert list(regranted(before, after)) == []

@@ -303,7 +303,7 @@ def _was_kept_from_it(before: State, after: State, was: Pod, pod: Pod) -> bool:
         not kept
         or was.uid not in before.waiters
         or was.reserved.exceeds(pod.reserved)
-        or pod.reserved.exceeds(was.wish)
+        or pod.reserved.exceeds(was.wish.most(was.reserved))
     ):
         return False
     grown = was.counted(pod.reserved) - was.counted(was.reserved)
