@@ -30,6 +30,14 @@ VM_LEDGER_GUARDS = (
         (_GRANTS,),
     ),
     Mutation(
+        "vm-target-of-another",
+        "a move that was never asked for takes no pod for its target (B7, F12)",
+        "vm/moving.py",
+        "    return None if move is None or (move.asked_at is None and not move.uid) else move",
+        "    return move",
+        ("tests/vm/test_step_chains.py",),
+    ),
+    Mutation(
         "vm-ended-by-hand",
         "a restart learns nothing from moves by hand that are over (B25, F12)",
         "vm/moving.py",

@@ -6,7 +6,7 @@ import pytest
 
 from situate.vm.actions import Approve, CancelMove, StartMove
 from situate.vm.claims import BeneficiaryKind, Move
-from situate.vm.events import Asked, Beat
+from situate.vm.events import Asked, Beat, PodSeen
 from situate.vm.step import step
 from tests.vm.town import Town, both, only, outcomes
 
@@ -65,6 +65,24 @@ def test_a_chain_that_nobody_needs_any_more_ends_with_its_first_link() -> None:
     assert [cancelled.name for cancelled in only(actions, CancelMove)] == [first.name]
     assert town.state.moves == {}
     assert town.state.avail("n2", "Q") == both(4)
+
+
+@pytest.mark.rule("vm:B7", "vm:F12")
+def test_room_is_kept_where_it_is_made_whoever_else_moves_the_machine_that_it_is_for() -> None:
+    """Seed 19397 of the ledger: the pod that another hand moves it into is told of before its migration is."""
+    town, first = two_links()
+    town.tell(town.world.add_node("n4", both(10)))
+    told = town.world.start_by_hand("B", town.now)
+    by_hand = list(town.world.migrations)[-1]
+    told += town.world.freeze(by_hand)
+    target = town.world.migrations[by_hand].target
+    told += town.world.bind(target, "n4")
+
+    for event in sorted(told, key=lambda each: not isinstance(each, PodSeen) or each.pod.uid != target):
+        town.tell(event)
+
+    assert [move.name for move in town.state.moves.values()] == [first.name, by_hand]
+    assert town.state.claims == {}, "nobody waits for what F leaves"
 
 
 @pytest.mark.rule("vm:B7", "vm:B22", "vm:N10")
