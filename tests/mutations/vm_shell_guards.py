@@ -163,6 +163,22 @@ VM_SHELL_GUARDS = (
         (_PERFORMING,),
     ),
     Mutation(
+        "vm-shrunk-until-answered",
+        "what is left of a claim is written until that is answered (B20, F1)",
+        "vm/controller/performing.py",
+        "_TWICE_IS_ONCE: Final = (NoteMoved, ShrinkClaim, Condition)",
+        "_TWICE_IS_ONCE: Final = (NoteMoved, Condition)",
+        (_PERFORMING,),
+    ),
+    Mutation(
+        "vm-condition-until-answered",
+        "a condition of a pod is written until that is answered (B50, F1)",
+        "vm/controller/performing.py",
+        "_TWICE_IS_ONCE: Final = (NoteMoved, ShrinkClaim, Condition)",
+        "_TWICE_IS_ONCE: Final = (NoteMoved, ShrinkClaim)",
+        (_PERFORMING,),
+    ),
+    Mutation(
         "vm-backoff",
         "what is put off is tried again ever more slowly (C24)",
         "vm/controller/performing.py",

@@ -9,17 +9,34 @@ import pytest
 from situate.objects.messages import Response
 from situate.testing.objects import pod as pod_object
 from situate.testing.vm.shipped import MACHINES, MIGRATIONS, PODS, UNIT
-from situate.vm.actions import CancelMove, NoteMoved
+from situate.vm.actions import Action, CancelMove, Condition, NoteMoved
 from situate.vm.amounts import Amounts
-from situate.vm.claims import Stage
+from situate.vm.claim_text import claim_text
+from situate.vm.claims import Stage as MoveStage
 from situate.vm.events import Asked
-from situate.vm.names import MOVED
+from situate.vm.model import Pod
+from situate.vm.names import CLAIM, MOVED
 from situate.vm.rules import Rules
 from situate.vm.text import GIB
-from tests.vm.controller.test_controller import crowd, stage
+from tests.vm.controller.test_controller import Stage, crowd, stage
 
 BUSY = Response(429, b'{"kind":"Status","status":"Failure","code":429,"reason":"TooManyRequests","message":"busy"}', {})
 UNSURE = Response(500, b'{"kind":"Status","status":"Failure","code":500,"reason":"InternalError","message":"etcd"}', {})
+
+
+def submit(ours: Stage, *actions: Action) -> None:
+    """As the ledger has them carried out."""
+    performing = ours.controller._performing
+    assert performing is not None
+    ours.world.members[0].process.loop.call_soon_threadsafe(performing.submit, actions)
+
+
+def running(ours: Stage, name: str) -> Pod:
+    """A new machine's pod, as it is booked."""
+    ours.run(name, cpus=2, slots=8)
+    pod = ours.controller.ledger.state.pod(ours.world.runner(name)["metadata"]["uid"])
+    assert pod is not None
+    return pod
 
 
 @pytest.mark.rule("vm:C24", "vm:F1")
@@ -96,10 +113,7 @@ def test_a_move_whose_creation_was_not_answered_is_ended_by_the_uid_that_it_has(
         ours.wait(lambda: bool(ours.world.items(MIGRATIONS)))
         ((_, move),) = ours.controller.ledger.state.moves.items()
         (made,) = ours.world.items(MIGRATIONS)
-        performing = ours.controller._performing
-        assert performing is not None
-        unknown = [CancelMove(name, move.machine, "", "nobody needs it") for name in (move.name, "never-made")]
-        ours.world.members[0].process.loop.call_soon_threadsafe(performing.submit, unknown)
+        submit(ours, *(CancelMove(name, move.machine, "", "nobody needs it") for name in (move.name, "never-made")))
         ours.wait(lambda: not ours.world.items(MIGRATIONS))
         ours.world.let_pass(1.0)
         (deleted,) = ours.writes("DELETE", f"{MIGRATIONS}/{move.name}")
@@ -110,16 +124,45 @@ def test_a_move_whose_creation_was_not_answered_is_ended_by_the_uid_that_it_has(
 @pytest.mark.rule("vm:B25", "vm:F1")
 def test_that_a_machine_was_moved_is_written_until_that_is_answered() -> None:
     with stage() as ours:
-        ours.run("a", cpus=2, slots=8)
-        pod = ours.controller.ledger.state.pod(ours.world.runner("a")["metadata"]["uid"])
-        performing = ours.controller._performing
-        assert pod is not None
+        pod = running(ours, "a")
         assert pod.machine is not None
-        assert performing is not None
         ours.meddle("PATCH", "/virtualmachines/a", lambda _: UNSURE, times=2)
-        moved = [NoteMoved(pod.machine.ref, (5.0,))]
-        ours.world.members[0].process.loop.call_soon_threadsafe(performing.submit, moved)
+        submit(ours, NoteMoved(pod.machine.ref, (5.0,)))
         ours.wait(lambda: MOVED in ours.world.machine("a")["metadata"].get("annotations", {}), within_s=5.0)
+
+
+@pytest.mark.rule("vm:B50", "vm:F1")
+def test_a_condition_of_a_pod_is_written_until_that_is_answered() -> None:
+    with stage() as ours:
+        pod = running(ours, "a")
+        ours.meddle("PATCH", "/status", lambda _: UNSURE, times=2)
+        submit(ours, Condition(pod.ref, "NeedsNode", True, "NoMoveHelps", "it needs 2 more"))
+
+        def said() -> bool:
+            conditions = ours.world.runner("a")["status"].get("conditions", ())
+            return any((each["type"], each["status"]) == ("NeedsNode", "True") for each in conditions)
+
+        ours.wait(said, within_s=5.0)
+
+
+@pytest.mark.rule("vm:B20", "vm:F1")
+def test_what_is_left_of_a_claim_is_written_until_that_is_answered() -> None:
+    with stage(Rules(watermark=1.0)) as ours:
+        crowd(ours)
+        ours.meddle("POST", "/binding", lambda _: BUSY)
+        ours.world.ask("a", Amounts.of(6000, 24 * GIB))
+        ours.wait(lambda: bool(ours.world.items(MIGRATIONS)))
+        (made,) = ours.world.items(MIGRATIONS)
+        ours.meddle("PATCH", "/virtualmachinemigrations/", lambda _: UNSURE, times=2)
+        ours.world.ask("a", Amounts.of(5000, 20 * GIB))
+
+        def shown() -> bool:
+            (claim,) = ours.controller.ledger.state.claims.values()
+            found = ours.world.call("GET", f"{MIGRATIONS}/{made['metadata']['name']}")
+            written = found["metadata"]["annotations"][CLAIM]
+            return claim_text(claim) == written != made["metadata"]["annotations"][CLAIM]
+
+        ours.wait(shown, within_s=5.0)
 
 
 @pytest.mark.rule("vm:N24", "vm:B21")
@@ -159,7 +202,7 @@ def test_a_target_whose_migration_somebody_deletes_is_not_placed() -> None:
         bound = [each["spec"]["nodeName"] for each in ours.world.items(PODS) if each["spec"].get("nodeName")]
         assert bound == ["n1", "n1"]
         moves = ours.controller.ledger.state.moves.values()
-        assert all(each.stage is not Stage.COPYING for each in moves)
+        assert all(each.stage is not MoveStage.COPYING for each in moves)
 
 
 @pytest.mark.rule("vm:D16")
