@@ -23,6 +23,10 @@ _VOLUMES = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZo
 _ROOM = ("against a budget", "for volumes", "as an extender lets it", "while another pod came")
 """What making room was about."""
 ENDED_EARLY = "ended early"
+HEARD_LATE = "heard of late"
+"""A placement elsewhere, of which we heard when room had been made already: it may have been decided before that."""
+MOST_HEARD_LATE = 2
+"""In 500 pods it is rarely one: more are no chance."""
 ELSE = ("pods", "placed", "refused", "gated", "made room")
 ENOUGH = 10
 """So often at least, among 500 pods."""
@@ -116,6 +120,7 @@ def table(counts: Mapping[str, int]) -> list[str]:
     lines = ["  ".join(f"{counts.get(name, 0)} {name}" for name in ELSE)]
     lines.append("made room: " + ", ".join(f"{counts.get(f'made room {why}', 0)} {why}" for why in _ROOM))
     lines[-1] += f"; {counts.get(ENDED_EARLY, 0)} clusters ended with a pod that nobody waited for"
+    lines[-1] += f", {counts.get(HEARD_LATE, 0)} placements elsewhere were heard of late"
     lines.append("an extender: " + ", ".join(f"{counts.get(f'extender {deed}', 0)} {deed}" for deed in _DEEDS))
     lines.append(f"{'plugin':34}{'narrowed':>10}{'refused':>10}{'decided':>10}")
     for plugin in dict.fromkeys((*REFUSING, *SCORING)):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tests.e2e.differential.api import Object
 from tests.e2e.differential.cases import Case, Played
 from tests.e2e.differential.clusters import started
-from tests.e2e.differential.comparing import ENDED_EARLY, counted, differences, victims_differ
+from tests.e2e.differential.comparing import ENDED_EARLY, HEARD_LATE, counted, differences, victims_differ
 from tests.e2e.differential.objects import Cluster, key_of
 from tests.e2e.differential.ours import Answer, Ours
 from tests.e2e.differential.theirs import Change, KubeScheduler, Theirs, decided, told_of, waits_for_volumes
@@ -215,6 +215,7 @@ class Life:
         placed = told_of(promise.placed.pod)
         # that it was tried while they were leaving may be heard of later than that they have gone
         late = placed.node != node and again is not None and placed.node not in again.refused
+        self.played.counts[HEARD_LATE] += late and not elsewhere
         return found if elsewhere or late else found + differences(placed, again)
 
     def _until(self, holds: Callable[[], bool], promise: _Promise) -> None:

@@ -14,7 +14,7 @@ from situate.testing.playing import Totals as VPodTotals
 from tests.conftest import PlaneFactory
 from tests.e2e.differential.__main__ import Totals
 from tests.e2e.differential.cases import Case, Played
-from tests.e2e.differential.comparing import differences, rarely, table
+from tests.e2e.differential.comparing import HEARD_LATE, MOST_HEARD_LATE, differences, rarely, table
 from tests.e2e.differential.extenders import ExtenderServer
 from tests.e2e.differential.findings import FINDINGS, Finding
 from tests.e2e.differential.ours import Ours
@@ -64,6 +64,7 @@ def test_the_engine_answers_as_the_real_kube_scheduler(
         print("\n".join((*case.differences, f"python -m tests.e2e.differential replay {file}")))
     assert not cases
     assert not rarely(counts)
+    assert counts[HEARD_LATE] <= MOST_HEARD_LATE
 
 
 def _each_finding(test: Callable[..., None]) -> Callable[..., None]:
