@@ -9,7 +9,8 @@ import pytest
 
 from situate.vm.amounts import Amounts
 from situate.vm.answering import Reason
-from situate.vm.model import Machine, Phase, Ref
+from situate.vm.booking import recounted
+from situate.vm.model import Machine, Node, Phase, Ref
 from situate.vm.names import APPROVED, REQUESTED
 from situate.vm.permit_answers import answered, answered_by_ledger, asked, too_late
 from situate.vm.protocol import Answer, PermitRequest, Shown
@@ -18,7 +19,7 @@ from situate.vm.state import Permit, State, Unseen
 from situate.vm.text import amounts_text
 from tests.vm.entries import GIB, node, pod
 
-OURS, COMPAT = Rules(), Rules(compat=True)
+OURS = Rules()
 POD, VM = Ref("default", "a-xyz"), Ref("default", "a")
 UNIT = Amounts.of(250, GIB)
 
@@ -51,7 +52,7 @@ def shown(wants: int | None, has: int | None) -> Shown:
     ],
 )
 def test_by_annotations(request_: PermitRequest, seen: Shown, elapsed: float, wanted: int | None) -> None:
-    answer = answered(request_, seen, elapsed, COMPAT)
+    answer = answered(request_, seen, elapsed)
     assert answer == (None if wanted is None else Answer(200, units(wanted)))
 
 
@@ -66,7 +67,7 @@ def test_by_annotations(request_: PermitRequest, seen: Shown, elapsed: float, wa
     ],
 )
 def test_errors_at_the_end_of_the_wait(seen: Shown | None, status: int) -> None:
-    answer = answered(ask(4, 1), seen, 1.0, COMPAT)
+    answer = answered(ask(4, 1), seen, 1.0)
     assert answer is not None
     assert (answer.status, answer.permit) == (status, None)
     assert "default/a-xyz" in answer.text
@@ -179,8 +180,29 @@ def test_a_pod_that_the_ledger_does_not_have_is_unknown() -> None:
     assert answer.status == 404
 
 
+@pytest.mark.rule("vm:B45")
+def test_of_further_resources_an_agent_keeps_what_its_pod_asks_for() -> None:
+    def with_disk(amounts: Amounts, disk: int) -> Amounts:
+        return Amounts((*amounts, disk))
+
+    machine = Machine(VM, autoscaled=True)
+    held, wanted = with_disk(units(2), 7), with_disk(units(4), 7)
+    entry = replace(pod("u", machine=machine), reserved=held, requested=wanted, used=held, factor=with_disk(UNIT, 0))
+    entry = replace(entry, overcommit=Amounts((1000, 1000, 1000)))
+    nothing, size = Amounts.zero(3), with_disk(units(2), 9)
+    full = recounted(Node("n1", size, size, nothing, nothing, nothing, {"u": entry}))
+    state = State(nodes={"n1": full}, where={"u": "n1"}, started=True, resources=3)
+    event = asked(ask(4, 2), "u", state)
+    assert (event.unit, event.requested, event.last_permit) == (with_disk(UNIT, 0), wanted, held)
+    assert asked(ask(4, None), "u", state).last_permit is None
+    told = answered_by_ledger(ask(4, 2), "u", state, 1.0, OURS)
+    assert told is not None
+    assert (told.permit, told.told and told.told.reason) == (units(2), Reason.NO_ROOM)
+    assert too_late(ask(4, None), "u", state, OURS).permit == units(2)
+
+
 @pytest.mark.rule("vm:D24", "vm:F5")
 def test_a_request_is_an_event_of_the_ledger() -> None:
-    event = asked(ask(4, 1, load1=0.5, lowers_at_once=True, sequence=7, run="r"), "u")
+    event = asked(ask(4, 1, load1=0.5, lowers_at_once=True, sequence=7, run="r"), "u", ledger(4, 1))
     assert (event.uid, event.unit, event.requested, event.last_permit) == ("u", UNIT, units(4), units(1))
     assert (event.load1, event.lowers_at_once, event.sequence, event.run) == (0.5, True, 7, "r")

@@ -16,6 +16,7 @@ from situate.vm.names import API_VERSION, MACHINE_KIND
 from situate.vm.reading_machines import read_machine
 from situate.vm.reading_pods import by_requests, ended, machine_ref, read_pod, role_of
 from situate.vm.rules import Rules
+from situate.vm.text import amounts_text
 from tests.vm.objects import GUEST, VM_OWNER, container, migration_owner, pod, runner, vm
 
 GIB = 2**30
@@ -324,6 +325,19 @@ def test_further_resources_are_what_the_containers_ask_for() -> None:
     assert machine is not None
     assert machine.reserved == machine.requested == Amounts.of(2000, 2 * GIB, 8 * 2**20)
     assert (len(machine.factor), len(machine.overcommit)) == (3, 3)
+
+
+@pytest.mark.rule("vm:B45")
+def test_what_a_machine_is_approved_counts_for_cpu_and_memory_alone() -> None:
+    rules = Rules(resources=("cpu", "memory", "hugepages-2Mi"))
+    said = amounts_text(Amounts.of(2000, 2 * GIB, 8 * 2**20), rules.resources)
+    annotations = {APPROVED: said, ASKED: said, SCALING: UNIT}
+    seen = read_machine(vm(annotations=annotations, labels=ENABLED, status={"podName": "a-xyz"}), rules).value
+    found = read_pod(
+        runner(annotations=annotations, labels=ENABLED, overhead={"hugepages-2Mi": "8Mi"}), rules, seen
+    ).value
+    assert found is not None
+    assert found.reserved == found.requested == Amounts.of(2000, 2 * GIB, 8 * 2**20), "not counted twice"
 
 
 @pytest.mark.rule("vm:C28")

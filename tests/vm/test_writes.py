@@ -67,6 +67,15 @@ def test_an_approval_tests_the_texts_that_the_machine_has(compat: bool, there: b
     ]
 
 
+@pytest.mark.rule("vm:B45", "vm:C4")
+def test_an_approval_says_nothing_of_further_resources_which_its_pod_asks_for() -> None:
+    rules = Rules(resources=("cpu", "memory", "hugepages-2Mi"))
+    machine = vm(annotations={SCALING_UNIT: UNIT, REQUESTED: REQUEST}, resourceVersion="7")
+    amount, requested = Amounts.of(2000, 8 * GIB, 8), Amounts.of(3000, 12 * GIB, 8)
+    action = replace(APPROVE, amount=amount, unit=Amounts.of(250, GIB, 0), requested=requested)
+    assert operations(approval(action, machine, MACHINES, rules))[-1]["value"] == '{"vCPUs":2,"mem":"8Gi"}'
+
+
 @pytest.mark.rule("vm:B44", "vm:F1", "vm:I1", "vm:I2")
 def test_an_approval_that_comes_late_finds_no_request_of_its_time_in_the_same_words() -> None:
     """Its agent has asked for less since, others got the room, and it has asked for as much again."""

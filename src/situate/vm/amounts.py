@@ -63,6 +63,15 @@ class Amounts(msgspec.Struct, frozen=True, gc=False):
         """With zero in place of what is negative."""
         return Amounts(tuple([a if a > 0 else 0 for a in self.values]))
 
+    @property
+    def compute(self) -> Amounts:
+        """CPU and memory alone, as agents and the annotations of machines have them (C4)."""
+        return Amounts(self.values[: len(RESOURCES)])
+
+    def beside(self, others: Amounts) -> Amounts:
+        """CPU and memory of these, and whatever else is accounted for of the others (B45)."""
+        return Amounts((*self.values[: len(RESOURCES)], *others.values[len(RESOURCES) :]))
+
     def least(self, other: Amounts) -> Amounts:
         """The smaller one, resource by resource."""
         return Amounts(tuple(map(min, self.values, other.values)))

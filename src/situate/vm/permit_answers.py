@@ -21,9 +21,7 @@ from situate.vm.unreadable import Place, Unreadable
 WAIT_S: Final = 1.0
 
 
-def answered(
-    request: PermitRequest, shown: Shown | None, elapsed_s: float, rules: Rules, wait_s: float = WAIT_S
-) -> Answer | None:
+def answered(request: PermitRequest, shown: Shown | None, elapsed_s: float, wait_s: float = WAIT_S) -> Answer | None:
     """What the pod's annotations allow to say after so long a wait; None: it goes on waiting (C16)."""
     if shown is None:
         return unknown_pod(request)
@@ -32,9 +30,7 @@ def answered(
     found: list[Amounts | None] = []
     for key in (REQUESTED, APPROVED):
         text = shown.annotations.get(key)
-        read = (
-            None if text is None else read_amounts(text, Place.annotation(f"pod {request.pod}", key), rules.resources)
-        )
+        read = None if text is None else read_amounts(text, Place.annotation(f"pod {request.pod}", key))
         if isinstance(read, Unreadable):
             return Answer(500, text=f"state of pod {request.pod} cannot be read: {read}")
         found.append(read)
@@ -54,13 +50,18 @@ def unread(request: PermitRequest) -> Answer:
     return Answer(500, text=f"state of pod {request.pod} cannot be read: its Event NotUnderstood says why")
 
 
-def asked(request: PermitRequest, uid: str) -> Asked:
-    """The request as an event of the ledger; `uid` is the pod's."""
+def asked(request: PermitRequest, uid: str, state: State) -> Asked:
+    """The request as an event of the ledger; `uid` is the pod's.
+
+    Agents know of CPU and memory: of further resources it keeps what its pod asks for (B45).
+    """
+    pod, nothing = state.pod(uid), Amounts.zero(state.resources)
+    held = nothing if pod is None else pod.reserved
     return Asked(
         uid=uid,
-        unit=request.unit,
-        requested=request.resources,
-        last_permit=request.last_permit,
+        unit=request.unit.beside(nothing),
+        requested=request.resources.beside(held),
+        last_permit=None if request.last_permit is None else request.last_permit.beside(held),
         lowers_at_once=request.lowers_at_once,
         sequence=request.sequence,
         run=request.run,
@@ -76,10 +77,10 @@ def answered_by_ledger(
     An increase is told once its write has landed and not before (I2). A permit never exceeds the request (I11): what
     is booked beyond it is nobody's business but the ledger's.
     """
-    told = answer(state, asked(request, uid), rules)
+    told = answer(state, asked(request, uid, state), rules)
     if told is None:
         return unknown_pod(request)
-    permit, over = told.permit.least(request.resources), elapsed_s >= wait_s
+    permit, over = told.permit.compute.least(request.resources), elapsed_s >= wait_s
     if told.reason is Reason.FROZEN or not request.increases:
         return Answer(200, permit, told=told)
     if told.reason is Reason.STARTING or not settled(state, uid):
@@ -94,12 +95,12 @@ def too_late(request: PermitRequest, uid: str, state: State, rules: Rules) -> An
 
     An agent that holds nothing yet is told what its machine uses: so much it has whatever becomes of the request.
     """
-    told, pod = answer(state, asked(request, uid), rules), state.pod(uid)
+    told, pod = answer(state, asked(request, uid, state), rules), state.pod(uid)
     if told is None or pod is None:
         return unknown_pod(request)
     if told.reason not in (Reason.FROZEN, Reason.STARTING):
         told = replace(told, reason=Reason.BUSY, retry_after_s=rules.retry_s, expires=None)
-    held = pod.used if request.last_permit is None else told.permit.least(request.last_permit)
+    held = pod.used.compute if request.last_permit is None else told.permit.compute.least(request.last_permit)
     return Answer(200, held.least(request.resources), told=told)
 
 

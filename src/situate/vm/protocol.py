@@ -130,11 +130,11 @@ def notes(request: PermitRequest, shown: Shown, rules: Rules) -> dict[str, str] 
     With `compat` the agent's last permit becomes what is approved, unseen (D8).
     """
     said = {
-        SCALING_UNIT: amounts_text(request.unit, rules.resources),
-        REQUESTED: amounts_text(request.resources, rules.resources),
+        SCALING_UNIT: amounts_text(request.unit),
+        REQUESTED: amounts_text(request.resources),
     }
     if rules.compat and request.last_permit is not None:
-        said[APPROVED] = amounts_text(request.last_permit, rules.resources)
+        said[APPROVED] = amounts_text(request.last_permit)
     return None if all(shown.annotations.get(key) == text for key, text in said.items()) else said
 
 

@@ -111,8 +111,8 @@ def _approved(metadata: ObjectMeta, about: str, rules: Rules) -> Amounts | None:
     text = metadata.annotations.get(APPROVED)
     if text is None or metadata.labels.get(ENABLED_LABEL) != "true":
         return None
-    read = read_amounts(text, Place.annotation(about, APPROVED), rules.resources)
-    return read if isinstance(read, Amounts) else None
+    read = read_amounts(text, Place.annotation(about, APPROVED))
+    return read.beside(Amounts.zero(len(rules.resources))) if isinstance(read, Amounts) else None
 
 
 def _wrong_on_its_pod(metadata: ObjectMeta, about: str, rules: Rules) -> tuple[Unreadable, ...]:

@@ -149,7 +149,7 @@ def _runner(pod: objects.Pod, rules: Rules, seen: MachineSeen | None) -> Read[Po
         moved_at=notes.moved_at,
         evacuation=notes.evacuation,
     )
-    booked, requested, unit = _scaled(pod, guest.use, rules) if autoscaled else (guest.use, guest.use, None)
+    booked, requested, unit = _scaled(pod, guest.use) if autoscaled else (guest.use, guest.use, None)
     granted = None if rules.compat or seen is None or seen.pod != pod.metadata.name else seen.approved
     if granted is not None:
         # its agent was told of it, and whoever copies it to the pod may be slow: the next leader has nothing else (I2)
@@ -172,7 +172,7 @@ def _runner(pod: objects.Pod, rules: Rules, seen: MachineSeen | None) -> Read[Po
     )
 
 
-def _scaled(pod: objects.Pod, use: Amounts, rules: Rules) -> tuple[Amounts, Amounts, Amounts | None]:
+def _scaled(pod: objects.Pod, use: Amounts) -> tuple[Amounts, Amounts, Amounts | None]:
     """What is approved, what is requested, and the unit, of an autoscaled machine (C8)."""
     about, annotations = _about(pod), pod.metadata.annotations
 
@@ -180,7 +180,7 @@ def _scaled(pod: objects.Pod, use: Amounts, rules: Rules) -> tuple[Amounts, Amou
         if name not in annotations:
             return None
         reader = read_unit if name == SCALING_UNIT else read_amounts
-        return _must(reader(annotations[name], Place.annotation(about, name), rules.resources))
+        return _must(reader(annotations[name], Place.annotation(about, name))).beside(use - use)
 
     unit, approved, requested = read(SCALING_UNIT), read(APPROVED), read(REQUESTED)
     if requested is not None and unit is None:

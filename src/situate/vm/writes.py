@@ -140,11 +140,11 @@ def approval(action: Approve, machine: Unstructured, resource: ResourceType[Any]
         if text is None:
             by_version = True  # no text can be tested
             continue
-        said = read_amounts(text, Place.annotation(f"VirtualMachine {action.machine}", key), rules.resources)
-        if said != amount:
+        said = read_amounts(text, Place.annotation(f"VirtualMachine {action.machine}", key))
+        if said != amount.compute:
             return Moot(f"{key} is {text} by now", CONFLICT)
         tests[key] = text
-    notes = {APPROVED: amounts_text(action.amount, rules.resources)}
+    notes = {APPROVED: amounts_text(action.amount)}
     if action.closed_claim:
         notes[CLAIM_CLOSED] = action.closed_claim
     patch = _annotate(meta, notes, tests, set_with="replace" if rules.compat else "add")

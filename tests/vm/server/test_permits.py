@@ -34,6 +34,17 @@ def test_an_increase_is_granted_written_and_told() -> None:
         assert ours.node().reserved == cores(3)
 
 
+@pytest.mark.rule("vm:B45", "vm:C13")
+@pytest.mark.parametrize("compat", [False, True])
+def test_agents_are_answered_where_further_resources_are_accounted_for(compat: bool) -> None:
+    rules = Rules(resources=("cpu", "memory", "hugepages-2Mi"), compat=compat)
+    with stage(rules, ANY if compat else PermitSettings()) as ours:
+        pod = ours.run("a", cpus=2, slots=8)
+        assert ours.permit(pod, cores(3), cores(2))["permit"] == shown(cores(3))
+        assert ours.approved("a") == shown(cores(3))
+        assert ours.node().reserved == Amounts((*cores(3), 0))
+
+
 @pytest.mark.rule("vm:C13", "vm:B28", "vm:B30")
 def test_what_the_node_has_not_is_not_granted() -> None:
     with stage() as ours:

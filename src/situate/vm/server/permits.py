@@ -76,7 +76,6 @@ class Permits:
             return patch_failed(request, str(problem))
 
     async def _by_annotations(self, request: PermitRequest, pod: Pod) -> Answer:
-        rules = self._desk.ledger.rules
         try:
             async with asyncio.timeout(self._wait_s), self._desk.lane:
                 await self._note(request, pod, _shown(pod))
@@ -86,7 +85,7 @@ class Permits:
         def look(elapsed_s: float) -> Answer | None:
             now = self._pod(request.pod)
             shown = None if now is None or now.metadata.uid != pod.metadata.uid else _shown(now)
-            return answered(request, shown, elapsed_s, rules, self._wait_s)
+            return answered(request, shown, elapsed_s, self._wait_s)
 
         found = await self._rounds.wait(look, lambda: (self._pod(request.pod),), self._wait_s)
         assert found is not None, "the end of the wait is an answer"
@@ -135,7 +134,7 @@ class Permits:
         now = ledger.state.pod(uid)
         if now is None or now.machine is None:
             return unread(request)
-        ledger.apply(asked(request, uid))
+        ledger.apply(asked(request, uid, ledger.state))
         return None
 
     def _now(self, request: PermitRequest, uid: str, elapsed_s: float) -> Answer:
@@ -146,7 +145,8 @@ class Permits:
 
     def _is_late(self, request: PermitRequest, uid: str) -> bool:
         """Whether a newer one was answered already: this one changes nothing (F5)."""
-        return overtaken(asked(request, uid), self._desk.ledger.state.permits.get(uid))
+        state = self._desk.ledger.state
+        return overtaken(asked(request, uid, state), state.permits.get(uid))
 
     def _pod(self, ref: Ref) -> Pod | None:
         return self._desk.watched.all.pods.store.get(ref.name, ref.namespace)
