@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from situate.vm.amounts import Amounts
+from situate.vm.booking import recounted
 from situate.vm.claims import Stage
 from situate.vm.model import Load, Node, Pod
 from situate.vm.planning.draining import drain
@@ -94,6 +95,37 @@ def test_a_thin_node_is_emptied_into_fuller_ones_where_that_is_allowed(case: str
     assert made.way is (Way.CONSOLIDATION if case == "thin" else None)
     assert made or made.reasons
     assert not drain(THINLY[case], "n1", NOW, WIDE), "off by default"
+
+
+@pytest.mark.rule("vm:B45", "vm:B46")
+def test_a_resource_of_which_a_node_has_nothing_does_not_keep_it_from_being_emptied() -> None:
+    assert drain(with_disk(THINLY["thin"]), "n1", NOW, replace(THIN, resources=("cpu", "memory", "disk")))
+
+
+def with_disk(seen: State) -> State:
+    """Of which nobody has any."""
+
+    def one_more(amounts: Amounts, of_it: int = 0) -> Amounts:
+        return Amounts((*amounts, of_it))
+
+    def on(entry: Node) -> dict[str, Pod]:
+        return {
+            uid: replace(
+                each,
+                reserved=one_more(each.reserved),
+                requested=one_more(each.requested),
+                used=one_more(each.used),
+                factor=one_more(each.factor),
+                overcommit=one_more(each.overcommit, 1000),
+            )
+            for uid, each in entry.pods.items()
+        }
+
+    nodes = {
+        name: recounted(replace(each, total=one_more(each.total), watermark=one_more(each.watermark), pods=on(each)))
+        for name, each in seen.nodes.items()
+    }
+    return replace(seen, nodes=nodes, resources=3)
 
 
 @pytest.mark.rule("vm:B46")

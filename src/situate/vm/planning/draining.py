@@ -105,7 +105,7 @@ def _not_thin(state: State, node: str, rules: Rules) -> str:
     if state.waiters:
         return f"node {node} is not emptied while pods wait for room"
     rows = zip(entry.reserved, entry.total, strict=True)
-    if any(reserved >= rules.consolidate_below * size for reserved, size in rows):
+    if any(reserved >= rules.consolidate_below * size for reserved, size in rows if size):
         return f"node {node} is not used so thinly that it would be emptied"
     return ""
 
