@@ -147,6 +147,14 @@ VM_SHELL_GUARDS = (
         (_CONTROLLER,),
     ),
     Mutation(
+        "vm-target-without-a-machine",
+        "a pod made for a migration is its target also when its machine is gone (N24, F9)",
+        "vm/plugin.py",
+        "        if not arrives and self._system.migration_of(pod.pod) is None:",
+        "        if not arrives:",
+        (_PLUGIN,),
+    ),
+    Mutation(
         "vm-ledger-of-what-if",
         "a what-if books nothing into the ledger at work (C10)",
         "vm/plugin.py",

@@ -234,6 +234,19 @@ def test_a_target_without_a_migration_that_wants_it_waits(moves: list[Move], why
     assert not decision.actions, "no pod has to go for it"
 
 
+@pytest.mark.rule("vm:N24", "vm:F9")
+def test_a_target_whose_machine_is_gone_is_a_target_still() -> None:
+    """Seed 20111 of the processes: its owner was taken off it, and Permit refused it as often as it was placed."""
+    bench = Bench(PLAIN)
+    bench.add(host("n1"))
+    bench.listed()
+    bench.add(runner("a-new", owners=(migration_owner(controller=True),)))
+    (decision,) = bench.decide()
+    assert isinstance(decision, Refused)
+    assert "is not known here" in refusal(decision)
+    assert ("Reserve", False) not in bench.ledger.counts.calls
+
+
 @pytest.mark.rule("vm:B4", "vm:I4")
 def test_room_that_is_held_or_reserved_for_others_is_nobody_elses() -> None:
     bench = Bench(PLAIN)

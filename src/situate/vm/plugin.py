@@ -128,7 +128,8 @@ class VirtualMachines:
         if found is None:
             return self._refused(pod, unresolvable(str(read.wrong[0])))
         booking = found.counted(found.reserved)
-        if found.machine is None or found.machine.role is not Role.TARGET:
+        arrives = found.machine is not None and found.machine.role is Role.TARGET
+        if not arrives and self._system.migration_of(pod.pod) is None:  # a target whose machine is gone is one as well
             return PreFiltered(state=Wanted(found, booking, None))
         move = self._move_of(pod)
         if move is None:
