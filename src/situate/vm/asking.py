@@ -28,6 +28,7 @@ def asked(draft: Draft, event: Asked) -> None:
         # it may be the last one of an agent that has been replaced: that holds no less than its successor was told
         event = replace(event, lowers_at_once=False)
     node = draft.state.where[pod.uid]
+    pod = _at_work(pod, event)
     kept = _kept(pod, event, permit)
     lapsed = permit is not None and permit.expires <= draft.now and kept.exceeds(pod.used)
     changed = replace(pod, requested=event.requested, factor=event.unit)
@@ -46,6 +47,13 @@ def asked(draft: Draft, event: Asked) -> None:
     draft.put_permit(pod.uid, Permit(told, expires, event.sequence, lowered, raised_at, event.run))
     waiting.note(draft, changed)
     draft.stir(node)
+
+
+def _at_work(pod: Pod, event: Asked) -> Pod:
+    """With how busy it is: who is moved to make room goes by that (B17)."""
+    if pod.machine is None or event.load1 is None:
+        return pod
+    return replace(pod, machine=replace(pod.machine, load=replace(pod.machine.load, load1=event.load1)))
 
 
 def overtaken(event: Asked, permit: Permit | None) -> bool:

@@ -62,6 +62,15 @@ class Load:
     last_downtime_s: float | None = None
     """In its last move."""
 
+    def beside(self, former: Load) -> Load:
+        """With what was known of it before and is not said now."""
+        return Load(
+            self.load1 or former.load1,
+            self.memory_used or former.memory_used,
+            former.dirty_rate if self.dirty_rate is None else self.dirty_rate,
+            former.last_downtime_s if self.last_downtime_s is None else self.last_downtime_s,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Evacuation:

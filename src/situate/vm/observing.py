@@ -12,7 +12,7 @@ from situate.vm.booking import with_seen
 from situate.vm.drafting import Draft
 from situate.vm.ending import left
 from situate.vm.events import NodeGone, NodeSeen, PodGone, PodReserved, PodSeen, PodUnreserved
-from situate.vm.model import Node, Pod, Role
+from situate.vm.model import Machine, Node, Pod, Role
 from situate.vm.moving import arrived, follow_target, lose_node, source_of
 from situate.vm.state import Unseen
 from situate.vm.writing import catch_up
@@ -131,6 +131,7 @@ def _counted(draft: Draft, former: Pod | None, seen: Pod) -> Pod:
     if source is not None:
         # what it will hold is what is booked for the machine now, whether or not a write of that has reached the copy
         seen = replace(seen, reserved=seen.reserved.most(source.reserved))
+        seen = replace(seen, machine=_with_load(source, seen))
     if former is None:
         return replace(seen, reserved=seen.reserved.most(seen.used), tentative=False)
     seen = _with_history(former, seen)
@@ -173,8 +174,15 @@ def _shows(seen: Pod, write: Unseen) -> bool:
 
 
 def _with_history(former: Pod, seen: Pod) -> Pod:
-    """When it was moved is known before its annotation shows it (B25)."""
-    if former.machine is None or seen.machine is None:
+    """When it was moved is known before its annotation shows it (B25); how busy it is only its agent says (B17)."""
+    machine = _with_load(former, seen)
+    if former.machine is None or machine is None:
         return seen
-    moved = tuple(sorted({*former.machine.moved_at, *seen.machine.moved_at}))
-    return replace(seen, machine=replace(seen.machine, moved_at=moved))
+    moved = tuple(sorted({*former.machine.moved_at, *machine.moved_at}))
+    return replace(seen, machine=replace(machine, moved_at=moved))
+
+
+def _with_load(former: Pod, seen: Pod) -> Machine | None:
+    if former.machine is None or seen.machine is None or former.machine.load is seen.machine.load:
+        return seen.machine
+    return replace(seen.machine, load=seen.machine.load.beside(former.machine.load))
