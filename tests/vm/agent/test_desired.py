@@ -44,6 +44,13 @@ def test_the_guests_wish_for_memory_holds_for_ten_seconds() -> None:
     assert desired(state, 11_000).resources == units(1)
 
 
+def test_the_guests_wish_is_for_more_than_it_had_when_it_was_said() -> None:
+    """Not more than it had just agreed to do with."""
+    state = loaded(1, use=2)
+    state = replace(state, monitor=replace(state.monitor, approved=units(1)))
+    assert desired(monitor_wants(state, 0, cpu=False, memory=True), 1).resources == units(3)
+
+
 def test_a_wish_that_the_goal_has_fulfilled_already_changes_nothing() -> None:
     state = monitor_wants(loaded(4, use=2), 0, cpu=True, memory=True)
     assert desired(state, 1).wanted_for_ms is None
@@ -60,6 +67,12 @@ def test_a_denied_downscale_counts_even_above_the_maximum() -> None:
     state = denied(loaded(1, use=3, most=2), units(3), units(2))
     found = desired(state, 0)
     assert (found.resources, found.warnings) == (units(3), (ABOVE_MAXIMUM,))
+
+
+def test_whoever_stays_above_the_maximum_in_one_resource_is_told_why() -> None:
+    state = denied(loaded(1, use=3, most=2), Amounts.of(250, 3 * GIB), Amounts.of(250, 2 * GIB))
+    found = desired(state, 0)
+    assert (found.resources, found.warnings) == (Amounts.of(500, 3 * GIB), (ABOVE_MAXIMUM,))
 
 
 def test_after_a_denial_never_more_is_held_than_there_was() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from situate.vm.agent.core import next_actions
-from situate.vm.agent.outcomes import with_system
+from situate.vm.agent.outcomes import plugin_started, vm_seen, with_system
 from situate.vm.agent.revisions import (
     DOWNSCALE,
     MOST_IN_FLIGHT,
@@ -17,7 +19,8 @@ from situate.vm.agent.revisions import (
     Revisions,
     propagated,
 )
-from tests.vm.agent.builders import agent_state, needs
+from situate.vm.amounts import Amounts
+from tests.vm.agent.builders import GIB, agent_state, guest, needs
 
 pytestmark = pytest.mark.rule("vm:C40")
 
@@ -60,3 +63,34 @@ def test_each_change_of_what_is_wanted_takes_the_next_number() -> None:
         state = next_actions(with_system(state, needs(load)), at_ms).state
         seen.append((state.target_revision.value, state.target_revision.flags))
     assert seen == [(0, 0), (1, UPSCALE), (1, UPSCALE), (2, DOWNSCALE)]
+
+
+def test_a_wish_is_compared_with_what_is_used_only_once_the_machine_has_reached_it() -> None:
+    state = agent_state(use=1, compat=True)
+    for at_ms, load in ((0, 2), (1, 4)):
+        state = next_actions(with_system(state, needs(load)), at_ms).state
+    assert state.target_revision == Revision(2, UPSCALE)
+
+    late = vm_seen(state, guest(use=1, current_revision=RevisionAt(Revision(1, UPSCALE), 2))).state
+    assert next_actions(late, 3).state.target_revision == Revision(2, UPSCALE)
+
+    reached = vm_seen(late, guest(use=1, current_revision=RevisionAt(Revision(2, UPSCALE), 4))).state
+    assert next_actions(reached, 5).state.target_revision == Revision(3, UPSCALE)
+
+
+def test_a_decrease_is_not_held_to_what_the_scheduler_knows() -> None:
+    """More CPU is wanted and not permitted: what is written is a decrease, so the monitor's word alone counts."""
+    use = Amounts.of(250, 2 * GIB)
+    state = agent_state(use=2, compat=True)
+    state = replace(
+        state,
+        guest=replace(state.guest, use=use, minimum=Amounts.of(500, GIB)),
+        system=needs(1),
+        plugin=replace(state.plugin, permit=use, revision=Revision(3)),
+        monitor=replace(state.monitor, approved=Amounts.of(250, GIB), revision=Revision(5)),
+        target_revision=Revision(6, DOWNSCALE),
+        last_desired=Amounts.of(500, GIB),
+    )
+    change = next_actions(plugin_started(state, 0, use), 0).actions.vm
+    assert change is not None
+    assert (change.target, change.target_revision.revision) == (Amounts.of(250, GIB), Revision(5))

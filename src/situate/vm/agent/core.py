@@ -177,15 +177,15 @@ def _vm(
     if state.vm.failed_at_ms is not None and (left := state.vm.failed_at_ms + state.config.vm_retry_ms - now_ms) > 0:
         warnings.append(f"{_VM}recent request failed too recently")
         return None, left
-    return Change(use, target, RevisionAt(_revision_of_change(state, wish), now_ms)), None
+    return Change(use, target, RevisionAt(_revision_of_change(state, target), now_ms)), None
 
 
-def _revision_of_change(state: State, wish: Amounts) -> Revision:
-    """Who had to agree has agreed to an older wish, maybe."""
+def _revision_of_change(state: State, target: Amounts) -> Revision:
+    """Who had to agree has agreed to an older wish, maybe: the monitor to less, the scheduler to more."""
     revision, use = state.target_revision, state.guest.use
-    if use.exceeds(wish) and state.monitor.revision.value > 0:
+    if use.exceeds(target) and state.monitor.revision.value > 0:
         revision = revision.least(state.monitor.revision)
-    if wish.exceeds(use) and state.plugin.revision.value > 0:
+    if target.exceeds(use) and state.plugin.revision.value > 0:
         revision = revision.least(state.plugin.revision)
     return revision
 

@@ -49,11 +49,11 @@ def desired(state: State, now_ms: int) -> Desired:
         resources = resources.most(guest.use)
     resources = resources.least(guest.maximum).most(guest.minimum)
     if denied is not None:
-        if resources.within(denied.resources):
-            warnings.append(ABOVE_MAXIMUM)
         least = _least_after(denied, unit)
         if least.exceeds(resources):
             resources, denied_for_ms = resources.most(least), denied_left
+        if least.exceeds(guest.maximum):
+            warnings.append(ABOVE_MAXIMUM)
     return Desired(resources, aim, tuple(warnings), wanted_for_ms, denied_for_ms)
 
 

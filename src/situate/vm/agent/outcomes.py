@@ -160,7 +160,9 @@ def vm_seen(state: State, guest: Guest, *, fresh: bool = False) -> Seen:
         return Seen(state)
     known, since_write = propagated(news.at_ms, state.vm.target, state.vm.revision)
     revisions, since_wish = state.revisions.observe(news.at_ms, news.revision)
-    state = replace(state, vm=replace(state.vm, revision=known), revisions=revisions, last_desired=None)
+    reached = news.revision.value == state.target_revision.value
+    last = None if reached else state.last_desired
+    state = replace(state, vm=replace(state.vm, revision=known), revisions=revisions, last_desired=last)
     return Seen(state, since_wish, since_write)
 
 
@@ -182,11 +184,11 @@ def monitor_lost(state: State) -> State:
 
 
 def monitor_wants(state: State, now_ms: int, *, cpu: bool, memory: bool) -> State:
-    """The guest needs more than it has."""
-    approved = state.monitor.approved
-    if approved is None:
+    """The guest needs more than it has. Without a connection it cannot have said so."""
+    if state.monitor.approved is None:
         return state
-    return replace(state, monitor=replace(state.monitor, wanted=UpscaleWanted(now_ms, approved, cpu, memory)))
+    wanted = UpscaleWanted(now_ms, state.effective, cpu, memory)
+    return replace(state, monitor=replace(state.monitor, wanted=wanted))
 
 
 def monitor_started(state: State, kind: MonitorRequest, resources: Amounts) -> State:
