@@ -25,7 +25,7 @@ from situate.vm.planning.helping import (
 )
 from situate.vm.planning.making import plan
 from situate.vm.rules import Calm, Rules
-from situate.vm.state import State
+from situate.vm.state import State, Waiter
 from tests.vm.planning.playing import granted as all_it_gets
 from tests.vm.planning.playing import played
 from tests.vm.planning.shapes import NOW, RULES, claim, cluster, move, node, plain, state, units, vm
@@ -135,6 +135,27 @@ def test_whatever_is_named_helps_when_it_is_done(seed: int, nodes: int, on_first
         if all_it_gets(after, "short").reserved != before.requested:
             after = played(after, plan(after, "short", now, rules))
         assert all_it_gets(after, "short").reserved == before.requested, told(change, rules.resources)
+
+
+@pytest.mark.rule("vm:B40", "vm:F11", "vm:B31")
+@settings(max_examples=50)
+@given(st.integers(0, 2**32), st.integers(1, 9))
+def test_a_bigger_node_helps_also_where_more_is_held_than_it_has_or_saved_up_for_others(seed: int, size: int) -> None:
+    rng = Random(seed)
+    seen = cluster(rng, 2, 4)
+    shrunk = replace(seen.nodes["n000"], total=units(size), watermark=units(size))
+    saved = rng.choice(sorted(shrunk.pods))
+    waiters = {saved: Waiter(saved, 0.0, overtaken=3, saving=units(rng.randint(1, 5)))}
+    for each in (
+        replace(seen, nodes={**seen.nodes, "n000": shrunk}),
+        replace(seen, waiters=waiters),
+        replace(seen, nodes={**seen.nodes, "n000": shrunk}, waiters=waiters),
+    ):
+        bigger = [change for change in would_help(each, "short", NOW, RULES) if isinstance(change, BiggerNode)]
+        assert len(bigger) == (all_it_gets(each, "short").reserved != seen.nodes["n000"].pods["short"].requested)
+        for change in bigger:
+            after = change.applied(each, RULES, NOW)[0]
+            assert all_it_gets(after, "short").reserved == seen.nodes["n000"].pods["short"].requested
 
 
 @pytest.mark.rule("vm:B40")

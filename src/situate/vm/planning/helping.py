@@ -16,7 +16,7 @@ from situate.vm.amounts import Amounts
 from situate.vm.booking import with_pod, without_pod
 from situate.vm.model import Node, Pod, Ref
 from situate.vm.planning.calm import cools_down, cools_until
-from situate.vm.planning.demand import missing, need, whole_units
+from situate.vm.planning.demand import missing, need, room_for, shortage, whole_units
 from situate.vm.planning.limits import under_way, unlimited
 from situate.vm.planning.making import plan
 from situate.vm.planning.plan import Way
@@ -28,6 +28,7 @@ from situate.vm.text import shown_amount
 MOST_TRIED: Final = 12
 """Changes of which it takes a plan to know whether they help; so many are tried, the small ones first."""
 NEW_NODE: Final = "a new node"
+_ENDLESS: Final = 2**60
 _WHOLE: Final = (Way.NEIGHBOURS, Way.ITSELF, Way.WAITING, Way.CHAIN, Way.EVICTION)
 Applied: TypeAlias = tuple[State, Rules, float]
 """State, rules and time with a change."""
@@ -210,12 +211,26 @@ def _free(state: State, uid: str) -> bool:
 def _at_once(state: State, pod: Pod, leaving: Container[str]) -> Iterator[BiggerNode | Gone]:
     """What makes the room itself; of pods, but for those that leave anyway, the least one that has to go."""
     node = state.where[pod.uid]
-    lacks = missing(state, node, pod, whole_units(pod))
+    lacks = _bigger_by(state, node, pod)
     others = (each for each in state.nodes[node].pods.values() if each.uid != pod.uid and each.uid not in leaving)
     enough = [each for each in others if lacks.within(each.counted(each.reserved))]
     if enough:
         yield Gone(min(enough, key=lambda each: (each.priority, each.counted(each.reserved).values, each.uid)).ref)
     yield BiggerNode(node, lacks)
+
+
+def _bigger_by(state: State, node: str, pod: Pod) -> Amounts:
+    """What its node would have to have more of.
+
+    That is more than `missing` where pods hold more than the node has, or others have room saved up for them first.
+    """
+    endless = Amounts((_ENDLESS,) * state.resources)
+    after, *_ = BiggerNode(node, endless).applied(state, Rules(), 0.0)
+    left = after.margin(node, pod.uid) - endless
+    if pod.deferred:
+        return (Amounts.zero(state.resources) - left).positive()
+    wanted = room_for(pod, shortage(pod, whole_units(pod)))
+    return Amounts(tuple(max(0, most - free) if most else 0 for most, free in zip(wanted, left, strict=True)))
 
 
 def _with_a_plan(state: State, pod: Pod, now: float, rules: Rules, fits: Fits) -> Iterator[Change]:
