@@ -120,6 +120,8 @@ def test_restarts_are_allowed_by_a_setting() -> None:
     restarts = {**container(), "resizePolicy": policy}
     assert reason(wishes({"memory": "2Gi"}, restarts)) == "RestartNeeded"
     assert reason(wishes({"cpu": 2}, restarts)) == ""
+    assert reason(wishes({"cpu": 2, "memory": "1Gi"}, restarts)) == "", "its memory stays as it is"
+    assert reason(wishes({"cpu": 2, "memory": "512Mi"}, restarts)) == "RestartNeeded"
     assert reason(wishes({"memory": "2Gi"}, restarts, rules=replace(RULES, resize_with_restart=True))) == ""
 
 

@@ -110,11 +110,10 @@ def _reasons(pod: Pod, container: Container, wish: ResizeWish, rules: Rules) -> 
         yield once
     if (others := of_other_resources(wish)) is not None:
         yield others
-    changed = [name for name, amount in zip(RESOURCES, (wish.cpu, wish.memory), strict=True) if amount is not None]
-    yield from _of_container(container, changed, rules)
-    yield from _of_quality(pod, container, wish)
     has = amounts(container.resources.requests)
     wished = {name: amount for name, amount in zip(RESOURCES, (wish.cpu, wish.memory), strict=True) if amount}
+    yield from _of_container(container, [name for name, amount in wished.items() if has.get(name) != amount], rules)
+    yield from _of_quality(pod, container, wish)
     if all(has.get(name) == amount for name, amount in wished.items()) and (pending := infeasible(pod)) is not None:
         yield pending
 
