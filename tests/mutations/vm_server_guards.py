@@ -165,6 +165,14 @@ VM_SERVER_GUARDS = (
         ("tests/runtime/serving/test_listener.py",),
     ),
     Mutation(
+        "listener-places",
+        "who does not come to an end with TLS has a place like others, of which there are so many (F16)",
+        "runtime/serving/listener.py",
+        "            if len(handled.connections) + len(self._coming) >= most:",
+        "            if len(handled.connections) >= most:",
+        ("tests/runtime/serving/test_listener.py",),
+    ),
+    Mutation(
         "vm-one-bears-the-name",
         "of several replicas agents find the one that leads (C17, B44)",
         "runtime/marking.py",

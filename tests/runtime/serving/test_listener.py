@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import gzip
 import http.client
 import os
 import ssl
@@ -177,6 +178,53 @@ async def test_connections_beyond_the_last_place_are_closed_at_once() -> None:
             assert await ended(second) == b""
         go_on.set()
         assert (await ended(first)).endswith(b"done")
+
+
+async def test_who_does_not_come_to_an_end_with_tls_has_a_place_and_no_more(tmp_path: Path) -> None:
+    """They counted from their first request on: as many as there are files could keep the process from everything."""
+    certificate = write(tmp_path, authority(), 1)
+    async with (
+        listening(certificate, limits=Limits(connections=2, silence_s=600.0)) as listener,
+        raw(listener.port),
+        raw(listener.port),
+        raw(listener.port) as third,
+    ):
+        assert await ended(third) == b""
+
+
+async def test_what_is_no_request_is_refused_and_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    async with listening(None) as listener:
+        for sent in ("GET / HTTP/1.1\n\n", "GET http://[ HTTP/1.1\nhost: a\n\n", "GET / HTTP/1.1\nhost: a\nx\n\n"):
+            async with raw(listener.port, sent) as reader:
+                assert b" 400 " in (await ended(reader)).splitlines()[0]
+    assert not [each for each in caplog.records if each.name.startswith("aiohttp")]
+
+
+async def test_bytes_that_are_no_text_are_a_header_all_the_same() -> None:
+    async def shown(request: Request, _: str) -> Response:
+        return Response(200, request.headers["x-who"].encode())
+
+    async with listening(None, shown) as listener:
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+        writer.write(b"GET / HTTP/1.0\r\nhost: a\r\nx-who: \xff\xc3\xa9\r\n\r\n")
+        assert (await ended(reader)).endswith("\r\n\r\n\ufffdé".encode())
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_nothing_is_unpacked_for_anybody() -> None:
+    async def length(request: Request, _: str) -> Response:
+        return Response(200, str(len(request.body)).encode())
+
+    packed = gzip.compress(bytes(2**20))
+    for body in (packed, b"not packed"):
+        head = f"POST / HTTP/1.0\nhost: a\ncontent-encoding: gzip\ncontent-length: {len(body)}\n\n"
+        async with listening(None, length, most_body=lambda _: 2**20) as listener:
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+            writer.write(head.replace("\n", "\r\n").encode() + body)
+            assert (await ended(reader)).endswith(b"\r\n\r\n%d" % len(body))
+            writer.close()
+            await writer.wait_closed()
 
 
 async def test_no_more_of_a_body_is_read_than_the_path_allows() -> None:

@@ -7,9 +7,13 @@ are refused at once, so that those before them are answered.
 from __future__ import annotations
 
 import asyncio
+import errno
+import logging
 import resource
+import socket
 import ssl
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -31,6 +35,9 @@ _END_S: Final = 5.0
 _LINGER_S: Final = 1.0
 """For what is left of a body that nobody reads: an end without reading it could overtake the answer."""
 _BACKLOG: Final = 1024
+_NO_FILES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_NO_FILES_S: Final = 0.1
+"""Until it is tried again to take a connection."""
 _OTHER_FILES: Final = 256
 """Descriptors that are left to the rest of the process."""
 _FULL: Final = Response(
@@ -83,7 +90,8 @@ class Limits:
     requests: int = 4096
     """Under way at a time."""
     silence_s: float = 10.0
-    """A connection that has sent no whole request by then is cut off; so is one whose request's body does not come."""
+    """A connection that has sent no whole request by then is cut off; so is one whose request's body does not come, and
+    before that one whose TLS does not."""
     idle_s: float = 75.0
     """Between two requests."""
 
@@ -116,6 +124,8 @@ class Listener:
         self._limits = limits
         self._listening = asyncio.Event()
         self._silent: dict[web.RequestHandler, asyncio.TimerHandle] = {}
+        self._coming: dict[asyncio.Future[None], socket.socket] = {}
+        """Connections that are none yet."""
         self._under_way = 0
         self.port = 0
         """The port that is listened on, also if the address asked for any (`:0`); 0 before that."""
@@ -126,50 +136,115 @@ class Listener:
         from aiohttp import web  # 0.2 s of processor time that who serves nobody is spared
 
         handled = web.Server(
-            self._handle, access_log=None, keepalive_timeout=self._limits.idle_s, lingering_time=_LINGER_S
+            self._handle,
+            access_log=None,
+            keepalive_timeout=self._limits.idle_s,
+            lingering_time=_LINGER_S,
+            auto_decompress=False,  # nobody is asked to, and whoever sends a kilobyte is to keep us busy with no more
+            logger=_log_of_defects(),
         )
         runner = web.ServerRunner(handled, shutdown_timeout=_END_S)
         await runner.setup()
-        most = _connections(self._limits.connections)
-        loop = asyncio.get_running_loop()
-
-        def connected() -> asyncio.BaseProtocol:
-            if len(handled.connections) >= most:
-                return _Full()
-            protocol = handled()
-            self._silent[protocol] = loop.call_later(self._limits.silence_s, self._cut_off, protocol)
-            return protocol
-
-        host, _, port = self._address.rpartition(":")
-        server: asyncio.Server | None = None
         try:
+            ports = await self._ports()
             try:
-                server = await loop.create_server(
-                    connected,
-                    host.strip("[]") or None,
-                    int(port),
-                    ssl=self._context,
-                    ssl_handshake_timeout=None if self._context is None else self._limits.silence_s,
-                    backlog=_BACKLOG,
-                )
-            except OSError as problem:
-                raise CannotServe(
-                    f"cannot listen on {self._address}: {problem.strerror}; choose another {self._setting}"
-                ) from problem
-            self.port = server.sockets[0].getsockname()[1]
-            self._listening.set()
-            self._log.info("a server listens", address=self._address, port=self.port)
-            while True:
-                await asyncio.sleep(_LOOK_S)
-                self.renew()
+                self.port = ports[0].getsockname()[1]
+                self._listening.set()
+                self._log.info("a server listens", address=self._address, port=self.port)
+                async with asyncio.TaskGroup() as group:
+                    most = _connections(self._limits.connections)
+                    for port in ports:
+                        group.create_task(self._accept(port, handled, most))
+                    group.create_task(self._renew())
+            finally:
+                self._listening.clear()
+                for port in ports:
+                    port.close()
         finally:
-            self._listening.clear()
-            if server is not None:
-                server.close()
+            for coming in list(self._coming):
+                coming.cancel()
+            await asyncio.gather(*self._coming, return_exceptions=True)
             for timer in self._silent.values():
                 timer.cancel()
             self._silent.clear()
             await runner.cleanup()
+
+    async def _ports(self) -> list[socket.socket]:
+        """What is listened on: one for each address that the host has. Raises `CannotServe`."""
+        host, _, port = self._address.rpartition(":")
+        try:
+            server = await asyncio.get_running_loop().create_server(
+                asyncio.Protocol, host.strip("[]") or None, int(port), start_serving=False
+            )
+            with closing(server):
+                ports = [each.dup() for each in server.sockets]
+            for each in ports:
+                each.listen(_BACKLOG)
+        except OSError as problem:
+            raise CannotServe(
+                f"cannot listen on {self._address}: {problem.strerror}; choose another {self._setting}"
+            ) from problem
+        return ports
+
+    async def _accept(self, port: socket.socket, handled: web.Server, most: int) -> None:
+        """One connection after the other, each between two looks at those that there are: of thousands that come at
+        once, to whom TLS takes its time, the first are answered while the last wait to be taken."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                plain, _ = await loop.sock_accept(port)
+            except OSError as problem:
+                if problem.errno in _NO_FILES:
+                    self._log.error("a connection cannot be taken", error=problem.strerror)
+                    await asyncio.sleep(_NO_FILES_S)
+                continue  # else it was gone again already
+            if len(handled.connections) + len(self._coming) >= most:
+                plain.close()
+                await asyncio.sleep(0)
+                continue
+            coming = asyncio.ensure_future(self._take(plain, handled))
+            self._coming[coming] = plain
+            coming.add_done_callback(self._came)
+            await asyncio.sleep(0)  # a connection that waits already is taken without a look at the others
+
+    def _came(self, coming: asyncio.Future[None]) -> None:
+        plain = self._coming.pop(coming)
+        if coming.cancelled():
+            plain.close()
+
+    async def _take(self, plain: socket.socket, handled: web.Server) -> None:
+        """Until it is a connection, or none: it counts from the first moment."""
+        protocol = handled()
+        self._expect(protocol)
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: protocol,
+                plain,
+                ssl=self._context,
+                ssl_handshake_timeout=None if self._context is None else self._limits.silence_s,
+            )
+        except OSError:  # of TLS too: it closes the connection
+            self._expect_no_more(protocol)
+            return
+        if self._expect_no_more(protocol):
+            self._expect(protocol)  # anew: of many who come at once TLS took all the time until now
+
+    def _expect(self, protocol: web.RequestHandler) -> None:
+        """Its first request."""
+        loop = asyncio.get_running_loop()
+        self._silent[protocol] = loop.call_later(self._limits.silence_s, self._cut_off, protocol)
+
+    def _expect_no_more(self, protocol: web.RequestHandler) -> bool:
+        """Whether it was expected."""
+        timer = self._silent.pop(protocol, None)
+        if timer is not None:
+            timer.cancel()
+        return timer is not None
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            self.renew()
 
     async def listening(self) -> None:
         """Until requests are answered."""
@@ -198,9 +273,7 @@ class Listener:
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         from aiohttp import web
 
-        silent = self._silent.pop(request.protocol, None)
-        if silent is not None:
-            silent.cancel()
+        self._expect_no_more(request.protocol)
         if self._under_way >= self._limits.requests:
             answer, whole = _FULL, False
         else:
@@ -225,18 +298,24 @@ class Listener:
                         body += piece
             except TimeoutError:
                 return _SLOW, False
-        headers = {name.lower(): ", ".join(request.headers.getall(name)) for name in request.headers}
+        headers = {name.lower(): _text(", ".join(request.headers.getall(name))) for name in request.headers}
         asked = Request(request.method, request.path, tuple(request.query.items()), headers, body)
         answer = await self._answer(asked, request.remote or "")
         return answer, not request.body_exists or request.content.at_eof()
 
 
-class _Full(asyncio.Protocol):
-    """Whoever comes when all places are taken."""
+def _log_of_defects() -> logging.Logger:
+    """What aiohttp says of its handlers, without the stack of each request that is no HTTP: those get their 400, and
+    anybody may send thousands."""
+    log = logging.getLogger("aiohttp.server.listener")
+    log.addFilter(_is_defect)
+    return log
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        transport.abort()
+
+def _is_defect(record: logging.LogRecord) -> bool:
+    from aiohttp.http_exceptions import HttpProcessingError
+
+    return record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError)
 
 
 def _connections(wanted: int) -> int:
@@ -247,3 +326,8 @@ def _connections(wanted: int) -> int:
         soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     return wanted if soft == resource.RLIM_INFINITY else max(1, min(wanted, soft - _OTHER_FILES))
+
+
+def _text(header: str) -> str:
+    """With a sign for each byte that is no UTF-8, which no further text could be made of."""
+    return header.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
