@@ -99,3 +99,9 @@ def test_a_request_that_is_none_is_answered_with_what_is_wrong(body: bytes, word
     assert read.status == 400
     assert words in read.text
     assert len(read.text) < 600
+
+
+@pytest.mark.rule("vm:B34")
+def test_half_a_character_is_noted_with_a_sign_for_it() -> None:
+    wish = asked(cpu=2, container="\ud800").wish
+    assert note(wish) == '{"container":"\ufffd","cpu":2}'

@@ -22,7 +22,7 @@ from situate.vm.model import Ref
 from situate.vm.names import APPROVED, REQUESTED, SCALING_UNIT
 from situate.vm.rules import Rules
 from situate.vm.text import amounts_of, amounts_text, amounts_value, json_text, unit_of
-from situate.vm.unreadable import Misread, Part, Place
+from situate.vm.unreadable import Misread, Part, Place, sayable
 from situate.vm.writes import annotate
 
 MOST_BODY: Final = 1024
@@ -204,7 +204,7 @@ class NoJson(Exception):
 def first_value(body: bytes) -> object:
     try:
         text = body.decode("utf-8", "replace").lstrip(" \t\r\n")
-        value: object = _DECODER.raw_decode(text)[0]
+        value = sayable(_DECODER.raw_decode(text)[0])
     except (ValueError, RecursionError) as problem:
         raise NoJson(str(problem)) from problem
     return value

@@ -75,6 +75,18 @@ class Place(msgspec.Struct, frozen=True):
 NOWHERE: Final = Place("", "")
 
 
+def sayable(value: object) -> object:
+    """JSON with U+FFFD for each half of a character, `"\\ud800"`: it can be sent, but neither answered nor written."""
+    match value:
+        case str():
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        case list():
+            return [sayable(each) for each in value]
+        case dict():
+            return {sayable(key): sayable(each) for key, each in value.items()}
+    return value
+
+
 class Misread(Exception):
     """Carries an `Unreadable` to the public function that answers with it; never leaves that."""
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from situate.vm.explaining.what_if import Changes, read_changes, what_if
 from situate.vm.state import State, Waiter
+from situate.vm.text import json_text
 from situate.vm.unreadable import Unreadable
 from tests.vm.planning.shapes import NOW, RULES, node, state, vm
 
@@ -96,3 +97,18 @@ def test_whatever_is_sent_is_answered(value: object) -> None:
     read = read_changes(json.dumps(value).encode(), RULES)
     if isinstance(read, Changes):
         assert isinstance(what_if(town(), read, NOW, RULES), dict | Unreadable)
+
+
+@pytest.mark.rule("vm:B41")
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(rb'{"pods":[{"name":"\ud800","cpu":1}]}', id="of a pod"),
+        pytest.param(rb'{"nodes":[{"name":"\ud800","cpu":1,"memory":1}]}', id="of a node"),
+        pytest.param(rb'{"\udfff":1}', id="a key"),
+    ],
+)
+def test_half_a_character_is_answered_with_a_sign_for_it(sent: bytes) -> None:
+    read = read_changes(sent, RULES)
+    found = what_if(town(), read, NOW, RULES) if isinstance(read, Changes) else read
+    assert "\ufffd" in (str(found) if isinstance(found, Unreadable) else json_text(found))

@@ -95,6 +95,8 @@ BROKEN: dict[str, tuple[Any, int, str]] = {
     "huge": ({"resources": {"vCPUs": "1e30", "mem": "1Gi"}}, 400, "resources.vCPUs"),
     "too long": ({"pod": {"namespace": "x" * 2000, "name": "a"}}, 400, "1024"),
     "unknown": ({"pod": {"namespace": NAMESPACE, "name": "nobody"}}, 404, "nobody"),
+    "half a character": ({"pod": {"namespace": NAMESPACE, "name": "\ud800"}}, 404, "\ufffd"),
+    "half a character as an amount": ({"resources": {"vCPUs": "\udfff", "mem": "1Gi"}}, 400, "resources.vCPUs"),
     "other namespace": ({"pod": {"namespace": "default", "name": "POD"}}, 404, "default/"),
 }
 

@@ -27,7 +27,7 @@ from situate.vm.reading_nodes import watermark, watermark_fraction
 from situate.vm.rules import Rules
 from situate.vm.state import State
 from situate.vm.step import step
-from situate.vm.unreadable import Misread, Part, Place, Unreadable
+from situate.vm.unreadable import Misread, Part, Place, Unreadable, sayable
 
 MOST_CHANGES: Final = 100
 MOST_SECONDS: Final = 600
@@ -197,7 +197,7 @@ def _told(action: Action, rules: Rules) -> dict[str, Any] | None:
 
 def _decoded(body: bytes) -> object:
     try:
-        value: object = json.loads(body)
+        value = sayable(json.loads(body))
     except (ValueError, RecursionError) as problem:
         raise Misread(Unreadable("the changes", "body", "", "JSON", str(problem))) from problem
     return value
