@@ -160,9 +160,33 @@ def test_what_is_left_of_a_claim_is_written_until_that_is_answered() -> None:
             (claim,) = ours.controller.ledger.state.claims.values()
             found = ours.world.call("GET", f"{MIGRATIONS}/{made['metadata']['name']}")
             written = found["metadata"]["annotations"][CLAIM]
-            return claim_text(claim) == written != made["metadata"]["annotations"][CLAIM]
+            return bool(claim_text(claim) == written != made["metadata"]["annotations"][CLAIM])
 
         ours.wait(shown, within_s=5.0)
+
+
+@pytest.mark.rule("vm:B19", "vm:B38")
+@pytest.mark.parametrize("wanted_on", [True, False])
+def test_a_pod_that_its_budget_keeps_is_evicted_later_only_if_somebody_still_needs_its_room(wanted_on: bool) -> None:
+    with stage(Rules(evict=True), n1="8") as ours:
+        ours.run("a", cpus=2, slots=8)
+        ours.world.call(
+            "POST", "/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": "low"}, "value": -5}
+        )
+        asks = {"requests": {"cpu": "4", "memory": "16Gi"}}
+        spec = {"nodeName": "n1", "priorityClassName": "low"}
+        containers = [{"name": "c", "image": "i", "resources": asks}]
+        ours.world.call("POST", PODS, {"metadata": {"name": "low"}, "spec": {**spec, "containers": containers}})
+        refused = ours.meddle("POST", "/eviction", lambda _: BUSY)
+        ours.world.ask("a", Amounts.of(6000, 24 * GIB))
+        ours.wait(lambda: refused.left < 1_000)
+        if not wanted_on:
+            ours.world.ask("a", Amounts.of(2000, 8 * GIB))
+            ours.world.let_pass(1.0)
+        refused.left = 0
+        ours.world.let_pass(120.0)
+        assert ("low" in [each["metadata"]["name"] for each in ours.world.items(PODS)]) is not wanted_on
+        assert (ours.approved("a") == {"vCPUs": 6, "mem": "24Gi"}) is wanted_on
 
 
 @pytest.mark.rule("vm:N24", "vm:B21")
