@@ -83,7 +83,7 @@ def _exchanged(case: Case) -> dict[str, Json]:
     shown: Shown | None = first
     for at_ms, pod in _moments(case):
         shown = shown if pod is ... else _shown(pod)
-        answer = answered(request, shown, at_ms / 1000, COMPAT)
+        answer = answered(request, shown, at_ms / 1000)
         if answer is not None:
             return _seen(answer, written, at_ms)
     raise AssertionError("nothing was answered at the end of the wait")
