@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from situate.objects.settings import parse_section
+from situate.vm.agent.settings import AgentSettings
 from situate.vm.configuration import VmSettings
 from situate.vm.profile import configuration
 from situate.vm.reference_configuration import read_reference
@@ -20,6 +22,7 @@ def cases(document: Json) -> list[Case]:
     return [
         {"list": "scheduler_plugin", "name": "scheduler_plugin", "expected": shipped},
         {"list": "scheduler_profile", "name": "scheduler_profile", "expected": document["scheduler_profile"]},
+        *({"list": "agent", "name": "agent", "expected": each} for each in (document.get("agent"),) if each),
         *(
             {"list": "validation", "name": json.dumps(row["set"]), "shipped": shipped, **row}
             for row in document["validation"]
@@ -33,6 +36,8 @@ def defaults(case: Case) -> Outcome:
             return _shipped(case["expected"])
         case "scheduler_profile":
             return _profile(case["expected"])
+        case "agent":
+            return _agent(case["expected"])
         case "validation":
             return _validation(case)
         case unknown:
@@ -46,6 +51,14 @@ def _shipped(expected: Json) -> Outcome:
     if read is None:
         return failed("; ".join(map(str, mistakes)))
     return PASSED if read == ours else failed(f"expected {ours}, got {read}")
+
+
+def _agent(expected: Json) -> Outcome:
+    """The section comes to our own defaults."""
+    read, mistakes = parse_section(expected, AgentSettings)
+    if read is None:
+        return failed("; ".join(map(str, mistakes)))
+    return PASSED if read == AgentSettings() else failed(f"expected {AgentSettings()}, got {read}")
 
 
 def _profile(expected: Json) -> Outcome:

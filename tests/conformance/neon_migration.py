@@ -24,6 +24,8 @@ _MOST_LOOKS: Final = 20
 _KINDS: Final = {MACHINE_KIND: Kind.MACHINE, MIGRATION_KIND: Kind.MIGRATION, "Pod": Kind.POD}
 _OTHER_PHASES: Final = ("", "Pending", "Scaling", "Migrating", "Succeeded", "Failed")
 """Of a machine that is not Running and not frozen by the migration itself."""
+_OTHERWISE: Final = ("anything else", "otherwise")
+"""None of the other conditions that are listed for the phase holds."""
 
 
 class _Town(Town):
@@ -214,12 +216,11 @@ def _arranged(phase: str, when: str) -> Iterator[_Town]:
             yield _prepared_town(other)
         return
     town = _prepared_town("Running")
-    if phase == "":
-        if when != "vm phase is Running":
-            raise UnknownPhraseError(when)
-        yield town
-        return
     match phase, when:
+        case "", "vm phase is Running":
+            pass
+        case "", text if _without_machine(text):
+            del town.objects[Kind.MACHINE, _VM]
         case "Pending", "target pod missing":
             town.to_phase("m", "Pending")
         case "Pending", "start refused by the hypervisor":
@@ -235,19 +236,34 @@ def _arranged(phase: str, when: str) -> Iterator[_Town]:
                 _pod(one, ended)
                 yield one
             return
+        case "Pending", text if text in _OTHERWISE or "target pod pending" in text or "not running" in text:
+            town.to_phase("m", "Pending")
+            town.reconcile("m")
+        case "Pending", text if "target pod" in text and "running" in text.lower():
+            town.to_phase("m", "Pending")
+            town.reconcile("m")
+            _pod(town, "Running")
         case "Succeeded", "sourcePodName set":
             town.to_phase("m", "Succeeded")
         case "Failed", "vm phase Migrating":
             town.to_phase("m", "Running")
             town.change(Kind.MIGRATION, "m", {"status": {"phase": "Failed"}})
+        case "Succeeded", text if text in _OTHERWISE:
+            town.to_phase("m", "Succeeded")
+            town.settle(Kind.MIGRATION, "m")
+        case "Failed", text if text in _OTHERWISE:
+            town.to_phase("m", "Running")
+            town.change(Kind.MIGRATION, "m", {"status": {"phase": "Failed"}})
+            town.settle(Kind.MIGRATION, "m")
         case "Pending" | "Running", text if text.startswith("migration deleted"):
             town.behave('{"stallAtPercent": 50}')
             town.to_phase("m", phase)
             if phase == "Pending":
                 town.reconcile("m")
             town.delete(Kind.MIGRATION, "m")
-        case "Pending", text if "vm" in text and ("absent" in text or "not found" in text or "deleted" in text):
-            town.to_phase("m", "Pending")
+        case "Pending" | "Running", text if _without_machine(text):
+            town.behave('{"stallAtPercent": 50}')
+            town.to_phase("m", phase)
             del town.objects[Kind.MACHINE, _VM]
         case "Running", text if "completed" in text:
             town.to_phase("m", "Running")
@@ -259,12 +275,16 @@ def _arranged(phase: str, when: str) -> Iterator[_Town]:
             town.behave('{"failAtPercent": 99}')
             town.to_phase("m", "Running")
             town.now += 60
-        case "Running", "anything else" | "otherwise":
+        case "Running", text if text in _OTHERWISE:
             town.behave('{"stallAtPercent": 50}')
             town.to_phase("m", "Running")
         case _:
             raise UnknownPhraseError(when)
     yield town
+
+
+def _without_machine(when: str) -> bool:
+    return when.startswith("vm ") and any(each in when for each in ("absent", "not found", "deleted", "gone"))
 
 
 def _prepared_town(vm_phase: str) -> _Town:

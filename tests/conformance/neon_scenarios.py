@@ -21,6 +21,7 @@ from situate.vm.model import Pod
 from situate.vm.planner import Planner
 from situate.vm.planning.limits import begun
 from situate.vm.planning.plan import Plan
+from situate.vm.reading_nodes import watermark
 from situate.vm.rules import Calm, Rules
 from situate.vm.state import State
 from situate.vm.step import step
@@ -58,7 +59,8 @@ class Play:
         """By machine: where its target came to be."""
         fraction = case.get("watermark", 1)
         for name, total in case["nodes"].items():
-            self.tell(self.world.add_node(name, _amount(total), _amount(int(total * fraction))))
+            totals = _amount(total)
+            self.tell(self.world.add_node(name, totals, watermark(totals, fraction)))
         for vm in case["vms"]:
             self._add(vm)
         self.tell(Listed())
