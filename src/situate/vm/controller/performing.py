@@ -181,8 +181,8 @@ class Performing:
         except TimeoutError:
             outcome, why = UNKNOWN, f"no answer within {self._call_timeout_s:g} s"
         except KubeError as problem:  # it has certainly not been carried out, and may be later
-            # a machine's grant does not wait for its pod's requests (B47), and a pod is evicted as long as somebody needs
-            # its room: his next plan says so (B19)
+            # a machine's grant does not wait for its pod's requests (B47), and a pod is evicted only while somebody
+            # needs its room: his next plan says so (B19)
             if not (isinstance(action, Evict) or (isinstance(action, ResizePod) and waiting)):
                 self._again(key, slot, action, str(problem), problem.after_s or 0.0)
                 return
