@@ -81,6 +81,8 @@ def test_what_the_scheduler_approved_is_read(text: str, want: Amounts | None) ->
         ("autoscaling.neon.tech/bounds", '{"min":{"cpu":"2","mem":"2Gi"},"max":{"cpu":"1","mem":"3Gi"}}'),
         ("autoscaling.neon.tech/config", '{"loadAverage":1}'),
         ("autoscaling.neon.tech/config", "no JSON"),
+        ("vm.situate.dev/load", "2.7"),
+        ("vm.situate.dev/load", '{"load1":-1}'),
     ],
 )
 def test_a_broken_annotation_is_named_and_the_machine_keeps_what_it_has(annotation: str, text: str) -> None:

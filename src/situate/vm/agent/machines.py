@@ -13,6 +13,7 @@ from situate.objects.timestamps import BadTime, parse_time, rfc3339
 from situate.objects.unstructured import Unstructured
 from situate.vm.agent.core import Change
 from situate.vm.agent.revisions import Revision, RevisionAt
+from situate.vm.agent.samples import read_load
 from situate.vm.agent.scaling import Scaling, overridden
 from situate.vm.agent.state import Guest
 from situate.vm.amounts import Amounts
@@ -83,7 +84,8 @@ def read(vm: Unstructured, defaults: Scaling) -> Read[MachineNow]:
     ref = Ref(metadata.namespace, metadata.name, metadata.uid)
     load = metadata.annotations.get(LOAD)
     machine = MachineNow(ref, pod, ip, node, phase, scheduler_name, enabled, guest, newest, load)
-    return Read(machine, (*wrong, *of_scaling))
+    said = None if load is None else read_load(load, Place.annotation(about, LOAD))
+    return Read(machine, (*wrong, *of_scaling, *((said,) if isinstance(said, Unreadable) else ())))
 
 
 def handled(machine: MachineNow, node: str | None, scheduler_name: str) -> bool:

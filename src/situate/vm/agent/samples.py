@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from situate.vm.agent.goal import CacheMetrics, SystemMetrics
 from situate.vm.model import Ref
-from situate.vm.unreadable import Misread, Part, Place
+from situate.vm.unreadable import Misread, Part, Place, Unreadable
 
 UNSEEN: Final = 100 * 2**20
 """Bytes of memory that a guest uses and does not tell of."""
@@ -93,28 +93,38 @@ def load(value: Any, place: Place) -> Load | NoMetrics:
     """Of an annotation or a file: `{"load1":1.5,"load5":1.2,"memoryUsed":"1Gi","memoryCached":"512Mi",
     "workingSetPages":[...]}`; `load5` is `load1` where it is missing, the others nothing.
     """
-    part = Part(place, value)
     try:
-        part.mapping()
-        load1 = _finite(part["load1"])
-        load5 = _finite(part["load5"]) if part["load5"].there else load1
-        used, cached = part["memoryUsed"], part["memoryCached"]
-        system = SystemMetrics(
-            load1, load5, float(used.units()) if used.there else 0.0, float(cached.units()) if cached.there else 0.0
-        )
-        pages = part["workingSetPages"]
-        cache = CacheMetrics(tuple(map(_finite, pages.items()[:MOST_WINDOWS]))) if pages.there else None
+        return _load(Part(place, value))
     except Misread as problem:
         return NoMetrics(str(problem.unreadable))
-    return Load(system, cache)
 
 
 def load_of_text(text: str, place: Place) -> Load | NoMetrics:
     """Of JSON."""
+    found = read_load(text, place)
+    return NoMetrics(str(found)) if isinstance(found, Unreadable) else found
+
+
+def read_load(text: str, place: Place) -> Load | Unreadable:
+    """Of JSON."""
     try:
-        return load(Part.of_text(text, place).value, place)
+        return _load(Part.of_text(text, place))
     except Misread as problem:
-        return NoMetrics(str(problem.unreadable))
+        return problem.unreadable
+
+
+def _load(part: Part) -> Load:
+    """Raises `Misread`."""
+    part.mapping()
+    load1 = _finite(part["load1"])
+    load5 = _finite(part["load5"]) if part["load5"].there else load1
+    used, cached = part["memoryUsed"], part["memoryCached"]
+    system = SystemMetrics(
+        load1, load5, float(used.units()) if used.there else 0.0, float(cached.units()) if cached.there else 0.0
+    )
+    pages = part["workingSetPages"]
+    cache = CacheMetrics(tuple(map(_finite, pages.items()[:MOST_WINDOWS]))) if pages.there else None
+    return Load(system, cache)
 
 
 def _finite(part: Part) -> float:
