@@ -11,7 +11,7 @@ from situate.vm.claim_text import amount_text, claim_text, handover_text
 from situate.vm.claims import Beneficiary, BeneficiaryKind, Progress
 from situate.vm.events import MigrationPhase, WrittenClaim, WrittenHandOver
 from situate.vm.model import Phase, Ref
-from situate.vm.names import APPROVED, OVERCOMMIT, REQUESTED, SCALING_UNIT
+from situate.vm.names import APPROVED, DOWNTIME, OVERCOMMIT, REQUESTED, SCALING_UNIT
 from situate.vm.reading_machines import read_machine
 from situate.vm.reading_migrations import read_migration
 from situate.vm.reading_nodes import read_node, watermark
@@ -208,3 +208,30 @@ def test_a_migration_that_cannot_be_read_is_named(status: Json) -> None:
     read = read_migration(migration(status), RULES, NOW)
     assert read.value is None
     assert str(read.wrong[0]).startswith("VirtualMachineMigration default/schedplugin-a-xyz: status.")
+
+
+@pytest.mark.rule("vm:B17")
+@pytest.mark.parametrize(
+    ("status", "want"),
+    [
+        ({"phase": "Succeeded", "info": {"downtimeMs": 39}}, 0.039),
+        ({"phase": "Succeeded"}, None),
+        ({"phase": "Running", "info": {"downtimeMs": 0}}, None),
+    ],
+)
+def test_a_migration_that_is_over_says_for_how_long_it_paused_its_machine(status: Json, want: float | None) -> None:
+    seen = read_migration(migration(status), RULES, NOW).value
+    assert seen is not None
+    assert seen.downtime_s == want
+
+
+@pytest.mark.rule("vm:B17")
+def test_a_machine_says_for_how_long_its_last_move_paused_it() -> None:
+    def read(text: str) -> tuple[float | None, int]:
+        found = read_machine(vm(annotations={DOWNTIME: text}), RULES)
+        assert found.value is not None
+        return found.value.notes.downtime_s, len(found.wrong)
+
+    assert read("0.039s") == (0.039, 0)
+    assert read("-1s") == (0.0, 0)
+    assert read("long") == (None, 1)

@@ -85,6 +85,8 @@ class MigrationSeen:
     """Made for the node that it leaves (B1)."""
     pinned: bool = False
     """Whether the object itself, and not only its annotation, says where it leads."""
+    downtime_s: float | None = None
+    """For how long it has paused its machine; None: it does not say, or not yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,10 @@ class Load:
         )
 
 
+NO_LOAD: Final = Load()
+"""Nobody says anything."""
+
+
 @dataclass(frozen=True, slots=True)
 class Evacuation:
     """A machine is to leave a node because its pod was to be evicted (B48)."""
@@ -135,7 +139,7 @@ class Machine:
     maximum: Amounts | None = None
     limit: Amounts | None = None
     """What it asks for beyond that is of no use to it, and nobody makes room for it; None: that is not looked at."""
-    load: Load = Load()
+    load: Load = NO_LOAD
     closed_claim: str = ""
     """The claim that was used for it last (`names.CLAIM_CLOSED`)."""
     moved_at: tuple[float, ...] = ()

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from situate.objects.durations import BadDuration, parse_duration
 from situate.objects.meta import ObjectMeta
 from situate.objects.unstructured import Unstructured
 from situate.vm.amounts import RESOURCES, Amounts
@@ -20,6 +21,7 @@ from situate.vm.names import (
     APPROVED,
     BOUNDS,
     CLAIM_CLOSED,
+    DOWNTIME,
     ENABLED_LABEL,
     EVACUATE,
     MOVED,
@@ -50,6 +52,8 @@ class Notes:
     closed_claim: str
     moved_at: tuple[float, ...]
     evacuation: Evacuation | None = None
+    downtime_s: float | None = None
+    """For how long its last move paused it; None: nobody has said (B17)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,4 +156,12 @@ def read_notes(metadata: ObjectMeta, about: str, guest: Guest, rules: Rules) -> 
             wrong.append(wish)
         else:
             evacuation = wish
-    return Notes(minimum, maximum, annotations.get(CLAIM_CLOSED, ""), moved_at, evacuation), tuple(wrong)
+    downtime_s: float | None = None
+    if DOWNTIME in annotations:
+        try:
+            downtime_s = max(0.0, parse_duration(annotations[DOWNTIME]))
+        except BadDuration as problem:
+            place = Place.annotation(about, DOWNTIME)
+            wrong.append(place.unreadable(annotations[DOWNTIME], "a duration", str(problem)))
+    notes = Notes(minimum, maximum, annotations.get(CLAIM_CLOSED, ""), moved_at, evacuation, downtime_s)
+    return notes, tuple(wrong)

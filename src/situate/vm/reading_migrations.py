@@ -51,13 +51,14 @@ def read_migration(vmm: Unstructured, rules: Rules, now: float) -> Read[Migratio
         source_node, target_node = status["sourceNode"].text(default=""), status["targetNode"].text(default="")
     except Misread as problem:
         return Read(None, (problem.unreadable, *wrong))
-    progress = None
+    progress, downtime_s = None, None
     try:
         progress = _progress(status, now)
+        downtime_s = _downtime_s(status) if phase.succeeded else None
     except Misread as problem:
         wrong.append(problem.unreadable)
     seen = seen_with(metadata, written, name, phase, (source, source_node), (target, target_node))
-    return Read(replace(seen, progress=progress), tuple(wrong))
+    return Read(replace(seen, progress=progress, downtime_s=downtime_s), tuple(wrong))
 
 
 def seen_with(
@@ -154,3 +155,8 @@ def _progress(status: Part, now: float) -> Progress | None:
     if not ram["total"].there:
         return None
     return Progress(ram["remaining"].integer(), ram["total"].integer(), now)
+
+
+def _downtime_s(status: Part) -> float | None:
+    told = status["info"]["downtimeMs"]
+    return told.integer() / 1000 if told.there else None

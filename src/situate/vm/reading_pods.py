@@ -16,7 +16,7 @@ from situate.framework.resources import amounts, pod_request
 from situate.objects import pods as objects
 from situate.objects.meta import Condition
 from situate.vm.amounts import RESOURCES, Amounts, total
-from situate.vm.model import NO_OVERCOMMIT, Machine, Phase, Pod, Ref, Resize, Role
+from situate.vm.model import NO_LOAD, NO_OVERCOMMIT, Load, Machine, Phase, Pod, Ref, Resize, Role
 from situate.vm.names import (
     ALWAYS_MIGRATE_LABEL,
     API_VERSION,
@@ -145,6 +145,7 @@ def _runner(pod: objects.Pod, rules: Rules, seen: MachineSeen | None) -> Read[Po
         minimum=notes.minimum,
         maximum=notes.maximum,
         limit=None if rules.compat else notes.maximum,
+        load=NO_LOAD if notes.downtime_s is None else Load(last_downtime_s=notes.downtime_s),
         closed_claim=notes.closed_claim,
         moved_at=notes.moved_at,
         evacuation=notes.evacuation,

@@ -15,7 +15,7 @@ from situate.vm.claim_text import claim_text
 from situate.vm.claims import Stage as MoveStage
 from situate.vm.events import Asked
 from situate.vm.model import Pod
-from situate.vm.names import CLAIM, MOVED
+from situate.vm.names import CLAIM, DOWNTIME, MOVED
 from situate.vm.rules import Rules
 from situate.vm.text import GIB
 from tests.vm.controller.test_controller import Stage, crowd, stage
@@ -129,6 +129,20 @@ def test_that_a_machine_was_moved_is_written_until_that_is_answered() -> None:
         ours.meddle("PATCH", "/virtualmachines/a", lambda _: UNSURE, times=2)
         submit(ours, NoteMoved(pod.machine.ref, (5.0,)))
         ours.wait(lambda: MOVED in ours.world.machine("a")["metadata"].get("annotations", {}), within_s=5.0)
+
+
+@pytest.mark.rule("vm:B17")
+def test_for_how_long_its_last_move_paused_a_machine_is_kept_on_it() -> None:
+    with stage(Rules(watermark=1.0)) as ours:
+        crowd(ours)
+        ours.world.ask("a", Amounts.of(6000, 24 * GIB))
+        ours.wait(lambda: MOVED in ours.world.machine("b")["metadata"].get("annotations", {}))
+        assert ours.world.machine("b")["metadata"]["annotations"][DOWNTIME] == "0.039s"
+        ours.world.let_pass(3.0)
+        booked = ours.controller.ledger.state.pod(ours.world.runner("b")["metadata"]["uid"])
+        assert booked is not None
+        assert booked.machine is not None
+        assert booked.machine.load.last_downtime_s == 0.039
 
 
 @pytest.mark.rule("vm:B50", "vm:F1")

@@ -31,6 +31,7 @@ from situate.kube.errors import (
 )
 from situate.kube.patches import StrategicMergePatch
 from situate.kube.reflector import Reflector
+from situate.objects.durations import format_duration
 from situate.objects.meta import KubernetesObject
 from situate.objects.resources import PODS, ResourceType
 from situate.runtime.actuator import Actuator
@@ -63,7 +64,7 @@ from situate.vm.events import Written, WrittenHandOver
 from situate.vm.ledger import Ledger
 from situate.vm.merging import NO_FAILURE, Backoff
 from situate.vm.model import Ref
-from situate.vm.names import CLAIM, EVACUATE, HANDOVER, MOVED, TARGET_NODE, TARGET_RECHOSEN
+from situate.vm.names import CLAIM, DOWNTIME, EVACUATE, HANDOVER, MOVED, TARGET_NODE, TARGET_RECHOSEN
 from situate.vm.writes import (
     CONFLICT,
     DENIED,
@@ -289,7 +290,8 @@ class Performing:
                 found = self._watched.machines.store.get(machine.name, machine.namespace)
                 if found is None or found.metadata.uid != machine.uid:
                     return Moot(f"{self._machines.kind} {machine} is gone")
-                patch = annotate(found.metadata, {MOVED: moved_text(at)}, without=EVACUATE)  # it has left
+                notes = {MOVED: moved_text(at), **self._pause_of(machine)}
+                patch = annotate(found.metadata, notes, without=EVACUATE)  # it has left
                 return Change(self._machines, machine.namespace, machine.name, patch)
             case Condition():
                 return self._condition(action)
@@ -297,6 +299,14 @@ class Performing:
                 raise AssertionError(f"{action} is no single write")
             case _:
                 assert_never(action)
+
+    def _pause_of(self, machine: Ref) -> dict[str, str]:
+        """For how long its last move has paused it, as a note; nothing where its system does not say."""
+        migrations = self._watched.migrations.store.list(machine.namespace)
+        seen = (self._backend.observe(each, 0.0).value for each in migrations)
+        told = [each for each in seen if each and each.machine.name == machine.name and each.downtime_s is not None]
+        last = max(told, key=lambda each: each.created_at, default=None)
+        return {} if last is None or last.downtime_s is None else {DOWNTIME: format_duration(last.downtime_s)}
 
     def _note(self, namespace: str, name: str, uid: str, notes: Mapping[str, str]) -> Write:
         """Annotations of a migration."""
