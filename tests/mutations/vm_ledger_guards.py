@@ -30,6 +30,14 @@ VM_LEDGER_GUARDS = (
         (_GRANTS,),
     ),
     Mutation(
+        "vm-time-of-its-own",
+        "how long a move waited for its turn is not taken off the time that it has (B15, B26)",
+        "vm/reading_moves.py",
+        "created_at=draft.now if former is not None and not former.uid else begun.created_at,",
+        "created_at=begun.created_at,",
+        ("tests/vm/test_step_chains.py",),
+    ),
+    Mutation(
         "vm-target-of-another",
         "a move that was never asked for takes no pod for its target (B7, F12)",
         "vm/moving.py",

@@ -43,6 +43,25 @@ def test_the_second_link_begins_when_the_first_has_made_its_room_and_nobody_gets
     assert town.state.avail("n2", "Q") == both(1)
 
 
+@pytest.mark.rule("vm:B7", "vm:B15", "vm:B19")
+def test_the_second_link_has_all_its_time_however_long_the_first_one_took() -> None:
+    town, first = two_links()
+    town.copying(first)
+    for percent in (70, 40, 10):
+        town.now += 45.0
+        town.copying(first, percent)
+    town.moved(first)
+
+    (second,) = only(town.gone("F"), StartMove)
+    assert second.claim is not None
+    assert second.claim.deadline == town.now + 3660.0
+    town.live(town.world.perform(second, town.now) or ())
+
+    assert not only(town.wait(29.0), CancelMove), "it waited for longer than its target may for a node"
+    (cancelled,) = only(town.wait(1.0), CancelMove)
+    assert cancelled.reason == "its target has found no node in 30 s"
+
+
 @pytest.mark.rule("vm:B19", "vm:D6", "vm:B7")
 def test_a_chain_whose_first_link_breaks_is_given_up() -> None:
     town, first = two_links()

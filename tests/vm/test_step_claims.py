@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from situate.vm.actions import CancelMove, ShrinkClaim, StartMove, Tell
@@ -146,12 +148,14 @@ def test_a_claim_ends_with_its_wish(how: str) -> None:
 @pytest.mark.rule("vm:B7")
 def test_a_claim_ends_at_its_deadline_whatever_happens() -> None:
     town = short_of_three()
-    move = move_of(town, "B", "n2", "c")
-    town.plans(Plan("plan", moves=(move,), claims=(claim_on(move, town.pod("A"), 3, deadline=town.now + 20),)))
-    town.wait(5.0)
+    longest = town.rules
+    town.rules = replace(longest, deadlines=replace(longest.deadlines, completion_s=10.0, claim_s=5.0))
+    move = town.made_room("A")
+    town.rules = longest
     town.copying(move)
+    assert not only(town.wait(14.9), CancelMove)
 
-    actions = town.wait(15.0)
+    actions = town.wait(0.1)
 
     assert outcomes(actions) == ["failed"]
     assert only(actions, CancelMove)

@@ -155,7 +155,6 @@ def _for_the_first_in_line(draft: Draft, move: Move) -> Move:
 
 def _claim(move: Move, pod: Pod, amount: Amounts, draft: Draft) -> Claim:
     kind = BeneficiaryKind.POD if pod.machine is None else BeneficiaryKind.VM
-    deadline = draft.now + draft.rules.deadlines.completion_s + draft.rules.deadlines.claim_s
     return Claim(
         id=f"{move.plan}-{move.source.uid}",
         plan=move.plan,
@@ -163,8 +162,13 @@ def _claim(move: Move, pod: Pod, amount: Amounts, draft: Draft) -> Claim:
         beneficiary=Beneficiary(kind, pod.ref),
         source_uid=move.source.uid,
         amount=amount,
-        deadline=deadline,
+        deadline=_deadline(draft),
     )
+
+
+def _deadline(draft: Draft) -> float:
+    """Of a claim whose move begins now (B7)."""
+    return draft.now + draft.rules.deadlines.completion_s + draft.rules.deadlines.claim_s
 
 
 def start(draft: Draft) -> None:
@@ -177,7 +181,11 @@ def start(draft: Draft) -> None:
             continue
         begun = replace(move, asked_at=draft.now, retry_at=draft.now + SHOWN_AFTER_S)
         draft.put_move(begun)
-        draft.do(StartMove(begun, draft.state.claims.get(move.claim)))
+        claim = draft.state.claims.get(move.claim)
+        if claim is not None:
+            claim = replace(claim, deadline=_deadline(draft))
+            draft.put_claim(claim)
+        draft.do(StartMove(begun, claim))
 
 
 def revalidate(draft: Draft, node: str) -> None:

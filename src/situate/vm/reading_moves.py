@@ -39,6 +39,8 @@ def as_seen(draft: Draft, former: Move | None, event: MigrationSeen) -> Move:
         begun,
         machine=machine,
         uid=event.uid,
+        # how long it waited for its place among those at work, or for the room on its target, counts for nothing (B15)
+        created_at=draft.now if former is not None and not former.uid else begun.created_at,
         stage=stage,
         source=source,
         source_node=event.source_node or begun.source_node or draft.state.where.get(source.uid, ""),
