@@ -281,7 +281,7 @@ VM_LEDGER_GUARDS = (
         "vm-claim-with-move",
         "a move is created together with its claim (I3, B2)",
         "vm/demanding.py",
-        "        draft.do(StartMove(begun, draft.state.claims.get(move.claim)))",
+        "        draft.do(StartMove(begun, claim))",
         "        draft.do(StartMove(begun, None))",
         (_CLAIMS,),
     ),
