@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from random import Random
 from typing import Any, Final
 
+import numpy as np
+
 from situate.vm.amounts import Amounts
-from situate.vm.placing import fit, randomized, score
+from situate.vm.placing import fit, score
 from situate.vm.relief import relief
 from situate.vm.rules import Scoring
+from situate.vm.scores import randomized
 from tests.conformance.neon_cases import node, node_of_pods, pod
 from tests.conformance.outcome import Case, Outcome, UnknownOperationError, compared, failed
 
@@ -78,13 +80,13 @@ def normalize_score(case: Case) -> Outcome:
     """With a seeded generator: ranges are checked, and that something changes."""
     if case["action"] != "normalize_score":
         raise UnknownOperationError(f"action {case['action']!r}; known: normalize_score")
-    generator = Random(SEED)  # a seed makes the check repeatable
     scores, expected = case["state"]["scores"], case["expected"]
     known = {"status", "range_inclusive", "at_least_one_changed", "distinct_values_at_least", "runs"}
     if unknown := expected.keys() - known:
         raise UnknownOperationError(f"expected {sorted(unknown)}")
     count = next((each["runs"] for each in (expected, case, case["state"]) if "runs" in each), 1)
-    runs = [randomized(scores, lambda most: generator.randint(1, most)) for _ in range(count)]
+    raw = np.array(list(scores.values()), dtype=np.int64)
+    runs = [dict(zip(scores, randomized(raw, (SEED, run)).tolist(), strict=True)) for run in range(count)]
     for node_name, (least, most) in expected.get("range_inclusive", {}).items():
         if any(not least <= run[node_name] <= most for run in runs):
             return failed(f"{node_name}: {[run[node_name] for run in runs]} is not within [{least}, {most}]")

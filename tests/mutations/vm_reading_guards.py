@@ -64,10 +64,10 @@ VM_READING_GUARDS = (
     Mutation(
         "vm-unreserved-bound",
         "taking back a reservation leaves a pod alone that is bound (C22)",
-        "vm/placing.py",
-        "    return without_pod(node, uid) if pod is not None and pod.tentative else node",
-        "    return without_pod(node, uid)",
-        (_PLACING,),
+        "vm/observing.py",
+        "    if pod is not None and pod.tentative:",
+        "    if pod is not None:",
+        ("tests/vm/test_step_observing.py",),
     ),
     Mutation(
         "vm-foreign-wished",

@@ -1,14 +1,13 @@
-"""Filter, Score, NormalizeScore and Reserve, for one node at a time."""
+"""Filter and Score, for one node at a time."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from random import Random
 
 import pytest
 
 from situate.vm.amounts import Amounts
-from situate.vm.placing import fit, largest, randomized, reserve, score, unreserve, usage_score
+from situate.vm.placing import fit, largest, score, usage_score
 from situate.vm.rules import Scoring
 from tests.vm.entries import amounts, node, pod
 
@@ -43,7 +42,6 @@ def test_room_that_is_kept_for_others_is_no_room() -> None:
     assert fit(entry, entry.pods.values(), pod("c", 4), kept=amounts(2)).fits
     assert not fit(entry, entry.pods.values(), pod("c", 4), kept=amounts(2.25)).fits
     assert score(entry, pod("c", 4), amounts(10), Scoring(), kept=amounts(2.25)).points == 0
-    assert reserve(entry, pod("c", 4), None, kept=amounts(2.25)).should_deny
 
 
 @pytest.mark.rule("vm:C20")
@@ -89,33 +87,3 @@ def test_the_largest_total_falls_with_the_node_that_had_it() -> None:
     small, big = node(10), replace(node(40), total=Amounts.of(40_000, 1))
     assert largest([small, big]) == Amounts.of(40_000, small.total.memory)
     assert largest([small]) == small.total
-
-
-@pytest.mark.rule("vm:C21")
-def test_zero_stays_zero_and_every_other_score_becomes_one_of_one_to_itself() -> None:
-    generator = Random(7)
-    runs = [randomized({"a": 3, "b": 0}, lambda most: generator.randint(1, most)) for _ in range(50)]
-    assert {run["a"] for run in runs} == {1, 2, 3}
-    assert {run["b"] for run in runs} == {0}
-
-
-@pytest.mark.rule("vm:C22")
-def test_reserving_never_denies_and_unreserving_takes_back_exactly_that() -> None:
-    entry = node(10, [pod("a", 8)])
-    booked = reserve(entry, pod("c", 4), None)
-    assert booked.should_deny
-    assert not booked.refused
-    assert booked.node.pods["c"].tentative
-    assert unreserve(booked.node, "c") == entry
-    assert unreserve(entry, "c") is entry
-    assert unreserve(entry, "a") is entry, "it is bound: no reservation of ours"
-
-
-@pytest.mark.rule("vm:C22")
-def test_a_second_reservation_is_refused_and_ignored_namespaces_have_none() -> None:
-    entry = node(10)
-    booked = reserve(entry, pod("c", 4), None)
-    again = reserve(booked.node, pod("c", 4), booked.node.pods["c"])
-    assert "default/c is reserved already" in again.refused
-    assert again.node is booked.node
-    assert reserve(entry, pod("c", 4, ignored=True), None).node is entry

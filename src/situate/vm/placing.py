@@ -1,4 +1,4 @@
-"""Whether a pod fits on a node, how good the node is for it, and booking it there: Filter, Score, Reserve (C19 to C22).
+"""Whether a pod fits on a node, and how good the node is for it: Filter and Score (C19, C20).
 
 One node at a time and plainly: the plugin answers for all nodes at once, and must agree with this. `kept` is what the
 ledger holds on the node for others than this pod (B4); it counts as reserved. Left to the plugin: nodes that nobody
@@ -7,11 +7,11 @@ knows, statuses, counters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from situate.vm.amounts import RESOURCES, Amounts
-from situate.vm.booking import with_exactly, with_pod, without_pod
+from situate.vm.booking import with_exactly, with_pod
 from situate.vm.model import Node, Pod
 from situate.vm.rules import Scoring
 
@@ -34,16 +34,6 @@ class Score:
     """0 to 100; 0 means that there is no room."""
     fractions: tuple[float, ...] | None
     """Of each resource, before the least of them counts; None where the node would be over its budget."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reservation:
-    node: Node
-    """With the pod, unless refused."""
-    refused: str = ""
-    """Why nothing was booked."""
-    should_deny: bool = False
-    """The node is over its budget with it: booked all the same, and counted (C22)."""
 
 
 def fit(node: Node, proposed: Iterable[Pod], pod: Pod, kept: Amounts | None = None) -> Fit:
@@ -96,24 +86,3 @@ def largest(nodes: Iterable[Node], resources: int = len(RESOURCES)) -> Amounts:
     for node in nodes:
         most = most.most(node.total)
     return most
-
-
-def randomized(scores: Mapping[str, int], uniform: Callable[[int], int]) -> dict[str, int]:
-    """0 stays 0, every other score becomes `uniform(score)`: an integer from 1 to that, all alike probable (C21)."""
-    return {node: uniform(points) if points > 0 else 0 for node, points in scores.items()}
-
-
-def reserve(node: Node, pod: Pod, known: Pod | None, kept: Amounts | None = None) -> Reservation:
-    """Books the pod tentatively (C22). `known` is what is booked for it anywhere so far."""
-    if pod.ignored:
-        return Reservation(node)
-    if known is not None and known.tentative:
-        return Reservation(node, f"pod {pod.ref} is reserved already and not bound yet; its next attempt can be")
-    booked = with_pod(node, replace(pod, tentative=True))
-    return Reservation(booked, should_deny=over_budget(booked, kept))
-
-
-def unreserve(node: Node, uid: str) -> Node:
-    """Takes back exactly that booking; the same node if there is none, or the pod was seen to be bound since."""
-    pod = node.pods.get(uid)
-    return without_pod(node, uid) if pod is not None and pod.tentative else node

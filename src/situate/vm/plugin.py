@@ -33,7 +33,7 @@ from situate.vm.columns import Columns, Sums, column, held
 from situate.vm.events import PodReserved, PodUnreserved, TargetRefused
 from situate.vm.ledger import Ledger
 from situate.vm.model import Pod, Role
-from situate.vm.scores import scores
+from situate.vm.scores import randomized, scores
 from situate.vm.systems import System
 from situate.vm.unreadable import Read
 
@@ -230,8 +230,7 @@ class VirtualMachines:
         """C21: drawn anew for each pod, and the same for the same pod and seed (I10)."""
         if not self._ledger.rules.scoring.randomize:
             return raw
-        drawn = np.random.default_rng((self._seed, *pod.uid.encode())).integers(1, np.maximum(raw, 1) + 1)
-        return np.where(raw > 0, drawn, 0)
+        return randomized(raw, (self._seed, *pod.uid.encode()))
 
     def reserve(self, pod: PodInfo, node: str, snapshot: Snapshot) -> Reserved:  # noqa: ARG002
         """C22: books the pod, and never denies it. What was reserved for a target becomes its booking."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from situate.framework.plugin import HIGHEST, Scores
@@ -25,3 +27,9 @@ def scores(used: Column, total: Column, largest: Amounts, scoring: Scoring) -> S
     worst = np.where(total > 0, fraction, np.inf).min(axis=0)
     fits = (used <= total).all(axis=0) & np.isfinite(worst)
     return np.where(fits, np.trunc(HIGHEST * np.where(fits, worst, 0.0)), 0).astype(np.int64)
+
+
+def randomized(raw: Scores, seed: Sequence[int]) -> Scores:
+    """0 stays 0, every other score becomes an integer from 1 to itself, all alike probable (C21)."""
+    drawn = np.random.default_rng(seed).integers(1, np.maximum(raw, 1) + 1)
+    return np.where(raw > 0, drawn, 0)
