@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from situate.vm.actions import Action, StartMove, Tell
-from situate.vm.events import Beat
+from situate.vm.actions import Action, Evict, StartMove, Tell
+from situate.vm.events import Beat, Written
 from situate.vm.rules import Deadlines, Rules
 from tests.vm.objects import container, node, pod
 from tests.vm.test_step_wishes import pending
@@ -179,3 +179,27 @@ def test_with_compat_nothing_more_is_told_than_the_reference_tells() -> None:
     town = short_of_three(Rules(compat=True))
 
     assert told(town.ask("A", 7)) == []
+
+
+@pytest.mark.rule("vm:B19", "vm:B41")
+def test_of_a_pod_that_had_to_go_both_are_told_when_that_is_done() -> None:
+    town = Town(Rules(evict=True), n1=10)
+    town.vm("A", "n1", 4)
+    town.plain("web", "n1", 6)
+    town.world.pods["web"].priority = -1
+    town.tell(town.world.seen("web"))
+    town.start()
+    town.ask("A", 7)
+    town.now += 5.0
+    (asked,) = only(town.tell(Beat()), Evict)
+    assert reasons(town.done) == []
+    assert reasons(town.tell(Written(asked, "later", "its budget keeps it"))) == []
+    assert reasons(town.tell(Written(asked, "ok", "it is gone, or goes"))) == []
+    assert told(town.tell(Written(asked, "ok"))) == [
+        (
+            "web",
+            "Evicted",
+            "it was evicted from node n1: default/A needs room there, and no move of a machine makes it",
+        ),
+        ("A", "RoomIsMade", "default/web was evicted from node n1, which makes room for it"),
+    ]

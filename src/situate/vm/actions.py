@@ -111,6 +111,9 @@ class Evict:
 
     pod: Ref
     reason: str
+    node: str
+    whom: Ref
+    """Who needs its room."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from situate.vm.claims import Beneficiary, BeneficiaryKind, Claim, Move, Stage
 from situate.vm.drafting import SHOWN_AFTER_S, Draft
 from situate.vm.ending import fail_claim
 from situate.vm.evacuations import leaves
-from situate.vm.model import Node, Pod
+from situate.vm.model import Node, Pod, Ref
 from situate.vm.names import NEEDS_NODE
 from situate.vm.planning.draining import evacuated
 from situate.vm.planning.plan import Plan
@@ -27,6 +27,7 @@ from situate.vm.text import shown_amount
 
 LONGEST_PAUSE_S: Final = 30.0
 """Between two plans for one who waits."""
+NOBODY: Final = Ref("", "")
 
 
 def look(draft: Draft) -> None:
@@ -63,7 +64,7 @@ def _plan_for(draft: Draft, waiter: Waiter) -> None:
         return
     plan = draft.planner.plan(draft.state, waiter.uid, draft.now, draft.rules)
     _say_whether_a_node_is_missing(draft, pod, plan)
-    _carry_out(draft, plan)
+    _carry_out(draft, plan, pod.ref)
 
 
 def _say_whether_a_node_is_missing(draft: Draft, pod: Pod, plan: Plan) -> None:
@@ -111,8 +112,11 @@ def _look_at_node(draft: Draft, name: str) -> None:
     _carry_out(draft, plan)
 
 
-def _carry_out(draft: Draft, plan: Plan) -> None:
-    """As a whole or not at all: an object of the same name that is not gone yet keeps it waiting."""
+def _carry_out(draft: Draft, plan: Plan, whom: Ref = NOBODY) -> None:
+    """As a whole or not at all: an object of the same name that is not gone yet keeps it waiting.
+
+    `whom`: who is short; pods are evicted for nobody else.
+    """
     if any(move.key in draft.state.moves for move in plan.moves):
         return
     before = draft.state
@@ -126,7 +130,7 @@ def _carry_out(draft: Draft, plan: Plan) -> None:
     for move in plan.moves:
         draft.put_move(_for_the_first_in_line(draft, move))
     for pod in plan.evictions:
-        draft.do(Evict(pod, "NoMoveHelps"))
+        draft.do(Evict(pod, "NoMoveHelps", draft.state.where[pod.uid], whom))
     if plan.moves:
         start(draft)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from situate.vm import accounts, resizing_ahead, waiting, wishing
-from situate.vm.actions import Approve, CancelMove, EndMove, HandOver, ResizePod, Retarget, StartMove
+from situate.vm.actions import Approve, CancelMove, EndMove, Evict, HandOver, ResizePod, Retarget, StartMove
 from situate.vm.amounts import Amounts
 from situate.vm.claims import Stage
 from situate.vm.drafting import SHOWN_AFTER_S, Draft, approval
@@ -28,8 +28,24 @@ def written(draft: Draft, event: Written) -> None:
             _started(draft, move.key, event)
         case CancelMove() | EndMove():
             _ended(draft, event.action, event)
+        case Evict() if event.outcome == "ok" and not event.reason:
+            _evicted(draft, event.action)
         case HandOver(name=name, machine=machine) | Retarget(name=name, machine=machine) if event.outcome != "ok":
             _not_noted(draft, f"{machine.namespace}/{name}")
+
+
+def _evicted(draft: Draft, action: Evict) -> None:
+    """Both are told, as of any plan (B41)."""
+    whom = draft.state.told_of(action.whom)
+    draft.tell(
+        action.pod,
+        "Evicted",
+        f"it was evicted from node {action.node}: {whom} needs room there, and no move of a machine makes it",
+        warning=True,
+        node=action.node,
+    )
+    made = f"{action.pod} was evicted from node {action.node}, which makes room for it"
+    draft.tell(action.whom, "RoomIsMade", made, node=action.node)
 
 
 def _not_noted(draft: Draft, key: str) -> None:

@@ -337,8 +337,8 @@ class Performing:
 
     async def _evict(self, action: Evict) -> tuple[str, str]:
         pod = self._watched.all.pods.store.get(action.pod.name, action.pod.namespace)
-        if pod is None or pod.metadata.uid != action.pod.uid:
-            return OK, ""
+        if pod is None or pod.metadata.uid != action.pod.uid or pod.metadata.deletion_timestamp is not None:
+            return OK, "it is gone, or goes"
         return await _answered(self._actuator.write(self._client.evict(pod)), gone_is_done=True)
 
     async def _send(self, write: Write) -> tuple[str, str]:
