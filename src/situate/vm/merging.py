@@ -1,7 +1,7 @@
 """The reconcile queue: what two events about one object come to, how long a failure waits, what is due (C23, C24).
 
-A structure without a clock: whoever drives it says what time it is. Objects are whatever the caller puts in. The process
-itself goes by `Backoff` alone: events are decided on as they come, and only writes wait (decision 0019).
+A structure without a clock: whoever drives it says what time it is. Objects are whatever the caller puts in. The
+process itself goes by `Backoff` alone: events are decided on as they come, and only writes wait (decision 0019).
 """
 
 from __future__ import annotations
