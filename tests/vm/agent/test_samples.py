@@ -99,6 +99,8 @@ def test_a_load_in_words() -> None:
         ('{"load1": "high"}', "a number"),
         ('{"load1": 1, "memoryUsed": "much"}', "memoryUsed"),
         ('{"load1": -1}', "from 0"),
+        pytest.param('{"load1": 1%s}' % ("0" * 400), "from 0 to 2^60", id="more than a float holds"),
+        pytest.param('{"load1": 1, "workingSetPages": [1%s]}' % ("0" * 400), "from 0 to 2^60", id="pages as well"),
         ('{"load1": 1, "workingSetPages": 7}', "a list"),
     ],
 )

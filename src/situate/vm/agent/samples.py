@@ -20,6 +20,11 @@ UNSEEN: Final = 100 * 2**20
 MOST: Final = float(2**60)
 """A value above is no measurement."""
 WINDOWS: Final = "lfc_approximate_working_set_size_windows"
+_SYSTEM: Final = tuple(
+    f"host_{each}" for each in ("load1", "load5", "memory_total_bytes", "memory_available_bytes", "memory_cached_bytes")
+)
+NAMES: Final = (*_SYSTEM, WINDOWS)
+"""Of all samples that anything is made of."""
 WINDOW_S: Final = 60
 """From one window to the next."""
 MOST_WINDOWS: Final = 24 * 60
@@ -48,9 +53,8 @@ def of_machine(samples: Iterable[Sample], machine: Ref) -> list[Sample]:
 def system_metrics(samples: Iterable[Sample]) -> SystemMetrics | NoMetrics:
     """`host_load1`, `host_load5` and `host_memory_{total,available,cached}_bytes`."""
     known = {each.name: each.value for each in samples}
-    names = ("load1", "load5", "memory_total_bytes", "memory_available_bytes", "memory_cached_bytes")
     values: list[float] = []
-    for name in (f"host_{each}" for each in names):
+    for name in _SYSTEM:
         if name not in known:
             return NoMetrics(f"there is no {name}")
         if not _usable(known[name]):
@@ -136,7 +140,8 @@ def _finite(part: Part) -> float:
 
 
 def _usable(value: float) -> bool:
-    return math.isfinite(value) and 0 <= value <= MOST
+    """Also of whole numbers that are too large for a float, and of what is no number at all."""
+    return 0 <= value <= MOST
 
 
 def _number(text: str) -> float | None:

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from situate.vm.agent.controller.loads import Annotated, Filed, Scraped, loads_of
+from situate.vm.agent.controller.loads import MOST_OF_GUEST, Annotated, Filed, Scraped, loads_of
 from situate.vm.agent.goal import CacheMetrics, SystemMetrics
 from situate.vm.agent.machines import MachineNow
 from situate.vm.agent.samples import UNSEEN, NoMetrics
@@ -75,10 +75,11 @@ async def test_one_endpoint_speaks_of_all_machines() -> None:
     [
         (404, "", "answered 404"),
         (200, "", "no host_load1"),
-        (200, "<html><body>", "no Prometheus text"),
+        (200, "<html><body>", "no host_load1"),
         (200, 'host_load1{a="b 3', "no Prometheus text"),
         (200, "host_load1 much", "no Prometheus text"),
         (200, TEXT.replace("3e9", "NaN"), "host_memory_available_bytes is nan"),
+        (200, TEXT + "#" * MOST_OF_GUEST, f"more than {MOST_OF_GUEST} bytes"),
     ],
 )
 async def test_what_is_no_load_is_a_value(status: int, text: str, why: str) -> None:
@@ -89,6 +90,26 @@ async def test_what_is_no_load_is_a_value(status: int, text: str, why: str) -> N
         found = await Scraped(session, access(port)).system(MACHINE)
     assert isinstance(found, NoMetrics)
     assert why in found.why
+
+
+async def test_what_a_guest_says_beside_or_at_length_is_not_read() -> None:
+    labels = ",".join(f'a{number}="b"' for number in range(1000))
+
+    async def metrics(_: web.Request) -> web.Response:
+        return web.Response(text=f'pg_up{{x="\n{TEXT}host_load1{{{labels}}} 9\n')
+
+    async with serving(metrics) as port, aiohttp.ClientSession() as session:
+        found = await Scraped(session, access(port)).system(MACHINE)
+    assert found == SystemMetrics(1.5, 1.0, 1e9 + UNSEEN, 5e8)
+
+
+async def test_an_endpoint_may_say_more_than_a_guest() -> None:
+    async def metrics(_: web.Request) -> web.Response:
+        return web.Response(text=TEXT + "#" * MOST_OF_GUEST)
+
+    async with serving(metrics) as port, aiohttp.ClientSession() as session:
+        loads = Scraped(session, access(1, "endpoint", f"http://127.0.0.1:{port}/"))
+        assert isinstance(await loads.system(MACHINE), SystemMetrics)
 
 
 async def test_a_guest_that_is_not_there_is_a_value() -> None:

@@ -14,6 +14,7 @@ from situate.objects.yaml_text import load_yaml
 from situate.vm.agent.goal import CacheMetrics, SystemMetrics
 from situate.vm.agent.machines import MachineNow
 from situate.vm.agent.samples import (
+    NAMES,
     Load,
     NoMetrics,
     Sample,
@@ -29,6 +30,10 @@ from situate.vm.unreadable import Place
 
 MOST_TEXT: Final = 4 * 2**20
 """Bytes of an answer or a file."""
+MOST_OF_GUEST: Final = 2**20
+"""Bytes of a guest's answer: reading it holds up all other machines."""
+MOST_LINE: Final = 4096
+"""Characters of a line that is read: the parser's time grows with the square of the labels."""
 
 
 class Loads(Protocol):
@@ -58,13 +63,16 @@ class Scraped:
 
     async def _samples(self, machine: MachineNow, port: int, timeout_s: float) -> list[Sample] | NoMetrics:
         url = self._url(machine, port)
+        most = MOST_OF_GUEST if self._access.endpoint is None else MOST_TEXT
         try:
             async with asyncio.timeout(timeout_s), self._session.get(url, allow_redirects=False) as response:
-                received = await response.content.read(MOST_TEXT)
-                while response.status == 200 and not response.content.at_eof() and len(received) < MOST_TEXT:
-                    received += await response.content.read(MOST_TEXT)
                 if response.status != 200:
                     return NoMetrics(f"{url} answered {response.status}")
+                received = bytearray()
+                async for piece in response.content.iter_any():
+                    received += piece
+                    if len(received) > most:
+                        return NoMetrics(f"{url} answered more than {most} bytes")
         except TimeoutError:
             return NoMetrics(f"{url} did not answer within {timeout_s:g} s")
         except (aiohttp.ClientError, OSError, ValueError) as problem:
@@ -143,10 +151,11 @@ def loads_of(access: MetricsAccess, session: aiohttp.ClientSession) -> Loads:
 
 
 def samples_of(text: str) -> list[Sample]:
-    """Raises `ValueError` or `LookupError` for what is no Prometheus text."""
+    """Those that matter. Raises `ValueError` or `LookupError` where a line of theirs is no Prometheus text."""
+    lines = (line for line in text.split("\n") if len(line) <= MOST_LINE and line.lstrip().startswith(NAMES))
     return [
         Sample(sample.name, sample.labels, sample.value)
-        for family in text_string_to_metric_families(text)
+        for family in text_string_to_metric_families("\n".join(lines))
         for sample in family.samples
     ]
 
