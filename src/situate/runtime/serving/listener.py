@@ -141,7 +141,7 @@ class Listener:
             keepalive_timeout=self._limits.idle_s,
             lingering_time=_LINGER_S,
             auto_decompress=False,  # nobody is asked to, and whoever sends a kilobyte is to keep us busy with no more
-            logger=_log_of_defects(),
+            logger=log_of_defects(),
         )
         runner = web.ServerRunner(handled, shutdown_timeout=_END_S)
         await runner.setup()
@@ -304,7 +304,7 @@ class Listener:
         return answer, not request.body_exists or request.content.at_eof()
 
 
-def _log_of_defects() -> logging.Logger:
+def log_of_defects() -> logging.Logger:
     """What aiohttp says of its handlers, without the stack of each request that is no HTTP: those get their 400, and
     anybody may send thousands."""
     log = logging.getLogger("aiohttp.server.listener")

@@ -17,6 +17,7 @@ import structlog
 from aiohttp import web
 
 from situate.runtime.serving.certificates import Generation
+from situate.runtime.serving.listener import log_of_defects
 
 LARGEST: Final = 16 * 2**20
 """Bytes of a review: objects have at most 3 MiB, which escapes may multiply."""
@@ -62,12 +63,14 @@ class Door(Protocol):
 class Listener:
     """`run` is a task of the leader, until cancelled; then every connection is gone."""
 
-    def __init__(self, address: str, answer: Answers, *, path: str, setting: str) -> None:
-        """`address`: `host:port`, without host for every address, and what it is called in the settings."""
+    def __init__(self, address: str, answer: Answers, *, path: str, setting: str, largest: int = LARGEST) -> None:
+        """`address`: `host:port`, without host for every address, and what it is called in the settings. `largest`:
+        bytes of a review."""
         self._address = address
         self._path = path
         self._setting = setting
         self._answer = answer
+        self._largest = largest
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.set_alpn_protocols(["http/1.1"])
         self._certified = asyncio.Event()
@@ -87,7 +90,14 @@ class Listener:
     async def run(self) -> None:
         """Waits for a certificate, then for the port, then for its own end."""
         await self._certified.wait()
-        runner = web.AppRunner(self._application(), access_log=None, keepalive_timeout=_IDLE_S, shutdown_timeout=_END_S)
+        runner = web.AppRunner(
+            self._application(),
+            access_log=None,
+            keepalive_timeout=_IDLE_S,
+            shutdown_timeout=_END_S,
+            auto_decompress=False,  # API servers pack nothing
+            logger=log_of_defects(),
+        )
         await runner.setup()
         try:
             await self._bind(runner)
@@ -146,7 +156,7 @@ class Listener:
                 return
 
     def _application(self) -> web.Application:
-        application = web.Application(client_max_size=LARGEST)
+        application = web.Application(client_max_size=self._largest)
         application.router.add_post(self._path, self._post)
         return application
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 import structlog
 
@@ -21,6 +22,9 @@ from situate.vm.eviction_objects import PATH
 from situate.vm.server.certificates import Certificates
 from situate.vm.server.desk import Desk, Leading
 from situate.vm.server.evictions import Evictions
+
+MOST_REVIEW: Final = 2**20
+"""Bytes: an Eviction is a name and a few options, and whoever asks for it has no more to say than fits in."""
 
 
 class EvictionWebhook:
@@ -42,7 +46,9 @@ class EvictionWebhook:
         self._certificates = certificates
         self._configurations = certificates.configurations
         self.evictions = Evictions(Desk(leading, client, call_timeout_s), tell)
-        self.listener = Listener(settings.address, self.evictions.answer, path=PATH, setting="vm.evictions.address")
+        self.listener = Listener(
+            settings.address, self.evictions.answer, path=PATH, setting="vm.evictions.address", largest=MOST_REVIEW
+        )
         certificates.on_kept = self.listener.serve_with
         watched = leading.watched
         budgets = watched.all.others[PODDISRUPTIONBUDGETS]
