@@ -123,6 +123,14 @@ VM_PODS_GUARDS = (
         (_WISHES,),
     ),
     Mutation(
+        "vm-refused-of-another-wish",
+        "what is refused of an earlier wish says nothing of the one that stands (B36)",
+        "vm/writing.py",
+        ' and (outcome == "ok" or action.wish == decided.wish)',
+        "",
+        (_WISHES,),
+    ),
+    Mutation(
         "vm-account-down-last",
         "what a machine gives back is free when its pod has given it back too (B47)",
         "vm/writing.py",

@@ -276,6 +276,21 @@ def test_another_wish_is_written_at_once_in_place_of_what_is_on_its_way() -> Non
     assert yard.only(ResizePod) == []
 
 
+@pytest.mark.rule("vm:B36", "vm:F1")
+@pytest.mark.parametrize("outcome", ["refused", "denied", "later", "conflict"])
+def test_what_is_refused_of_an_earlier_wish_says_nothing_of_the_one_that_stands(outcome: str) -> None:
+    yard = Yard(NODE, web({"cpu": 2}))
+    (earlier,) = yard.only(ResizePod)
+    yard.see(web({"cpu": 2, "memory": "1Gi"}))
+    (made,) = yard.only(ResizePod)
+    yard.answer(earlier, outcome, "it is for another wish")
+    assert yard.only(Condition) == []
+    assert yard.pod("web").reserved.cpu == 2000
+    yard.answer(made)
+    yard.see(web({"cpu": 2, "memory": "1Gi"}, "2"))
+    assert not yard.state.writes
+
+
 @pytest.mark.rule("vm:B37", "vm:B35", "vm:B38", "vm:F13", "vm:B3")
 def test_a_machine_leaves_for_a_pod_that_the_kubelet_has_put_off_and_the_claim_ends_with_its_room() -> None:
     """Its desire is booked for everybody else all along, so that nobody takes the room, and no claim holds it twice."""
