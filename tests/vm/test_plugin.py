@@ -24,8 +24,8 @@ from situate.vm.booking import with_exactly
 from situate.vm.claims import Beneficiary, BeneficiaryKind, Claim, ClaimState, Move, Stage
 from situate.vm.events import NodeGone, PodSeen
 from situate.vm.model import Pod, Ref
-from situate.vm.names import APPROVED, SCALING_UNIT
-from situate.vm.plugin import CANCEL_S, HELD, Wanted
+from situate.vm.names import APPROVED, DRAIN, SCALING_UNIT
+from situate.vm.plugin import CANCEL_S, EMPTIED, HELD, Wanted
 from situate.vm.reading_pods import read_pod
 from situate.vm.rules import Rules, Scoring
 from tests.vm.ledgers import Bench
@@ -279,6 +279,43 @@ def test_a_target_that_its_node_does_not_take_is_told_of_unless_preemption_may_h
 
     (found,) = bench.ledger.state.moves.values()
     assert found.refused == ("node n2 does not take its pod, by NodeResourcesFit" if refused else "")
+
+
+@pytest.mark.rule("vm:B46")
+def test_a_node_that_is_emptied_takes_no_more_machines_until_that_is_over() -> None:
+    def drained() -> nodes.Node:
+        return host("n1", metadata={"annotations": {DRAIN: "true"}})
+
+    bench = Bench(PLAIN)
+    bench.add(drained(), runner("a-xyz"), pod("web"))
+    bench.listed()
+    refused, placed = bench.decide()
+    assert isinstance(refused, Refused)
+    assert f"1 {EMPTIED}" in refusal(refused)
+    assert isinstance(placed, Placed), "a pod that is no machine is nobody's business"
+    bench.now += 100.0
+    bench.add(drained())
+    assert bench.decide() == []
+    bench.add(host("n1"))
+    assert bench.place() == {"a-xyz": "n1"}
+
+
+@pytest.mark.rule("vm:B46", "vm:B14")
+def test_a_target_goes_where_room_is_reserved_for_it_though_that_node_is_emptied_by_now() -> None:
+    bench = Bench(PLAIN)
+    bench.add(host("n1"), host("n2", metadata={"annotations": {DRAIN: "true"}}))
+    bench.listed()
+    bench.hold(moves=[move("n2")])
+    bench.add(target_pod())
+    assert bench.place() == {"a-new": "n2"}
+
+
+@pytest.mark.rule("vm:B46")
+def test_as_the_reference_a_node_that_is_emptied_takes_machines() -> None:
+    bench = Bench(replace(PLAIN, compat=True))
+    bench.add(host("n1", metadata={"annotations": {DRAIN: "true"}}), runner("a-xyz"))
+    bench.listed()
+    assert bench.place() == {"a-xyz": "n1"}
 
 
 @pytest.mark.rule("vm:N19")

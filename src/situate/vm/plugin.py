@@ -19,13 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from situate.framework.actions import Action
-from situate.framework.events import Change, EventHint, Subject
+from situate.framework.events import Change, EventHint, Hint, Subject
 from situate.framework.handle import Handle
 from situate.framework.plugin import RESERVED, Diagnosis, PostFiltered, PreFiltered, PreScored, Reads, Reserved, Scores
 from situate.framework.pods import PodInfo
 from situate.framework.snapshot import Snapshot
 from situate.framework.status import SKIP, SUCCESS, Code, Status, unresolvable, unschedulable
 from situate.framework.verdict import Mask, Refusals, Verdict, refusals
+from situate.objects.nodes import Node as WireNode
 from situate.objects.pods import Pod as WirePod
 from situate.vm.amounts import Amounts
 from situate.vm.claims import Move, Stage
@@ -33,6 +34,7 @@ from situate.vm.columns import Columns, Sums, column, held
 from situate.vm.events import PodReserved, PodUnreserved, TargetRefused
 from situate.vm.ledger import Ledger
 from situate.vm.model import Pod, Role
+from situate.vm.names import DRAIN
 from situate.vm.scores import randomized, scores
 from situate.vm.systems import System
 from situate.vm.unreadable import Read
@@ -42,6 +44,7 @@ CANCEL_S: Final = 2.0
 """So long Permit holds a pod whose migration is being cancelled (N24)."""
 UNKNOWN: Final = "node(s) that do not say how large they are"
 HELD: Final = "node(s) whose room is held for others by live migration"
+EMPTIED: Final = "node(s) that are emptied of machines"
 
 
 _OVER: Final = frozenset({Stage.FAILED, Stage.DONE})
@@ -111,6 +114,7 @@ class VirtualMachines:
         freed = Change.DELETE | Change.SCALE_DOWN
         return (
             EventHint(Subject.NODE, Change.ADD | Change.ALLOCATABLE),
+            EventHint(Subject.NODE, Change.ANNOTATIONS, _after_drain),
             EventHint(Subject.ASSIGNED_POD, freed),
             EventHint(Subject.POD, Change.UPDATE | Change.SCALE_DOWN),
         )
@@ -155,19 +159,39 @@ class VirtualMachines:
         booking, total = self._booking(state), sums.total
         over = sums.booked + booking > total
         taken = sums.booked + kept + booking > total
-        passes = ~((over | taken).any(axis=0) | unknown)
-        return Verdict(passes, lambda: self._refusals(unknown, over & ~unknown, taken & ~unknown, booking > total))
+        closed = unknown | self._emptied(state, snapshot)
+        passes = ~((over | taken).any(axis=0) | closed)
+        return Verdict(
+            passes, lambda: self._refusals(unknown, closed, over & ~closed, taken & ~closed, booking > total)
+        )
 
-    def _refusals(self, unknown: Mask, over: Short, taken: Short, never: Short) -> Refusals:
-        """Unresolvable where the whole node is too small."""
+    def _refusals(self, unknown: Mask, closed: Mask, over: Short, taken: Short, never: Short) -> Refusals:
+        """Unresolvable where the whole node is too small, or takes nobody."""
         short: Mask = np.asarray(over.any(axis=0))
         rules = [
             (mask, f"node(s) with too little {name} that is not booked", Code.UNSCHEDULABLE)
             for name, mask in zip(self._ledger.rules.resources, over, strict=True)
         ]
-        rules += [(taken.any(axis=0) & ~short, HELD, Code.UNSCHEDULABLE), (unknown, UNKNOWN, Code.UNRESOLVABLE)]
+        rules += [
+            (taken.any(axis=0) & ~short, HELD, Code.UNSCHEDULABLE),
+            (unknown, UNKNOWN, Code.UNRESOLVABLE),
+            (closed & ~unknown, EMPTIED, Code.UNRESOLVABLE),
+        ]
         told = refusals(len(short), *rules)
         return Refusals(np.where(never.any(axis=0), np.uint8(Code.UNRESOLVABLE), told.code), told.reasons)
+
+    def _emptied(self, wanted: Wanted, snapshot: Snapshot) -> Mask:
+        """(nodes,): those that machines leave because they are drained take no other ones (B46).
+
+        The target of a move is placed all the same: its room was reserved there before.
+        """
+        closed = np.zeros(snapshot.count, dtype=np.bool_)
+        if wanted.pod.machine is None or wanted.move is not None or self._ledger.rules.compat:
+            return closed
+        for name, node in self._ledger.state.nodes.items():
+            if node.draining:
+                closed |= _where(snapshot, name)
+        return closed
 
     def _unknown(self, sums: Sums, snapshot: Snapshot) -> Mask:
         """(nodes,): nodes that cannot be booked on, since their objects do not say how large they are.
@@ -318,3 +342,8 @@ def _where(snapshot: Snapshot, name: str) -> Mask:
     if index is not None:
         mask[index] = True
     return mask
+
+
+def _after_drain(pod: PodInfo, old: WireNode | None, new: WireNode) -> Hint:  # noqa: ARG001
+    over = old is not None and DRAIN in old.metadata.annotations and DRAIN not in new.metadata.annotations
+    return Hint.QUEUE if over else Hint.SKIP
