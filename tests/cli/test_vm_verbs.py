@@ -227,3 +227,4 @@ async def test_a_node_is_emptied_when_somebody_says_so(said: Said) -> None:
     assert "not emptied any more" in await said("undrain", "n1")
     assert DRAIN not in await said.annotations("n1")  # type: ignore[attr-defined]  # see the fixture
     assert "there are: n1, n2" in await said("drain", "n9", code=2)
+    assert "no node is named:" in await said("drain", "", code=2)

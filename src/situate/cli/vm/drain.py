@@ -53,6 +53,8 @@ async def _annotated(connection: Connection, name: str, value: str | None) -> No
 
 
 async def _patched(client: Client, name: str, value: str | None) -> Node:
+    if not name:
+        raise WrongInput("no node is named: name one, as `kubectl get nodes` does")
     try:
         return await client.patch(NODES, name, MergePatch({"metadata": {"annotations": {DRAIN: value}}}))
     except NotFound:
