@@ -141,3 +141,20 @@ def test_a_pod_that_loses_its_labels_gets_them_back() -> None:
     world.run(2.0)
     assert world.pod(name)["metadata"]["labels"] == {"tenant": "a", "vm.neon.tech/name": "db"}
     assert len(world.pods()) == 1
+
+
+def test_a_target_that_no_server_takes_is_told_of_and_nothing_else_stands_still() -> None:
+    world = World()
+    world.start()
+    world.patch(f"{MACHINES}/db", {"spec": {"affinity": {"nodeAffinity": "ssd"}}})
+    world.post(MIGRATIONS, migration())
+    world.run(5.0)
+    (told,) = world.events("FailedCreate")
+    assert (told["involvedObject"]["name"], told["type"]) == ("move", "Warning")
+    assert "nodeAffinity" in told["message"]
+    world.post(MACHINES, machine("other"))
+    world.run(5.0)
+    assert world.vm("other")["status"]["phase"] == "Running"
+    world.delete(f"{MIGRATIONS}/move")
+    world.run(5.0)
+    assert world.vm()["status"]["phase"] == "Running"

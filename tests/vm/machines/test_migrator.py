@@ -304,6 +304,34 @@ def test_a_machine_left_copying_by_one_that_is_gone_is_not_held_by_one_that_wait
     assert phases(town) == ("PreMigrating", "Pending")
 
 
+@pytest.mark.rule("vm:D9", "vm:D11")
+@pytest.mark.parametrize("phase", ["", "Running"])
+def test_one_that_others_hold_back_while_it_is_deleted_holds_up_nobody(phase: str) -> None:
+    town = Town()
+    town.running(phase="PreMigrating")
+    held = {"finalizers": ["example.com/hold"], "deletionTimestamp": field.timestamp(town.now)}
+    town.put(MIGRATION, "held", metadata=held, spec={"vmName": "vm"}, status={"phase": phase} if phase else {})
+    assert town.settle(MIGRATION, "held").again_at is None
+    town.settle(MACHINE, "vm")
+    assert town.vm()["status"]["phase"] == "Running"
+    town.migration()
+    town.settle(MIGRATION, "m")
+    assert phases(town) == ("PreMigrating", "Pending")
+
+
+@pytest.mark.rule("vm:C34")
+def test_one_that_somebody_else_controls_is_the_machines_as_well() -> None:
+    town = Town()
+    town.running()
+    other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "tool", "uid": "tool", "controller": True}
+    town.migration()
+    town.change(MIGRATION, "m", {"metadata": {"ownerReferences": [other]}})
+    town.settle(MIGRATION, "m")
+    assert phases(town) == ("PreMigrating", "Pending")
+    kept, added = town.move()["metadata"]["ownerReferences"]
+    assert (kept, added["uid"], added["controller"]) == (other, field.uid(town.vm()), False)
+
+
 @pytest.mark.rule("vm:D11", "vm:F9")
 @pytest.mark.parametrize("state", [begun, copying])
 def test_without_its_machine_it_ends(state: Callable[[], Town]) -> None:

@@ -53,6 +53,19 @@ def test_anti_affinity_of_the_machine_itself_stays() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "affinity",
+    [
+        {"nodeAffinity": "ssd"},
+        {"nodeAffinity": {REQUIRED: ["ssd"]}},
+        {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": "ssd"}}},
+        {"podAntiAffinity": ["db"]},
+    ],
+)
+def test_an_affinity_that_is_none_is_left_to_the_server_to_refuse(affinity: Json) -> None:
+    assert made({"affinity": affinity}, {"nodeSelector": {"pool": "new"}})["spec"]["affinity"] == affinity
+
+
 @pytest.mark.rule("vm:D12")
 def test_node_constraints_of_the_move_are_required_beside_the_machines_own() -> None:
     pod = made(

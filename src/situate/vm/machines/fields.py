@@ -8,7 +8,7 @@ from typing import Any
 
 from situate.objects.timestamps import BadTime, micro_time, parse_time
 from situate.vm.machines.writes import Delete, Kind, Note, Obj, Patch
-from situate.vm.names import API_VERSION, MACHINE_KIND, MIGRATION_KIND
+from situate.vm.names import API_VERSION, FINALIZER, MACHINE_KIND, MIGRATION_KIND
 
 ALIVE = frozenset({"Running", "Scaling", "PreMigrating", "Migrating"})
 FROZEN = frozenset({"PreMigrating", "Migrating"})
@@ -62,6 +62,11 @@ def deleting(obj: Obj) -> bool:
     return obj["metadata"].get("deletionTimestamp") is not None
 
 
+def let_go(migration: Obj) -> bool:
+    """Whether it is being deleted without our finalizer, by which alone anything is done for it."""
+    return deleting(migration) and FINALIZER not in (migration["metadata"].get("finalizers") or ())
+
+
 def ended(pod: Obj) -> bool:
     return phase(pod) in ("Succeeded", "Failed")
 
@@ -97,6 +102,11 @@ def owned_by(obj: Obj, owner: Obj, *, controller: bool | None = None) -> bool:
     return any(
         each.get("uid") == uid(owner) and controller in (None, bool(each.get("controller"))) for each in owners(obj)
     )
+
+
+def owned_by_machines(obj: Obj) -> bool:
+    """Whether a machine is among its owners, even if it is another one of the same name by now."""
+    return any((each.get("apiVersion"), each.get("kind")) == (API_VERSION, MACHINE_KIND) for each in owners(obj))
 
 
 def machine_owner(machine: Obj, *, controller: bool) -> dict[str, Any]:

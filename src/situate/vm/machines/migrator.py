@@ -74,8 +74,9 @@ def _preparation(sight: MigrationSight, now: float) -> Look | None:
         return Look(fields.metadata_patch(Kind.MIGRATION, migration, {"finalizers": [*finalizers, FINALIZER]}))
     if machine is None or fields.phase(migration) != "":
         return None
-    if not any(each.get("controller") for each in fields.owners(migration)):
-        owners = fields.with_owners(migration, fields.machine_owner(machine, controller=True))
+    controlled = any(each.get("controller") for each in fields.owners(migration))
+    if not controlled or not fields.owned_by_machines(migration):
+        owners = fields.with_owners(migration, fields.machine_owner(machine, controller=not controlled))
         return Look(fields.metadata_patch(Kind.MIGRATION, migration, {"ownerReferences": owners}))
     if fields.condition(migration, "Available") is None:
         at = fields.timestamp(now)
@@ -261,8 +262,8 @@ def _finish(sight: MigrationSight, now: float) -> Look:
 def _cancelled(sight: MigrationSight, now: float) -> Look:
     """Deleted while at work."""
     migration, machine = sight.migration, sight.machine
-    if FINALIZER not in (migration["metadata"].get("finalizers") or ()):
-        return QUIET  # it is as good as gone, and had touched nothing
+    if fields.let_go(migration):
+        return QUIET
     if machine is not None and fields.phase(migration) == "Running":
         if _arrived(sight):
             return _finish(sight, now)

@@ -96,16 +96,25 @@ def target_pod(machine: Obj, source: Obj, migration: Obj, name: str, settings: S
     for each in fields.spec(source).get("containers") or ():
         if each.get("name") == CONTAINER and each.get("resources"):
             container["resources"] = each["resources"]
-    terms = fields.spec(migration)
-    affinity = dict(pod["spec"].get("affinity") or {})
+    given = pod["spec"].get("affinity") or {}
+    try:
+        affinity = _elsewhere(given, fields.name(machine), fields.spec(migration))
+    except (AttributeError, TypeError, ValueError):
+        affinity = given  # not of core/v1's shape: no server takes a pod with it, and that is said on the migration
+    if affinity:
+        pod["spec"]["affinity"] = affinity
+    return pod
+
+
+def _elsewhere(given: Mapping[str, Any], machine: str, terms: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The machine's affinity, with the node constraints of the migration and away from its other pods."""
+    affinity = dict(given)
     node_affinity = _with_constraints(affinity.get("nodeAffinity") or {}, terms)
     if node_affinity:
         affinity["nodeAffinity"] = node_affinity
     if terms.get("preventMigrationToSameHost", True) is not False:
-        affinity["podAntiAffinity"] = _apart(affinity.get("podAntiAffinity") or {}, fields.name(machine))
-    if affinity:
-        pod["spec"]["affinity"] = affinity
-    return pod
+        affinity["podAntiAffinity"] = _apart(affinity.get("podAntiAffinity") or {}, machine)
+    return affinity
 
 
 def metadata_changes(machine: Obj, pod: Obj) -> Patch | None:

@@ -90,8 +90,11 @@ def _strays(objects: Objects, machine: Obj) -> Iterator[Obj]:
 
 
 def _at_work(objects: Objects, namespace: str, machine: str) -> tuple[Obj, ...]:
+    """Those that others hold back while they are deleted are as good as gone: nothing more is done for them."""
     found = objects.migrations_of(namespace, machine)
-    return tuple(fields.age_order(each for each in found if fields.phase(each) in fields.AT_WORK))
+    return tuple(
+        fields.age_order(each for each in found if fields.phase(each) in fields.AT_WORK and not fields.let_go(each))
+    )
 
 
 def _pod(objects: Objects, namespace: str, name: object) -> Obj | None:
