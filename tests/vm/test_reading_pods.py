@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -288,6 +289,17 @@ def test_a_pod_under_resize(each: Json, reserved: int, used: int, deferred: bool
     read = read_pod(each, OURS).value
     assert read is not None
     assert (read.reserved.cpu, read.used.cpu, read.deferred) == (reserved * 1000, used * 1000, deferred)
+
+
+@pytest.mark.rule("vm:B35", "vm:B36")
+def test_nobody_makes_room_for_a_pod_that_is_being_deleted() -> None:
+    each = resizing("Deferred")
+    going = msgspec.structs.replace(each.metadata, deletion_timestamp=each.metadata.creation_timestamp)
+    read = read_pod(msgspec.structs.replace(each, metadata=going), OURS).value
+    assert read is not None
+    assert (read.reserved.cpu, read.used.cpu, read.deferred) == (4000, 1000, False), (
+        "it counts as before until it is gone"
+    )
 
 
 @pytest.mark.rule("vm:B34")

@@ -200,7 +200,8 @@ def _plain(pod: objects.Pod, rules: Rules) -> Read[Pod]:
     put_off, unseen = _is_deferred(pod), _unanswered(pod)
     admitted = _admitted(pod, rules) if put_off or unseen else asked
     unanswered = not put_off and asked.exceeds(admitted)
-    made = replace(_pod(pod, rules, asked, asked, admitted), deferred=put_off or unanswered, unanswered=unanswered)
+    waits = (put_off or unanswered) and pod.metadata.deletion_timestamp is None  # nobody moves for one that goes
+    made = replace(_pod(pod, rules, asked, asked, admitted), deferred=waits, unanswered=waits and unanswered)
     wish = _wish(pod, asked, rules)
     if wish is None:
         return Read(made)
