@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from situate.vm.agent.controller.monitor import MonitorFailed, MonitorLost, WebsocketMonitor
+from situate.vm.agent.controller.monitor import MOST_NONSENSE, MonitorFailed, MonitorLost, WebsocketMonitor
 from situate.vm.agent.monitor_protocol import DownscaleResult
 from situate.vm.agent.settings import MonitorAccess
 from tests.kube.servers import serving
@@ -135,6 +135,15 @@ async def test_nonsense_is_told_and_the_connection_stays() -> None:
         assert not talk.running.done()
     assert (guest.heard[-1]["type"], guest.heard[-1]["id"]) == ("InvalidMessage", 7)
     assert "type" in guest.heard[-1]["content"]["error"]
+
+
+async def test_who_answers_complaints_with_nonsense_is_left() -> None:
+    guest = Guest(lambda said: {"type": "InvalidMessage", "error": "what?", "id": said["id"]})
+    async with talking(guest) as talk:
+        with pytest.raises(MonitorFailed, match="content"):
+            await talk.monitor.upscale(units(1))
+        assert "make no sense" in await lost(talk.running)
+    assert len(guest.heard) <= 2 + MOST_NONSENSE
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,8 @@ from situate.vm.agent.settings import MonitorAccess
 from situate.vm.amounts import Amounts
 
 _CLOSING: Final = aiohttp.ClientWSTimeout(ws_close=1.0)
+MOST_NONSENSE: Final = 10
+"""Messages in a row that make no sense: a monitor that answers complaints with nonsense would do so without end."""
 
 
 class MonitorFailed(Exception):
@@ -134,14 +136,19 @@ class WebsocketMonitor:
             raise MonitorLost(f"{self._url}: {refusal}")
 
     async def _listen(self, socket: aiohttp.ClientWebSocketResponse, wants_more: Callable[[], None]) -> None:
+        nonsense = 0
         async for message in socket:
             if message.type is not aiohttp.WSMsgType.TEXT:
                 continue
             understood = heard(message.data)
-            if isinstance(understood, NotUnderstood):
-                await self._not_understood(socket, understood)
-            else:
+            if isinstance(understood, Heard):
+                nonsense = 0
                 await self._take(socket, understood, wants_more)
+                continue
+            nonsense += 1
+            await self._not_understood(socket, understood)
+            if nonsense == MOST_NONSENSE:
+                raise MonitorLost(f"{self._url} has said {nonsense} things in a row that make no sense")
         raise MonitorLost(f"{self._url} closed the connection ({socket.close_code})")
 
     async def _take(
