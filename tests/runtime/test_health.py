@@ -57,6 +57,19 @@ async def test_answers_over_http_until_it_is_stopped() -> None:
     await task
 
 
+async def test_what_is_no_request_is_refused_and_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    server = HealthServer("127.0.0.1:0", Health(), Metrics().render)
+    task = asyncio.create_task(server.run())
+    await server.wait_listening()
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+    assert b" 400 " in (await reader.read()).splitlines()[0]
+    writer.close()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert not [each for each in caplog.records if each.name.startswith("aiohttp")]
+
+
 async def test_an_address_that_is_taken_is_told_in_a_sentence() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from situate.runtime.metrics import CONTENT_TYPE
+from situate.runtime.serving.listener import log_of_defects
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -116,7 +117,7 @@ class HealthServer:
         host, _, port = self._address.rpartition(":")
         if not (port.isascii() and port.isdecimal() and int(port[:6]) < 2**16):
             raise CannotListen(f"health.address: found {self._address!r}, allowed: HOST:PORT, such as :8080")
-        runner = web.AppRunner(self.application(), access_log=None)
+        runner = web.AppRunner(self.application(), access_log=None, logger=log_of_defects())
         await runner.setup()
         try:
             # no host: every address of IPv4 and IPv6
