@@ -302,6 +302,17 @@ def test_nobody_makes_room_for_a_pod_that_is_being_deleted() -> None:
     )
 
 
+@pytest.mark.rule("vm:B16", "vm:D11")
+def test_nobody_makes_room_for_a_machine_that_is_being_deleted() -> None:
+    has, wants = Amounts.of(1000, 2 * GIB), Amounts.of(1500, 3 * GIB)
+    annotations = {APPROVED: amounts_text(has), ASKED: amounts_text(wants), SCALING: UNIT}
+    for going, wish in ((None, wants), ("2026-01-02T00:00:00Z", has)):
+        metadata = {"labels": ENABLED, "deletionTimestamp": going}
+        read = read_pod(runner(annotations=annotations, metadata=metadata), OURS).value
+        assert read is not None
+        assert (read.reserved, read.requested, read.wish) == (has, wants, wish)
+
+
 @pytest.mark.rule("vm:B34")
 def test_a_plain_pod_s_wish_is_requested_as_a_whole() -> None:
     name = "vm.situate.dev/resize-requested"
