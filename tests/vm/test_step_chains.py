@@ -131,6 +131,26 @@ def test_after_a_restart_in_the_midst_of_a_chain_it_is_planned_again_and_ends_we
     assert town.booked("A") == 7
 
 
+@pytest.mark.rule("vm:B43", "vm:B19", "vm:B7")
+def test_what_a_new_leader_plans_elsewhere_for_the_same_machine_is_not_what_the_old_one_made_room_for() -> None:
+    """Seed 46664 of the ledger: the link that a dead leader began names the next one, which leads elsewhere now."""
+    town, first = two_links()
+    town.copying(first)
+    town.restart()
+    town.tell(town.world.add_node("n4", both(10)))
+
+    (second,) = only([*town.wait(5.0), *town.wait(5.0)], StartMove)
+    assert (second.move.machine.name, second.move.target_node) == ("B", "n4"), "it waits for nobody"
+    town.moved(second.move)
+    town.gone("B")
+    assert town.booked("A") == 7
+
+    town.moved(first)
+    town.gone("F")
+    assert town.state.claims == {}
+    assert town.state.avail("n2", "Q") == both(7)
+
+
 @pytest.mark.rule("vm:F16", "vm:I1")
 def test_five_hundred_that_ask_within_a_second_get_what_there_is() -> None:
     town = Town(None, **{f"n{number}": 110 for number in range(10)})

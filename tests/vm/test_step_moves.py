@@ -505,22 +505,46 @@ def test_a_target_is_granted_nothing_when_its_machine_runs_on_where_it_was() -> 
 
 @pytest.mark.rule("vm:I1", "vm:I2")
 def test_what_is_granted_on_an_old_sight_to_the_pod_that_was_left_is_not_carried_over() -> None:
+    """That another hand has moved it is told of later than that its new pod is at work, and at once."""
+    town = Town(n1=8, n2=10)
+    town.vm("B", "n1", 3, migratable=True)
+    town.plain("Q", "n2", 7)
+    town.start()
+    town.world.request("B", both(1), both(4))
+    old = town.world.seen("B")
+    town.world.start_by_hand("B", town.now)
+    by_hand = list(town.world.migrations)[-1]
+    town.world.freeze(by_hand)
+    target = town.world.migrations[by_hand].target
+    for event in town.world.bind(target, "n2"):
+        town.tell(event)
+    town.world.copy(by_hand, 0, town.now)
+    late = town.world.succeed(by_hand)
+    town.tell(town.world.seen(target))
+
+    town.tell(old)
+    assert town.booked("B") == 4
+    for event in (*late, town.world.seen(target)):
+        town.tell(event)
+
+    assert (town.booked(target), town.reserved("n2")) == (3, 10)
+
+
+@pytest.mark.rule("vm:I1", "vm:D13", "vm:B21")
+def test_who_was_to_move_grows_again_when_its_migration_is_gone_and_not_when_its_end_is_asked_for() -> None:
+    """Seed 49985 of the ledger: the machine arrives although its move was to end, with what was reserved for it."""
     town, move = making_room()
     town.plain("Q", "n2", 7)
     town.ask("B", 4)
     old = town.world.seen("B")
-    late = list(town.world.freeze(move.name))
+    copying = town.world.freeze(move.name)
     target = town.world.migrations[move.name].target
-    for event in town.world.bind(target, "n2"):
-        town.tell(event)
-    late += town.world.copy(move.name, 0, town.now)
-    late += town.world.succeed(move.name)
-    town.tell(town.world.seen(target))
-    town.tell(PodGone("A"))
-
+    copying += town.world.bind(target, "n2") + town.world.copy(move.name, 0, town.now)
+    assert only(town.tell(PodGone("A")), CancelMove)
     town.tell(old)
-    assert town.booked("B") == 4
-    for event in late:
+    assert town.booked("B") == 3, "its migration is there still"
+
+    for event in (*copying, *town.world.succeed(move.name)):
         town.tell(event)
 
     assert (town.booked(target), town.reserved("n2")) == (3, 10)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from situate.vm.actions import Approve, Condition, StartMove
-from situate.vm.events import Asked, Listed, NodeGone, NodeSeen, PodGone, PodReserved, PodSeen, PodUnreserved
+from situate.vm.events import Asked, Listed, NodeGone, NodeSeen, PodGone, PodReserved, PodSeen, PodUnreserved, Written
 from situate.vm.planning.plan import Plan
 from situate.vm.rules import Rules
 from situate.vm.step import step
@@ -31,6 +31,29 @@ def test_pods_of_a_node_that_is_gone_are_kept_aside_for_its_return() -> None:
 
     assert set(town.state.nodes["n1"].pods) == {"A"}
     assert town.reserved("n1") == 4
+
+
+@pytest.mark.rule("vm:D19", "vm:F1", "vm:F8", "vm:I8")
+def test_what_a_refused_write_was_to_grant_is_written_anew_when_the_node_is_back() -> None:
+    """Seed 41150 of the ledger: what its agent had asked for instead was seen while there was no node."""
+    town = Town(n1=10)
+    town.vm("A", "n1", 3)
+    town.start()
+    old = list(town.world.request("A", both(1), both(4)))
+    (grant,) = only([action for event in old for action in town.tell(event)], Approve)
+    asked = list(town.world.request("A", both(1), both(2)))
+    town.tell(PodSeen(replace(town.world.pod("A"), requested=both(4)), "n1"))
+    node = town.state.nodes["n1"]
+
+    town.tell(NodeGone("n1"))
+    town.tell(Written(grant, "refused"))
+    for event in asked:
+        town.tell(event)
+    town.tell(NodeSeen(node))
+    town.wait(100.0)
+
+    assert town.booked("A") == 4, "nobody knows what its agent was told"
+    assert town.world.machines["A"].approved == both(4), "who starts anew books no less"
 
 
 @pytest.mark.rule("vm:C27", "vm:N23", "vm:I1", "vm:F2")

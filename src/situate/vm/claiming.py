@@ -57,10 +57,12 @@ def shrink(draft: Draft, node: str) -> None:
 def _end_links(draft: Draft, node: str) -> None:
     """Of a chain whose next move comes to nothing: nobody needs the room that was made for it (B7, B21).
 
-    A leader that began in its midst has never known the next one; it plans with the room that is made (B43).
+    A leader that began in its midst has never known the next one: it plans with the room that is made (B43), and what
+    it plans for the same machine may lead elsewhere.
     """
     for claim in on_node(draft.state, node):
-        if claim.beneficiary.kind is BeneficiaryKind.TARGET and str(claim.beneficiary.ref) in draft.dropped:
+        next_move = str(claim.beneficiary.ref)
+        if claim.beneficiary.kind is BeneficiaryKind.TARGET and draft.dropped.get(next_move) == node:
             close(draft, claim, Outcome.WITHDRAWN)
 
 

@@ -36,8 +36,8 @@ class Draft:
         """Nodes of which something changed, in order: each is run before the decision is done."""
         self.touched: dict[str, None] = {}
         """All that were ever stirred."""
-        self.dropped: set[str] = set()
-        """Keys of moves that were forgotten."""
+        self.dropped: dict[str, str] = {}
+        """Where moves that were forgotten were to go, by their keys."""
         self._approvals: dict[str, Amounts] = {}
         self._used_claims: dict[str, list[str]] = {}
 
@@ -98,7 +98,7 @@ class Draft:
         move = self.state.moves[key]
         self.stir(move.source_node)
         self.stir(move.target_node)
-        self.dropped.add(key)
+        self.dropped[key] = move.target_node
         self.state = amended(self.state, moves=_without(self.state.moves, key))
 
     def put_claim(self, claim: Claim) -> None:
@@ -160,7 +160,7 @@ class Draft:
 
     def moves(self, pod: Pod) -> bool:
         """Whether it is being moved or is about to be: what it holds does not grow meanwhile (D13, I14)."""
-        return pod.frozen or (pod.machine is not None and self.state.move_of(pod.machine.ref) is not None)
+        return pod.frozen or (pod.machine is not None and self.state.may_leave(pod.machine.ref))
 
     def approve(self, uid: str, amount: Amounts) -> None:
         """Have it written what the pod may use, in whole."""

@@ -222,9 +222,9 @@ def _into(state: State, pod: Pod) -> Move | None:
     for move in state.moves.values():
         if move.target is not None and move.target.uid == pod.uid:
             return move
-    move = state.move_of(pod.machine.ref) if pod.machine.role is Role.TARGET else None
+    own = state.move_of(pod.machine.ref) if pod.machine.role is Role.TARGET else None
     # one that was never asked for has no target: another hand moves the machine, and we have yet to hear of that
-    return None if move is None or (move.asked_at is None and not move.uid) else move
+    return None if own is None or (own.asked_at is None and not own.uid) else own
 
 
 def lose_node(draft: Draft, name: str) -> None:

@@ -66,7 +66,7 @@ def pod_seen(draft: Draft, event: PodSeen) -> None:
     former = draft.known(event.pod.uid)
     if former is not None and _role(former) is Role.TARGET and _role(event.pod) is not Role.TARGET:
         arrived(draft, former)
-    pod = _counted(draft, former, event.pod)
+    pod = _counted(draft, former, event.pod, event.node)
     if pod.machine is None:
         pod = wishing.judged(draft, former, event.pod, pod, event.node)
     _book(draft, pod, event.node)
@@ -81,7 +81,7 @@ def pod_reserved(draft: Draft, event: PodReserved) -> None:
     former = draft.state.pod(event.pod.uid)
     if (former is not None and not former.tentative) or event.node not in draft.state.nodes:
         return
-    _book(draft, replace(_counted(draft, None, event.pod), tentative=True), event.node)
+    _book(draft, replace(_counted(draft, None, event.pod, event.node), tentative=True), event.node)
 
 
 def pod_unreserved(draft: Draft, event: PodUnreserved) -> None:
@@ -122,7 +122,7 @@ def _book(draft: Draft, pod: Pod, node: str) -> None:
     draft.stir(node)
 
 
-def _counted(draft: Draft, former: Pod | None, seen: Pod) -> Pod:
+def _counted(draft: Draft, former: Pod | None, seen: Pod, node: str) -> Pod:
     """What is seen, with what is known of it beyond that."""
     write = draft.state.writes.get(seen.uid)
     if draft.rules.compat:
@@ -146,7 +146,8 @@ def _counted(draft: Draft, former: Pod | None, seen: Pod) -> Pod:
     else:
         # what was asked for since is not shown yet, or somebody else wrote: then a repetition of the write settles it
         booked = write.amount if write.landed else former.reserved.most(seen.reserved).most(write.amount)
-        if write.refused and not seen.frozen:  # of one that moves nothing is changed (I14)
+        # of one that moves nothing is changed (I14), nor is anything decided where its node is not there (D19)
+        if write.refused and not seen.frozen and node in draft.state.nodes:
             draft.drop_write(seen.uid)
             draft.approve(seen.uid, write.amount)
         else:

@@ -200,10 +200,16 @@ class State:
 
     def move_of(self, machine: Ref) -> Move | None:
         """The move of a machine that is not over, by the name of the machine."""
+        return next((move for move in self._moves_of(machine) if move.alive), None)
+
+    def may_leave(self, machine: Ref) -> bool:
+        """Whether one of its moves is not over, or is to end: it may still arrive before that is heard of."""
+        return any(move.alive or move.stage is Stage.ENDING for move in self._moves_of(machine))
+
+    def _moves_of(self, machine: Ref) -> Iterator[Move]:
         for move in self.moves.values():
-            if move.alive and move.machine.name == machine.name and move.machine.namespace == machine.namespace:
-                return move
-        return None
+            if move.machine.name == machine.name and move.machine.namespace == machine.namespace:
+                yield move
 
     def freed(self, node: str) -> Iterator[Claim]:
         """Claims on room that nobody has to leave any more."""

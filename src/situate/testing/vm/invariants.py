@@ -15,7 +15,7 @@ from situate.vm.amounts import Amounts, total
 from situate.vm.claims import BeneficiaryKind, ClaimState
 from situate.vm.decision import Decision
 from situate.vm.evacuations import leaves
-from situate.vm.events import Event, Listed, MigrationSeen, NodeSeen, PodReserved, PodSeen
+from situate.vm.events import Event, Listed, MigrationSeen, NodeSeen, PodReserved, PodSeen, Written
 from situate.vm.model import Pod, Role
 from situate.vm.rules import Rules
 from situate.vm.state import State
@@ -134,7 +134,9 @@ def claims_without_a_move(stepped: Stepped) -> Iterator[str]:
         if claim.node not in state.nodes:
             yield f"B7: claim {claim.id} is on node {claim.node}, which is not there"
         next_move = str(claim.beneficiary.ref)
-        if claim.beneficiary.kind is BeneficiaryKind.TARGET and next_move in stepped.before.moves.keys() - state.moves:
+        dropped = None if next_move in state.moves else stepped.before.moves.get(next_move)
+        leads_there = dropped is not None and dropped.target_node == claim.node
+        if claim.beneficiary.kind is BeneficiaryKind.TARGET and leads_there:
             yield f"B7: claim {claim.id} is for move {next_move}, which comes to nothing"
     granted = [action for action in stepped.decision.actions if isinstance(action, Tell) and _granted(action)]
     for action in granted:
@@ -158,19 +160,28 @@ def bad_approvals(stepped: Stepped) -> Iterator[str]:
             continue
         if action.amount.exceeds(action.requested.most(before.reserved)):
             yield f"I11: {action.pod} is approved {action.amount.values}, and asks for {action.requested.values}"
-        yield from _lopsided(action, before)
+        yield from _lopsided(action, _grows_from(stepped.event, before))
 
 
-def _lopsided(action: Approve, before: Pod) -> Iterator[str]:
-    if before.reserved.exceeds(action.amount):
+def _grows_from(event: Event, before: Pod) -> Amounts:
+    """What it holds once it is taken in what others wrote of it, or that a decrease of ours has landed."""
+    if isinstance(event, PodSeen) and event.pod.uid == before.uid:
+        return before.reserved.most(event.pod.reserved)
+    if isinstance(event, Written) and isinstance(event.action, Approve) and event.action.pod.uid == before.uid:
+        return before.reserved.least(event.action.amount) if event.outcome == "ok" else before.reserved
+    return before.reserved
+
+
+def _lopsided(action: Approve, held: Amounts) -> Iterator[str]:
+    if held.exceeds(action.amount):
         return  # a decrease is under way, and whatever grows beside it comes later
     units = []
-    for new, old, wanted, unit in zip(action.amount, before.reserved, action.requested, action.unit, strict=True):
+    for new, old, wanted, unit in zip(action.amount, held, action.requested, action.unit, strict=True):
         if wanted > old and new < wanted:
             units.append((new - old) // unit)
     complete = [
         -(-(wanted - old) // unit)
-        for new, old, wanted, unit in zip(action.amount, before.reserved, action.requested, action.unit, strict=True)
+        for new, old, wanted, unit in zip(action.amount, held, action.requested, action.unit, strict=True)
         if wanted > old and new >= wanted
     ]
     if len(set(units)) > 1 or (units and complete and min(complete) > max(units)):

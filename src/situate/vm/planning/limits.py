@@ -71,6 +71,7 @@ def room_is_made(state: State, move: Move) -> bool:
     """Whether no other move has to leave its target first (B19)."""
     return not any(
         claim.beneficiary.kind is BeneficiaryKind.TARGET
+        and claim.node == move.target_node
         and (claim.beneficiary.ref.namespace, claim.beneficiary.ref.name) == (move.machine.namespace, move.name)
         and claim.state is not ClaimState.FREED
         for claim in state.claims.values()
