@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from situate.sim.vm.world import VirtualMachine
 from situate.vm.actions import Approve, EndMove, HandOver
+from situate.vm.amounts import Amounts
 from situate.vm.claims import ClaimState, Move
 from situate.vm.events import Listed, PodSeen, Written
 from situate.vm.planning.plan import Plan
@@ -158,6 +160,31 @@ def test_parts_that_are_no_unit_yet_are_kept_until_the_other_move_has_freed_its_
     assert town.booked("A") == 8
     assert sorted(outcomes(actions)) == ["granted", "granted"]
     assert town.state.avail("n1", "Q") == both(2)
+
+
+@pytest.mark.rule("vm:B9", "vm:B30", "vm:I4", "vm:N7")
+def test_who_lacks_more_of_one_resource_than_of_the_other_gets_all_that_was_freed_for_it() -> None:
+    """Jointly it is one unit of both: then it has all that it wants of memory, and two more of CPU are its own."""
+    town = Town(n1=10, n2=10)
+    town.vm("A", "n1", 4)
+    town.vm("Q", "n1", 3, maximum=both(30))
+    held = Amounts.of(3, 1)
+    town.tell(
+        town.world.add_machine(VirtualMachine("B", held, held, held, both(1), migratable=True, created_at=2.0), "n1")
+    )
+    town.tell(town.world.add_pod("P", Amounts.of(0, 2), "n1"))
+    town.start()
+    town.ask("A", Amounts.of(7, 5))
+    move = town.made_room("A")
+    town.ask("Q", Amounts.of(5, 3))
+    town.moved(move)
+
+    actions = town.gone("B")
+
+    assert town.pod("A").reserved == Amounts.of(7, 5)
+    assert outcomes(actions) == ["granted"]
+    assert [made.amount for made in only(actions, Approve)] == [Amounts.of(7, 5)], "one write of all of it"
+    assert town.booked("Q") == 3, "who has had a smaller share comes after it all the same"
 
 
 @pytest.mark.rule("vm:B3", "vm:B5")

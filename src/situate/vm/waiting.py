@@ -116,7 +116,11 @@ def _for_its_own_growth(draft: Draft, pod: Pod) -> Move | None:
 
 
 def _grow(draft: Draft, node: str, pod: Pod) -> bool:
-    """Whether it got anything: whole units of all that grow together, of the one room that counts (B4, B30)."""
+    """Whether it got anything: whole units of all that grow together, of the one room that counts (B4, B30).
+
+    Once it has all that it wants of one resource, that holds up the others no longer: what is left of the room that was
+    made for it is not to be anybody's in between (B9).
+    """
     state = draft.state
     wish = replace(pod, requested=pod.wish.most(pod.reserved))
     if not any(wish.factor):
@@ -130,6 +134,7 @@ def _grow(draft: Draft, node: str, pod: Pod) -> bool:
     permit(draft, pod_now)
     draft.approve_more(pod, pod_now.reserved - pod.reserved)
     note(draft, pod_now)
+    _grow(draft, node, pod_now)
     return True
 
 
