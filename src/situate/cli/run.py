@@ -76,7 +76,7 @@ _NODES, _ZONES = 3, ("a", "b", "c")
 _ELECTION_QPS = 20.0
 """Of each client for Leases and Events: work never uses up what leadership depends on."""
 _REVIEWS_QPS = 50.0
-"""Of questions whose a token is: each is remembered, and wrong ones hold up nothing but one another."""
+"""Of questions whose a token is: each is remembered. Those that nobody knows hold up nothing but one another."""
 _WRITERS, _WRITERS_OF_MANY = 4, 12
 """Events that are written at a time, without and with a scheduler: fewer than its calls, so that pods get their nodes
 first where the API server is what both wait for. kube-scheduler's Events lag farther behind (bench.e2e shows both)."""
@@ -358,6 +358,7 @@ class _Composition:
                 folder=_NO_FILE.parent if self._source is None else self._source.folder,
                 call_timeout_s=setup.call_timeout_s,
                 certificates=controller.certificates if setup.issues else None,
+                for_known=self._client(_REVIEWS_QPS),
             )
         )
         return controller

@@ -119,3 +119,34 @@ async def test_whoever_may_not_is_told_as_an_api_server_says_it(group: str, what
     asked = ResourceAttributes(verb="list", group=group, resource="pods")
     with pytest.raises(Declined, match=f'^{what} is forbidden: User "alice" cannot list resource "pods"'):
         await Access(Client(api), lambda: 0.0).check(UserInfo(username="alice"), asked)
+
+
+class Stuck(Api):
+    """Answers about a good token alone."""
+
+    async def send(self, request: Request, *, timeout_s: float = 30.0) -> Response:
+        if json.loads(request.body)["spec"]["token"] != "good":
+            await asyncio.get_running_loop().create_future()
+        return await super().send(request, timeout_s=timeout_s)
+
+
+async def test_wrong_tokens_hold_up_nobody_whose_own_was_good() -> None:
+    """They stood in one line, and went on to when nobody waited any more: for as long as they came nobody was known."""
+    now = [0.0]
+    strangers, known = Stuck(), Api()
+    asked = reviewed(known, authenticated=True, user={"username": "alice"})
+    reviewed(strangers, authenticated=True, user={"username": "alice"})
+    gate = Access(Client(strangers), lambda: now[0], for_known=Client(known))
+    assert (await gate.bearer("Bearer good")).username == "alice"
+    assert asked == [], "nobody knew it yet"
+    waiting = [asyncio.ensure_future(gate.bearer(f"Bearer {number}")) for number in range(access.MOST_STRANGERS)]
+    await asyncio.sleep(0)
+    with pytest.raises(Declined, match="too many") as declined:
+        await gate.bearer("Bearer one more")
+    assert declined.value.code == 503
+    now[0] = TTL_S + 1
+    assert (await gate.bearer("Bearer good")).username == "alice"
+    assert [each["token"] for each in asked] == ["good"]
+    for each in (*waiting, *gate._reviews.values()):
+        each.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)

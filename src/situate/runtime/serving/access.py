@@ -14,9 +14,13 @@ from situate.kube.client import Client
 from situate.kube.reviews import review_access, review_token
 from situate.objects.authentication import UserInfo
 from situate.objects.authorization import NonResourceAttributes, ResourceAttributes
-from situate.runtime.serving.answers import Declined, unauthorized
+from situate.runtime.serving.answers import Declined, unauthorized, unavailable
 
 TTL_S: Final = 10.0
+KNOWN_S: Final = 600.0
+"""So long after a yes a token is asked about beside those that nobody knows."""
+MOST_STRANGERS: Final = 500
+"""Tokens that nobody knows and that are asked about at a time: more would wait for longer than those who send them."""
 _MOST: Final = 4096
 """Answers that are remembered; of more the oldest go."""
 _LONGEST_TOKEN: Final = 64 * 1024
@@ -26,17 +30,31 @@ T = TypeVar("T")
 class Access:
     """Asks by a client whose account may create TokenReviews and SubjectAccessReviews."""
 
-    def __init__(self, client: Client, clock: Callable[[], float], audiences: Sequence[str] = ()) -> None:
-        """`clock`: seconds that nobody sets. `audiences`: tokens must be for one of them; none: for the API server."""
+    def __init__(
+        self,
+        client: Client,
+        clock: Callable[[], float],
+        audiences: Sequence[str] = (),
+        *,
+        for_known: Client | None = None,
+    ) -> None:
+        """`clock`: seconds that nobody sets. `audiences`: tokens must be for one of them; none: for the API server.
+        `for_known`: another client, of a rate of its own, for those whose token was good before: whoever sends wrong
+        ones, of which each is asked about, holds up other strangers at most.
+        """
         self._client = client
+        self._for_known = client if for_known is None else for_known
         self._audiences = tuple(audiences)
         self._bearers: _Remembered[UserInfo] = _Remembered(clock)
         self._reviews: dict[str, asyncio.Future[UserInfo]] = {}
         """Under way: of many that come at once with one token only the first asks."""
+        self._strangers: set[str] = set()
+        """Of those under way."""
+        self._good: _Remembered[bool] = _Remembered(clock, KNOWN_S)
         self._allowed: _Remembered[bool] = _Remembered(clock)
 
     async def bearer(self, authorization: str) -> UserInfo:
-        """Of the header's token. Raises `Declined` (401), and what the client raises."""
+        """Of the header's token. Raises `Declined` (401, and 503 of too many strangers), and what the client raises."""
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token or len(token) > _LONGEST_TOKEN:
@@ -47,22 +65,30 @@ class Access:
             return known
         under_way = self._reviews.get(key)
         if under_way is None:
-            under_way = self._reviews[key] = asyncio.ensure_future(self._reviewed(token, key))
+            stranger = not self._good.get(key)
+            if stranger and len(self._strangers) >= MOST_STRANGERS:
+                raise unavailable("too many whom nobody knows yet ask at once: try again")
+            if stranger:
+                self._strangers.add(key)
+            client = self._client if stranger else self._for_known
+            under_way = self._reviews[key] = asyncio.ensure_future(self._reviewed(client, token, key))
             under_way.add_done_callback(lambda ended: self._ended(key, ended))
         return await asyncio.shield(under_way)  # others may wait for the same one
 
     def _ended(self, key: str, review: asyncio.Future[UserInfo]) -> None:
         del self._reviews[key]
+        self._strangers.discard(key)
         if not review.cancelled():
             review.exception()  # told to all who wait, of whom there may be none by now
 
-    async def _reviewed(self, token: str, key: str) -> UserInfo:
-        status = await review_token(self._client, token, self._audiences)
+    async def _reviewed(self, client: Client, token: str, key: str) -> UserInfo:
+        status = await review_token(client, token, self._audiences)
         if not status.authenticated or not status.user.username:
             raise unauthorized()
         if self._audiences and not set(self._audiences) & set(status.audiences):
             raise unauthorized("the token is not for this server")
         self._bearers.keep(key, status.user)
+        self._good.keep(key, True)
         return status.user
 
     async def check(self, user: UserInfo, action: ResourceAttributes | NonResourceAttributes) -> None:
@@ -70,7 +96,7 @@ class Access:
         key = repr((user.username, user.uid, user.groups, sorted(user.extra.items()), action))
         if self._allowed.get(key):
             return
-        status = await review_access(self._client, user, action)
+        status = await review_access(self._for_known, user, action)
         if not status.allowed:
             raise _forbidden(user, action, status.reason)
         self._allowed.keep(key, True)
@@ -94,10 +120,11 @@ def _forbidden(user: UserInfo, action: ResourceAttributes | NonResourceAttribute
 
 
 class _Remembered(Generic[T]):
-    """Each for `TTL_S`."""
+    """Each for so many seconds."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], ttl_s: float = TTL_S) -> None:
         self._clock = clock
+        self._ttl_s = ttl_s
         self._values: dict[str, tuple[T, float]] = {}
         """With when each ends; in that order."""
 
@@ -109,4 +136,4 @@ class _Remembered(Generic[T]):
         self._values.pop(key, None)
         if len(self._values) >= _MOST:
             del self._values[next(iter(self._values))]
-        self._values[key] = value, self._clock() + TTL_S
+        self._values[key] = value, self._clock() + self._ttl_s

@@ -46,10 +46,12 @@ class PermitServer:
         folder: Path,
         call_timeout_s: float,
         certificates: Certificates | None = None,
+        for_known: Client | None = None,
         stopwatch: Callable[[], float] = time.perf_counter,
     ) -> None:
         """`folder`: what names of files are relative to. `reviewing`: another client than that of our writes, so that
-        who asks with wrong tokens holds up nobody. `certificates`: the installation's, where the settings name none.
+        who asks with wrong tokens holds up nobody, and `for_known` another one for those who asked with good ones
+        before. `certificates`: the installation's, where the settings name none.
 
         Without a certificate nobody is answered, unless the rules are the reference's. Raises `CannotServe`.
         """
@@ -59,7 +61,7 @@ class PermitServer:
         self._leading = leading
         desk = Desk(leading, writing, call_timeout_s)
         how: How = settings.callers or ("node" if compat else "token")
-        access = Access(reviewing, lambda: asyncio.get_running_loop().time())
+        access = Access(reviewing, lambda: asyncio.get_running_loop().time(), for_known=for_known)
         self.answering = Answering(
             desk,
             Callers(access, how),
