@@ -131,6 +131,14 @@ VM_PODS_GUARDS = (
         (_WISHES,),
     ),
     Mutation(
+        "vm-overdrawn",
+        "no move is begun again and again for one whose node is overdrawn by others (B27, B35)",
+        "vm/state.py",
+        "_wished(pod) + (overdrawn - wishes).positive()",
+        "_wished(pod)",
+        (_WISHES,),
+    ),
+    Mutation(
         "vm-account-down-last",
         "what a machine gives back is free when its pod has given it back too (B47)",
         "vm/writing.py",

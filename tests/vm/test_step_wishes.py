@@ -11,7 +11,7 @@ from situate.cluster.field_errors import Refused
 from situate.cluster.patches import json_patch
 from situate.objects import pods
 from situate.objects.resources import PODS
-from situate.vm.actions import Condition, Evict, ResizePod, StartMove, Tell
+from situate.vm.actions import CancelMove, Condition, Evict, ResizePod, StartMove, Tell
 from situate.vm.amounts import Amounts
 from situate.vm.events import Beat, PodGone
 from situate.vm.names import RESIZE_REQUESTED
@@ -310,6 +310,26 @@ def test_a_machine_leaves_for_a_pod_that_the_kubelet_has_put_off_and_the_claim_e
     assert yard.state.avail("n1", "somebody").cpu == 0
     yard.see(web(cpu="3"))
     assert not yard.state.waiters
+
+
+@pytest.mark.rule("vm:B35", "vm:B27", "vm:I7", "vm:F11")
+def test_who_is_put_off_for_a_node_that_is_overdrawn_needs_all_of_that_and_no_move_for_it_is_given_up() -> None:
+    """Its kubelet looks at all that it asks for: more memory comes once there is the CPU that it has had all along."""
+    mover = runner("vm-a", labels={"autoscaling.neon.tech/auto-migration-enabled": "true"}, nodeName="n1")
+    status = running({"cpu": "1", "memory": "1Gi"}, pending("Deferred"))
+    more = container(cpu="1", memory="2Gi")
+    put_off = pod("web", more, nodeName="n1", status=status, metadata={"generation": 1})
+    yard = Yard(node("n1", "2500m", "16Gi"), node("n2", "8", "16Gi"), mover, put_off, other("1"))
+    assert yard.state.nodes["n1"].reserved.cpu == 3000
+    yard.now += 6
+    yard.tell(Beat())
+    (move,) = yard.only(StartMove)
+    assert move.claim is not None
+    assert (move.claim.beneficiary.ref.name, move.claim.amount) == ("web", Amounts.of(500, 0))
+    yard.see(other("1"))
+    assert yard.only(CancelMove) == []
+    yard.tell(PodGone("uid-vm-a"))
+    assert yard.state.claims == {}
 
 
 @pytest.mark.rule("vm:B37", "vm:F13")

@@ -189,14 +189,20 @@ class State:
         pod = self.pod(uid)
         if pod is None:
             return Amounts.zero(self.resources)
-        if pod.deferred:  # what it wants is booked already, for everybody but itself (B35)
-            return (
-                (Amounts.zero(self.resources) - self.margin(self.where[uid], uid))
-                .positive()
-                .least((pod.counted(pod.reserved) - pod.counted(pod.used)).positive())
-            )
+        if pod.deferred:
+            return self._put_off(pod)
         short = zip(pod.wish.most(pod.reserved) - pod.reserved, pod.overcommit, strict=True)
         return Amounts(tuple(-(-amount * NO_OVERCOMMIT // overcommit) for amount, overcommit in short))
+
+    def _put_off(self, pod: Pod) -> Amounts:
+        """What has to leave for a pod whose wish is booked already, for everybody but itself (B35): of its own wish.
+
+        Where the node is overdrawn by more than all such wishes are, none of them is served before that has gone too.
+        """
+        node = self.where[pod.uid]
+        overdrawn = (Amounts.zero(self.resources) - self.margin(node, pod.uid)).positive()
+        wishes = total((_wished(each) for each in self.nodes[node].pods.values() if each.deferred), self.resources)
+        return overdrawn.least(_wished(pod) + (overdrawn - wishes).positive())
 
     def move_of(self, machine: Ref) -> Move | None:
         """The move of a machine that is not over, by the name of the machine."""
@@ -251,6 +257,11 @@ class State:
     def _rank(self, uid: str) -> tuple[int, float, str]:
         pod, waiter = self.pod(uid), self.waiters.get(uid)
         return (-pod.priority if pod else 0, waiter.since if waiter else math.inf, uid)
+
+
+def _wished(pod: Pod) -> Amounts:
+    """By a pod whose kubelet has put its resize off, as it counts on its node."""
+    return (pod.counted(pod.reserved) - pod.counted(pod.used)).positive()
 
 
 def _own(move: Move, uid: str) -> bool:
