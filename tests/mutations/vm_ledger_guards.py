@@ -78,6 +78,14 @@ VM_LEDGER_GUARDS = (
         (_MOVES,),
     ),
     Mutation(
+        "vm-nobody-waits-apart",
+        "nobody waits on a node that is not there (D19, B42)",
+        "vm/waiting.py",
+        "    if draft.state.where[pod.uid] not in draft.state.nodes:",
+        "    if False:",
+        (_OBSERVING,),
+    ),
+    Mutation(
         "vm-ended-by-hand",
         "a restart learns nothing from moves by hand that are over (B25, F12)",
         "vm/moving.py",

@@ -503,31 +503,27 @@ def test_a_target_is_granted_nothing_when_its_machine_runs_on_where_it_was() -> 
     assert town.booked(target) == 4
 
 
-@pytest.mark.rule("vm:I1", "vm:I2")
-def test_what_is_granted_on_an_old_sight_to_the_pod_that_was_left_is_not_carried_over() -> None:
-    """That another hand has moved it is told of later than that its new pod is at work, and at once."""
-    town = Town(n1=8, n2=10)
-    town.vm("B", "n1", 3, migratable=True)
-    town.plain("Q", "n2", 7)
-    town.start()
-    town.world.request("B", both(1), both(4))
-    old = town.world.seen("B")
-    town.world.start_by_hand("B", town.now)
-    by_hand = list(town.world.migrations)[-1]
-    town.world.freeze(by_hand)
-    target = town.world.migrations[by_hand].target
+@pytest.mark.rule("vm:I1", "vm:I2", "vm:F5")
+def test_what_is_decided_of_the_pod_that_was_left_after_its_machine_has_arrived_is_not_carried_over() -> None:
+    """That it has arrived shows before its migration says so, and a late request names the old pod."""
+    town, move = making_room()
+    late = list(town.world.freeze(move.name))
+    target = town.world.migrations[move.name].target
     for event in town.world.bind(target, "n2"):
         town.tell(event)
-    town.world.copy(by_hand, 0, town.now)
-    late = town.world.succeed(by_hand)
+    late += town.world.copy(move.name, 0, town.now)
+    late += town.world.succeed(move.name)
     town.tell(town.world.seen(target))
+    town.tell(Asked(target, both(1), both(3), both(3)))
+    told = town.state.permits[target]
+    town.tell(Asked("B", both(1), both(1), both(3), lowers_at_once=True))
+    assert "B" in town.state.permits
 
-    town.tell(old)
-    assert town.booked("B") == 4
     for event in (*late, town.world.seen(target)):
         town.tell(event)
 
-    assert (town.booked(target), town.reserved("n2")) == (3, 10)
+    assert town.state.permits.get(target) == told
+    assert town.booked(target) == 3
 
 
 @pytest.mark.rule("vm:I1", "vm:D13", "vm:B21")

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from situate.vm.actions import Approve, Condition, StartMove
+from situate.vm.amounts import Amounts
 from situate.vm.events import Asked, Listed, NodeGone, NodeSeen, PodGone, PodReserved, PodSeen, PodUnreserved, Written
 from situate.vm.planning.plan import Plan
 from situate.vm.rules import Rules
@@ -54,6 +55,27 @@ def test_what_a_refused_write_was_to_grant_is_written_anew_when_the_node_is_back
 
     assert town.booked("A") == 4, "nobody knows what its agent was told"
     assert town.world.machines["A"].approved == both(4), "who starts anew books no less"
+
+
+@pytest.mark.rule("vm:D19", "vm:B42", "vm:F8")
+def test_nobody_waits_on_a_node_that_is_not_there_whatever_becomes_of_what_was_written() -> None:
+    """Seed 205489 of the ledger: one of two amounts was lowered, and a beat was due at once for ever."""
+    town = Town(n1=4)
+    town.vm("A", "n1", 4)
+    town.start()
+    town.world.machines["A"].use = both(1)
+    town.tell(town.world.seen("A"))
+    wish = Amounts((6, 3))
+    town.world.request("A", both(1), wish)
+    (lower,) = only(town.tell(Asked("A", both(1), wish, both(4), lowers_at_once=True)), Approve)
+    node = town.state.nodes["n1"]
+
+    town.tell(NodeGone("n1"))
+    town.tell(Written(lower, "ok"))
+    assert town.state.waiters == {}
+
+    town.tell(NodeSeen(node))
+    assert set(town.state.waiters) == {"A"}
 
 
 @pytest.mark.rule("vm:C27", "vm:N23", "vm:I1", "vm:F2")

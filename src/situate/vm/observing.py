@@ -113,10 +113,7 @@ def _book(draft: Draft, pod: Pod, node: str) -> None:
     former = draft.state.where.get(pod.uid)
     draft.book(pod, node)
     follow_target(draft, pod, node)
-    if node in draft.state.nodes:
-        waiting.note(draft, pod)
-    else:
-        draft.drop_waiter(pod.uid)
+    waiting.note(draft, pod)
     if former is not None and former != node:
         draft.stir(former)
     draft.stir(node)

@@ -48,9 +48,14 @@ def in_order(state: State, node: str) -> list[str]:
 
 
 def note(draft: Draft, pod: Pod) -> None:
-    """Keep it among those who wait exactly while it is short of its wish, or the kubelet has put that off (B35)."""
+    """Keep it among those who wait exactly while it is short of its wish, or the kubelet has put that off (B35).
+
+    On a node that is not there nobody waits (D19).
+    """
     waiter = draft.state.waiters.get(pod.uid)
-    if pod.wish.within(pod.reserved) and not pod.deferred:
+    if draft.state.where[pod.uid] not in draft.state.nodes:
+        draft.drop_waiter(pod.uid)
+    elif pod.wish.within(pod.reserved) and not pod.deferred:
         if waiter is not None:
             draft.drop_waiter(pod.uid)
             if waiter.needs_node:
