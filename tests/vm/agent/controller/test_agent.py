@@ -238,11 +238,9 @@ class Broken:
     async def downscale(self, target: Any) -> Any: ...
 
 
-@pytest.mark.rule("vm:C35")
-@pytest.mark.looptime
-async def test_a_runner_that_fails_begins_again_after_five_to_ten_seconds() -> None:
-    began: list[float] = []
-    registry = CollectorRegistry()
+@asynccontextmanager
+async def alone(monitor: Any, registry: CollectorRegistry) -> AsyncIterator[Agent]:
+    """An agent on virtual time without a server: what it sees is put into its store."""
     settings, _ = parse_section(QUICK, AgentSettings)
     assert settings is not None
     client = Client(Nobody())
@@ -253,19 +251,60 @@ async def test_a_runner_that_fails_begins_again_after_five_to_ten_seconds() -> N
             PermitClient(settings.scheduler, lambda: None),
             VmWriter(client, 1.0, settings.scaling),
             loads_of(settings.metrics, session),
-            lambda *_: Broken(began),
+            lambda *_: monitor,
             AgentMetrics(registry),
             lambda: round(loop.time() * 1000),
         )
         agent = Agent(client, None, tools, record=lambda *_: None, rng=random.Random(5))
-        with capture_logs() as logs:
-            task = asyncio.create_task(agent.run())
-            await asyncio.sleep(0.1)
-            agent.reflector.store.put(with_content(vm_content(use=1)))
-            await asyncio.sleep(60)
+        task = asyncio.create_task(agent.run())
+        await asyncio.sleep(0.1)
+        try:
+            yield agent
+        finally:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+
+
+@pytest.mark.rule("vm:C35")
+@pytest.mark.looptime
+async def test_one_run_is_of_one_pod_at_one_address() -> None:
+    registry = CollectorRegistry()
+    async with alone(Broken([0.0] * 3), registry) as agent:
+
+        def shown(**changed: Any) -> Any:
+            content = vm_content(use=1, **changed)
+            content["status"]["podName"] = changed.get("podName", "vm-a-x")
+            agent.reflector.store.put(with_content(content))
+            return agent.runners[0] if agent.runners else None
+
+        first = shown()
+        assert first is not None
+        assert shown(annotations={LOAD: "1"}) is first
+        with capture_logs() as logs:
+            assert shown(cpus={}) is first, "one that cannot be read is not let go"
+        assert [each["event"] for each in logs][-1] == "the machine cannot be read; what is known of it stays"
+        elsewhere = shown(podIP="10.0.0.8")
+        assert elsewhere not in (None, first)
+        moved = shown(podIP="10.0.0.8", podName="vm-a-y")
+        assert moved not in (None, first, elsewhere)
+        assert registry.get_sample_value("situate_vm_agent_machines") == 1
+        assert shown(schedulerName="another") is None
+        assert shown() is not None
+        agent.reflector.store.remove("a", "default")
+        assert agent.runners == ()
+        assert registry.get_sample_value("situate_vm_agent_machines") == 0
+
+
+@pytest.mark.rule("vm:C35")
+@pytest.mark.looptime
+async def test_a_runner_that_fails_begins_again_after_five_to_ten_seconds() -> None:
+    began: list[float] = []
+    registry = CollectorRegistry()
+    with capture_logs() as logs:
+        async with alone(Broken(began), registry) as agent:
+            agent.reflector.store.put(with_content(vm_content(use=1)))
+            await asyncio.sleep(60)
     waits = [later - earlier for earlier, later in pairwise(began)]
     assert len(waits) == 3
     assert all(5 <= each <= 10.1 for each in waits), waits
