@@ -88,6 +88,7 @@ def test_cancelling_and_deleting_reach_the_one_object_that_was_decided_on() -> N
     ("phase", "what"),
     [
         *((each, "starting") for each in ("", "Pending", "Scheduling", "Scheduled", "PreparingTarget", "TargetReady")),
+        *((each, "starting") for each in ("WaitingForSync", "Synchronizing")),
         ("Running", "copying"),
         ("Succeeded", "succeeded"),
         ("Failed", "failed"),

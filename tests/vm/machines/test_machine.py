@@ -88,7 +88,8 @@ def test_requests(spec: dict[str, Any], resources: dict[str, Any]) -> None:
 
 @pytest.mark.rule("vm:C1", "vm:C4")
 def test_labels_and_annotations_follow_the_machine() -> None:
-    metadata = {"labels": {"a": "1", "b": "1"}, "annotations": {"c": "1", "d": "1"}}
+    applied = "kubectl.kubernetes.io/last-applied-configuration"
+    metadata = {"labels": {"a": "1", "b": "1"}, "annotations": {"c": "1", "d": "1", applied: "{}"}}
     town = town_with_pod(metadata=metadata, spec={"overcommit": {"cpu": "1500m"}})
     name = pod_name(town)
     town.comes_up(name)
@@ -96,6 +97,7 @@ def test_labels_and_annotations_follow_the_machine() -> None:
     town.settle(MACHINE, "vm")
     pod = town.pod(name)["metadata"]
     assert pod["labels"] == {"a": "1", "b": "1", "others": "x", NAME_LABEL: "vm"}
+    assert applied not in pod["annotations"], "whoever applies the pod would take it for his own"
     assert pod["annotations"]["vm.neon.tech/overcommit"] == '{"cpu":"1500m"}'
     assert pod["annotations"][USAGE] == '{"cpu":"1","memory":"1Gi"}'
     assert pod["annotations"][RESOURCES] == (
@@ -243,6 +245,19 @@ def test_a_pod_that_a_late_write_made_is_taken_away() -> None:
     town.delete(Kind.MIGRATION, "m")
     town.settle(MACHINE, "vm")
     assert {pod["metadata"]["name"] for pod in town.all(POD)} == {"vm-source", "others"}, "nobody will move into it"
+
+
+@pytest.mark.rule("vm:C33")
+def test_where_its_pod_is_by_now_is_said() -> None:
+    town = Town()
+    town.running()
+    town.settle(MACHINE, "vm")
+    town.change(POD, "vm-source", {"status": {"podIP": "10.9.9.9"}})
+    town.settle(MACHINE, "vm")
+    assert town.vm()["status"]["podIP"] == "10.9.9.9"
+    town.change(POD, "vm-source", {"status": {"podIP": None}})
+    town.settle(MACHINE, "vm")
+    assert town.vm()["status"]["podIP"] == "10.9.9.9", "what is not said of it for a moment is not forgotten"
 
 
 @pytest.mark.rule("vm:C33")

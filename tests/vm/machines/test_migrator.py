@@ -239,6 +239,16 @@ def test_every_way_out_fails_the_migration_and_gives_the_machine_back(
         assert owners(town, "vm-source") == {("VirtualMachine", True)}
 
 
+@pytest.mark.rule("vm:C34", "vm:F7")
+def test_how_far_one_came_that_broke_off_is_told() -> None:
+    town = copying('{"stallAtPercent": 50}')
+    breaks(town)
+    town.settle(MIGRATION, "m")
+    info = town.move()["status"]["info"]
+    assert info["status"] == "failed"
+    assert 0 < info["ram"]["remaining"] <= info["ram"]["total"] // 100 + 1
+
+
 @pytest.mark.rule("vm:D12")
 def test_the_time_of_a_move_is_its_own() -> None:
     town = copying('{"stallAtPercent": 50}', completionTimeout=60)

@@ -147,6 +147,35 @@ def test_other_pods_are_evicted_as_if_nobody_had_been_asked(ours: Stage) -> None
     assert ours.world.annotation("a", EVACUATE) is None
 
 
+@pytest.mark.rule("vm:B48")
+def test_of_a_pod_that_is_on_its_way_out_nothing_is_kept(ours: Stage) -> None:
+    pod, asked = ours.run("a", cpus=1, slots=4), Asked(ours)
+    assert asked.about(pod, dryRun=True)[1]["code"] == 429
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod}"
+    ours.world.call("PATCH", path, {"metadata": {"finalizers": ["example.com/hold"]}}, patch=True)
+    ours.world.call("DELETE", path)
+    ours.wait(lambda: asked.about(pod) == (200, True))
+
+
+class Defect:
+    """A planner of ours with a defect in it."""
+
+    def drain(self, *_: Any) -> Any:
+        raise ZeroDivisionError("a defect")
+
+
+@pytest.mark.rule("vm:B48")
+def test_a_defect_of_ours_holds_up_nobody(ours: Stage) -> None:
+    pod, asked = ours.run("a", cpus=1, slots=4), Asked(ours)
+    ledger = asked.member.controller.ledger
+    kept, ledger.planner = ledger.planner, Defect()  # type: ignore[assignment]  # it plans nothing
+    try:
+        assert asked.about(pod) == (200, True)
+    finally:
+        ledger.planner = kept
+    assert asked.about(pod, dryRun=True)[1]["code"] == 429
+
+
 @pytest.mark.rule("vm:B48", "vm:B44", "vm:D22")
 def test_only_the_one_that_leads_answers() -> None:
     with stage(n1="8", processes=2) as ours:
