@@ -46,6 +46,14 @@ VM_LEDGER_GUARDS = (
         (_HAND_OVER,),
     ),
     Mutation(
+        "vm-room-for-the-next-link",
+        "a chain breaks no claim of one who waits where it leads (B8, B19)",
+        "vm/claiming.py",
+        "for each in on_node(state, node) if each.source_uid in entry.pods)",
+        "for each in _to_be_granted(state, node) if each.source_uid in entry.pods)",
+        ("tests/vm/test_step_chains.py",),
+    ),
+    Mutation(
         "vm-target-of-another",
         "a move that was never asked for takes no pod for its target (B7, F12)",
         "vm/moving.py",

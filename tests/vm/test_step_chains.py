@@ -7,8 +7,11 @@ import pytest
 from situate.vm.actions import Approve, CancelMove, StartMove
 from situate.vm.claims import BeneficiaryKind, Move
 from situate.vm.events import Asked, Beat, PodSeen
+from situate.vm.planner import Planner
+from situate.vm.planning.plan import Plan
+from situate.vm.rules import Calm, Rules
 from situate.vm.step import step
-from tests.vm.town import Town, both, only, outcomes
+from tests.vm.town import Town, both, claim_on, move_of, only, outcomes
 
 
 def two_links() -> tuple[Town, Move]:
@@ -84,6 +87,35 @@ def test_a_chain_that_nobody_needs_any_more_ends_with_its_first_link() -> None:
     assert [cancelled.name for cancelled in only(actions, CancelMove)] == [first.name]
     assert town.state.moves == {}
     assert town.state.avail("n2", "Q") == both(4)
+
+
+@pytest.mark.rule("vm:B8", "vm:B19", "vm:I5")
+def test_a_chain_breaks_no_claim_of_one_who_waits_where_its_second_link_goes() -> None:
+    """What is reserved there is more than there is as long as the first links have not left: nobody has taken anything."""
+    town = Town(Rules(calm=Calm(link=2**40, moves_out_of_node=3)), n1=10, n2=12, n3=10, n4=10, n5=10)
+    town.vm("A", "n1", 4)
+    town.vm("B", "n1", 6, migratable=True)
+    town.vm("C", "n2", 3)
+    for name, size in (("D", 2), ("F", 3), ("G", 3)):
+        town.vm(name, "n2", size, migratable=True)
+    for name, node, size in (("H", "n3", 7), ("J", "n4", 8), ("K", "n5", 7)):
+        town.plain(name, node, size)
+    town.start()
+    town.ask("C", 6)
+    alone = move_of(town, "D", "n4", "c")
+    town.plans(Plan("plan", moves=(alone,), claims=(claim_on(alone, town.pod("C"), 2),)))
+    town.wait(5.0)
+    town.planner = Planner()
+    town.ask("A", 7)
+
+    actions = [*town.wait(6.0), *town.wait(0.0)]
+
+    assert sorted(start.move.machine.name for start in only(actions, StartMove)) == ["F", "G"]
+    assert town.state.moves["default/schedplugin-B"].target_node == "n2"
+    town.live(town.world.seen("C"))
+    assert town.state.claims["c"].amount == both(2)
+    assert not town.state.claims["c"].broken
+    assert town.state.moves[alone.key].alive
 
 
 @pytest.mark.rule("vm:B7", "vm:F12")

@@ -137,10 +137,12 @@ def mark_broken(draft: Draft, node: str) -> None:
 
 
 def room_to_come(state: State, node: str) -> Amounts:
-    """What is free and not claimed once all have left whose room is claimed; below zero where it is overdrawn."""
+    """What is free and not claimed once all have left whose room is claimed; below zero where it is overdrawn.
+
+    So have those that make room for the next move of a chain: what is reserved for that counts already.
+    """
     entry = state.nodes[node]
-    claims = [each for each in on_node(state, node) if each.beneficiary.kind is not BeneficiaryKind.TARGET]
-    leaving = (entry.pods[each.source_uid] for each in claims if each.source_uid in entry.pods)
+    leaving = (entry.pods[each.source_uid] for each in on_node(state, node) if each.source_uid in entry.pods)
     leave = total((pod.counted(pod.reserved) for pod in leaving), state.resources)
     claimed = total((claim.amount for claim in _to_be_granted(state, node)), state.resources)
     return entry.total - entry.reserved - state.incoming(node, "") + leave - claimed
