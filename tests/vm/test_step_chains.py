@@ -91,7 +91,7 @@ def test_a_chain_that_nobody_needs_any_more_ends_with_its_first_link() -> None:
 
 @pytest.mark.rule("vm:B8", "vm:B19", "vm:I5")
 def test_a_chain_breaks_no_claim_of_one_who_waits_where_its_second_link_goes() -> None:
-    """What is reserved there is more than there is as long as the first links have not left: nobody has taken anything."""
+    """More is reserved there than there is as long as the first links have not left: nobody has taken anything."""
     town = Town(Rules(calm=Calm(link=2**40, moves_out_of_node=3)), n1=10, n2=12, n3=10, n4=10, n5=10)
     town.vm("A", "n1", 4)
     town.vm("B", "n1", 6, migratable=True)
