@@ -118,8 +118,8 @@ VM_PODS_GUARDS = (
         "vm-put-off-is-demand",
         "a resize that the kubelet has put off is demand (B35)",
         "vm/waiting.py",
-        "    if pod.wish.within(pod.reserved) and not pod.deferred:",
-        "    if pod.wish.within(pod.reserved):",
+        "    elif pod.wish.within(pod.reserved) and not pod.deferred:",
+        "    elif pod.wish.within(pod.reserved):",
         (_WISHES,),
     ),
     Mutation(
