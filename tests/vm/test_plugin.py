@@ -282,19 +282,24 @@ def test_a_target_that_its_node_does_not_take_is_told_of_unless_preemption_may_h
 
 
 @pytest.mark.rule("vm:B46")
-def test_a_node_that_is_emptied_takes_no_more_machines_until_that_is_over() -> None:
-    def drained() -> nodes.Node:
-        return host("n1", metadata={"annotations": {DRAIN: "true"}})
-
+@pytest.mark.parametrize(
+    "drained",
+    [
+        {"metadata": {"annotations": {DRAIN: "true"}}},
+        {"spec": {"taints": [{"key": DRAIN, "effect": "PreferNoSchedule"}]}},
+    ],
+    ids=("by an annotation", "by a taint"),
+)
+def test_a_node_that_is_emptied_takes_no_more_machines_until_that_is_over(drained: dict[str, Any]) -> None:
     bench = Bench(PLAIN)
-    bench.add(drained(), runner("a-xyz"), pod("web"))
+    bench.add(host("n1", **drained), runner("a-xyz"), pod("web"))
     bench.listed()
     refused, placed = bench.decide()
     assert isinstance(refused, Refused)
     assert f"1 {EMPTIED}" in refusal(refused)
     assert isinstance(placed, Placed), "a pod that is no machine is nobody's business"
     bench.now += 100.0
-    bench.add(drained())
+    bench.add(host("n1", **drained))
     assert bench.decide() == []
     bench.add(host("n1"))
     assert bench.place() == {"a-xyz": "n1"}

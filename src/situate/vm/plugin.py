@@ -34,7 +34,7 @@ from situate.vm.columns import Columns, Sums, column, held
 from situate.vm.events import PodReserved, PodUnreserved, TargetRefused
 from situate.vm.ledger import Ledger
 from situate.vm.model import Pod, Role
-from situate.vm.names import DRAIN
+from situate.vm.reading_nodes import is_drained
 from situate.vm.scores import randomized, scores
 from situate.vm.systems import System
 from situate.vm.unreadable import Read
@@ -114,7 +114,7 @@ class VirtualMachines:
         freed = Change.DELETE | Change.SCALE_DOWN
         return (
             EventHint(Subject.NODE, Change.ADD | Change.ALLOCATABLE),
-            EventHint(Subject.NODE, Change.ANNOTATIONS, _after_drain),
+            EventHint(Subject.NODE, Change.ANNOTATIONS | Change.TAINTS, _after_drain),
             EventHint(Subject.ASSIGNED_POD, freed),
             EventHint(Subject.POD, Change.UPDATE | Change.SCALE_DOWN),
         )
@@ -345,5 +345,4 @@ def _where(snapshot: Snapshot, name: str) -> Mask:
 
 
 def _after_drain(pod: PodInfo, old: WireNode | None, new: WireNode) -> Hint:  # noqa: ARG001
-    over = old is not None and DRAIN in old.metadata.annotations and DRAIN not in new.metadata.annotations
-    return Hint.QUEUE if over else Hint.SKIP
+    return Hint.QUEUE if old is not None and is_drained(old) and not is_drained(new) else Hint.SKIP

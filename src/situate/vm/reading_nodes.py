@@ -34,11 +34,16 @@ def read_node(node: objects.Node, rules: Rules) -> Read[Node]:
             committed=nothing,
             migrating=nothing,
             labels=metadata.labels,
-            draining=DRAIN in metadata.annotations or any(taint.key == DRAIN for taint in node.spec.taints),
+            draining=is_drained(node),
             static=metadata.labels.get(STATIC) == "true",
             schedulable=not node.spec.unschedulable and (ready is None or ready.status == "True"),
         )
     )
+
+
+def is_drained(node: objects.Node) -> bool:
+    """Whether machines are to leave it, by a taint or an annotation (B46)."""
+    return DRAIN in node.metadata.annotations or any(taint.key == DRAIN for taint in node.spec.taints)
 
 
 def watermark(total: Amounts, fraction: float) -> Amounts:
