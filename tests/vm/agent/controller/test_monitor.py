@@ -7,6 +7,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -14,7 +15,7 @@ import pytest
 from aiohttp import web
 
 from situate.vm.agent.controller.monitor import MOST_NONSENSE, MonitorFailed, MonitorLost, WebsocketMonitor
-from situate.vm.agent.monitor_protocol import DownscaleResult
+from situate.vm.agent.monitor_protocol import MOST_MESSAGE, DownscaleResult
 from situate.vm.agent.settings import MonitorAccess
 from tests.kube.servers import serving
 from tests.vm.agent.builders import units
@@ -68,6 +69,8 @@ class Talk:
     def __init__(self, monitor: WebsocketMonitor, guest: Guest, running: asyncio.Task[None]) -> None:
         self.monitor, self.guest, self.running = monitor, guest, running
         self.wanted = asyncio.Event()
+        self.signs: list[int] = []
+        """Of life."""
 
 
 @asynccontextmanager
@@ -75,7 +78,9 @@ async def talking(guest: Guest, **access: Any) -> AsyncIterator[Talk]:
     async with serving(guest.serve) as port, aiohttp.ClientSession() as session:
         settings = MonitorAccess(server_port=port, **{**PATIENT, **access})
         connected = asyncio.Event()
-        monitor = WebsocketMonitor(session, "127.0.0.1", settings, lambda: None)
+        signs: list[int] = []
+        alive = partial(signs.append, 1)
+        monitor = WebsocketMonitor(session, "127.0.0.1", settings, alive)
         wanted = asyncio.Event()
         running = asyncio.create_task(monitor.run(connected.set, wanted.set))
         opened = asyncio.create_task(connected.wait())
@@ -83,6 +88,7 @@ async def talking(guest: Guest, **access: Any) -> AsyncIterator[Talk]:
         opened.cancel()
         talk = Talk(monitor, guest, running)
         talk.wanted = wanted
+        talk.signs = signs
         try:
             yield talk
         finally:
@@ -123,7 +129,13 @@ async def test_the_guest_asks_for_memory_and_for_signs_of_life() -> None:
         await talk.wanted.wait()
         await guest.socket.send_str('{"type":"HealthCheck","content":{},"id":3}')
         await guest.something.wait()
-    assert guest.heard[-1] == {"type": "HealthCheck", "content": {}, "id": 3}
+        await guest.socket.send_str('{"type":"HealthCheck","content":{},"id":8}')
+        guest.something.clear()
+        await guest.socket.send_str('{"type":"HealthCheck","content":{},"id":5}')
+        await guest.something.wait()
+    assert [said["id"] for said in guest.heard[1:]] == [3, 5], "an even id replies to one of ours, which was none"
+    assert guest.heard[1] == {"type": "HealthCheck", "content": {}, "id": 3}
+    assert len(talk.signs) == 4
 
 
 async def test_nonsense_is_told_and_the_connection_stays() -> None:
@@ -192,6 +204,74 @@ async def test_a_guest_that_fails_its_health_checks_is_left() -> None:
         assert "health checks" in await lost(talk.running)
 
 
+async def test_nobody_takes_in_messages_of_any_length() -> None:
+    guest = Guest(lambda _: "x" * (MOST_MESSAGE + 1))
+    async with talking(guest) as talk:
+        with pytest.raises(MonitorFailed, match="ended before"):
+            await talk.monitor.upscale(units(1))
+        assert "closed the connection" in await lost(talk.running)
+
+
+class Wire:
+    """A connection on virtual time: health checks fail, one each so many."""
+
+    def __init__(self, well: Callable[[int], bool]) -> None:
+        self._well = well
+        self._checks = 0
+        self._said: asyncio.Queue[aiohttp.WSMessage] = asyncio.Queue()
+        self.close_code: int | None = None
+
+    async def ws_connect(self, *_: object, **__: object) -> Wire:
+        return self
+
+    async def send_str(self, text: str) -> None:
+        said = json.loads(text)
+        if "min" in said:
+            self._say(AGREED)
+            return
+        self._checks += 1
+        answer = reply("HealthCheck") if self._well(self._checks) else reply("InternalError", error="oops")
+        self._say(json.dumps(answer(said)))
+
+    async def receive(self) -> aiohttp.WSMessage:
+        return await self._said.get()
+
+    def __aiter__(self) -> Wire:
+        return self
+
+    async def __anext__(self) -> aiohttp.WSMessage:
+        return await self._said.get()
+
+    async def close(self) -> None:
+        pass
+
+    def _say(self, text: str) -> None:
+        self._said.put_nowait(aiohttp.WSMessage(aiohttp.WSMsgType.TEXT, text, ""))
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize(
+    ("well", "lost_at"),
+    [
+        pytest.param(lambda _: False, 40, id="the first failure is 5 s old then, and 30 s are not enough"),
+        pytest.param(lambda number: number == 6, 70, id="one that goes well begins the time anew"),
+        pytest.param(lambda number: number % 7 == 0, None, id="and so for ever"),
+    ],
+)
+async def test_thirty_seconds_of_failed_health_checks_are_too_much(
+    well: Callable[[int], bool], lost_at: float | None
+) -> None:
+    monitor = WebsocketMonitor(Wire(well), "127.0.0.1", MonitorAccess(), lambda: None)  # type: ignore[arg-type]  # what it uses of a session
+    running = asyncio.create_task(monitor.run(lambda: None, lambda: None))
+    await asyncio.wait([running], timeout=1000)
+    assert running.done() is (lost_at is not None)
+    if lost_at is None:
+        running.cancel()
+        return
+    assert asyncio.get_running_loop().time() == pytest.approx(lost_at)
+    assert isinstance(running.exception(), MonitorLost)
+
+
 @pytest.mark.parametrize(
     ("opening", "why"),
     [('{"error":"too old"}', "refuses: too old"), ('{"version":9}', "version 9"), ("hello", "JSON")],
@@ -206,8 +286,10 @@ async def test_a_guest_that_is_not_there_is_lost_at_once() -> None:
         pass
     async with aiohttp.ClientSession() as session:
         access = MonitorAccess(server_port=port, **PATIENT)
-        monitor = WebsocketMonitor(session, "127.0.0.1", access, lambda: None)
-        assert "cannot be reached" in await lost(monitor.run(lambda: None, lambda: None))
+        for ip, said in (("127.0.0.1", "ws://127.0.0.1:"), ("::1", "ws://[::1]:")):
+            monitor = WebsocketMonitor(session, ip, access, lambda: None)
+            why = await lost(monitor.run(lambda: None, lambda: None))
+            assert why.startswith(f"{said}{port}/monitor cannot be reached")
 
 
 async def test_a_guest_that_says_nothing_is_not_waited_for() -> None:

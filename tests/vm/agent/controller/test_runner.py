@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from situate.objects.unstructured import Unstructured, with_content
 from situate.vm.agent.controller.metrics import AgentMetrics
-from situate.vm.agent.controller.monitor import Monitor, MonitorLost
+from situate.vm.agent.controller.monitor import Monitor, MonitorFailed, MonitorLost
 from situate.vm.agent.controller.runner import Runner, Tools
 from situate.vm.agent.controller.stand_in_monitor import StandInMonitor
 from situate.vm.agent.controller.writing import NotWritten, Written
@@ -329,6 +329,70 @@ async def test_a_lost_connection_clears_what_the_monitor_said_and_is_made_anew_i
         assert world.runner.state.monitor.wanted is None
         await asyncio.sleep(15)
     assert fleeting.began == pytest.approx([0, 5, 10, 15], abs=0.01)
+
+
+class Mute:
+    """A monitor that is connected late, and is not heard again."""
+
+    def __init__(self, after_s: float) -> None:
+        self._after_s = after_s
+
+    async def run(self, connected: Callable[[], None], wants_more: Callable[[], None]) -> None:
+        await asyncio.sleep(self._after_s)
+        connected()
+        await asyncio.get_running_loop().create_future()
+
+    async def upscale(self, granted: Amounts) -> None:
+        raise MonitorFailed("it did not answer within 5 s")
+
+    async def downscale(self, target: Amounts) -> Any:
+        raise MonitorFailed("it did not answer within 5 s")
+
+
+@pytest.mark.rule("vm:C35")
+async def test_a_monitor_is_silent_twenty_seconds_after_it_was_heard_last() -> None:
+    async with running(World(lambda *_: Mute(15))) as world:
+        await asyncio.sleep(33)
+        assert world.value("unhealthy", complaint="monitor silent") == 0
+        await asyncio.sleep(4)
+        assert world.value("unhealthy", complaint="monitor silent") == 1
+    assert world.value("unhealthy", complaint="monitor silent") == 0, "nobody looks after it any more"
+
+
+@pytest.mark.rule("vm:C35", "vm:C39")
+async def test_a_monitor_that_answers_nothing_is_unhealthy_and_takes_nothing_away() -> None:
+    world = World(lambda *_: Mute(0))
+    world.api.apply(units(4))
+    world.runner.update(world.api.machine())
+    async with running(world):
+        await asyncio.sleep(15)
+        assert world.size == units(4)
+        assert world.value("requests_total", kind="monitorDown", outcome="failed") == 6, "3 s lie between two"
+        assert world.value("unhealthy", complaint="monitor failures") == 1
+        assert world.value("unhealthy", complaint="scheduler failures") == 0
+
+
+@pytest.mark.rule("vm:D23", "vm:F2")
+async def test_what_is_seen_late_takes_nothing_back() -> None:
+    async with running(World()) as world:
+        before = world.api.machine()
+        world.load.metrics = needs(3)
+        await asyncio.sleep(10)
+        assert world.runner.state.guest.use == units(3)
+        world.runner.update(before)
+        assert world.runner.state.guest.use == units(3)
+
+
+@pytest.mark.rule("vm:F9", "vm:F1")
+async def test_another_machine_of_its_name_says_nothing_of_a_lost_write() -> None:
+    async with running(World()) as world:
+        world.api.outcome, world.api.applies = NotWritten("timed out", unclear=True), False
+        world.api.content["metadata"]["uid"] = "u2"
+        world.api.apply(units(2))
+        world.load.metrics = needs(3)
+        await asyncio.sleep(6)
+        assert world.runner.machine.ref.uid == "u1"
+        assert world.runner.state.guest.use == units(1)
 
 
 @pytest.mark.rule("vm:C38")
