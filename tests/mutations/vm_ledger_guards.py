@@ -54,6 +54,14 @@ VM_LEDGER_GUARDS = (
         ("tests/vm/test_step_chains.py",),
     ),
     Mutation(
+        "vm-need-in-whole-units",
+        "need is counted in whole units, as less is of no use (B16)",
+        "vm/state.py",
+        "    return -(-amount // (unit or 1)) * (unit or 1)",
+        "    return amount",
+        (_HAND_OVER, _GRANTS),
+    ),
+    Mutation(
         "vm-target-of-another",
         "a move that was never asked for takes no pod for its target (B7, F12)",
         "vm/moving.py",

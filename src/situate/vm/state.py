@@ -185,14 +185,19 @@ class State:
         return entry.total - entry.reserved - self.held(node, uid) - self.incoming(node, uid)
 
     def need(self, uid: str) -> Amounts:
-        """What a pod is short of its request, as counted on its node, rounded up; zero of one that is on none."""
+        """What a pod is short of its request, in whole units, as that counts on its node; zero of one that is on none.
+
+        Less room than for a whole one is of no use to it, however little of that it wants (2.4, B16).
+        """
         pod = self.pod(uid)
         if pod is None:
             return Amounts.zero(self.resources)
         if pod.deferred:
             return self._put_off(pod)
-        short = zip(pod.wish.most(pod.reserved) - pod.reserved, pod.overcommit, strict=True)
-        return Amounts(tuple(-(-amount * NO_OVERCOMMIT // overcommit) for amount, overcommit in short))
+        rows = zip(pod.wish.most(pod.reserved) - pod.reserved, pod.factor, pod.overcommit, strict=True)
+        return Amounts(
+            tuple(-(-_whole(short, factor) * NO_OVERCOMMIT // overcommit) for short, factor, overcommit in rows)
+        )
 
     def _put_off(self, pod: Pod) -> Amounts:
         """What has to leave for a pod whose wish is booked already, for everybody but itself (B35): of its own wish.
@@ -257,6 +262,10 @@ class State:
     def _rank(self, uid: str) -> tuple[int, float, str]:
         pod, waiter = self.pod(uid), self.waiters.get(uid)
         return (-pod.priority if pod else 0, waiter.since if waiter else math.inf, uid)
+
+
+def _whole(amount: int, unit: int) -> int:
+    return -(-amount // (unit or 1)) * (unit or 1)
 
 
 def _wished(pod: Pod) -> Amounts:
