@@ -137,4 +137,28 @@ VM_AGENT_GUARDS = (
         "    asked = asked or Ongoing(number, state.guest.maximum)\n    if state.plugin.last is None:",
         (_CORE,),
     ),
+    Mutation(
+        "agent-of-another-machine",
+        "a size is never written to another machine of the same name (F9)",
+        "vm/agent/controller/writing.py",
+        "again.ref != machine.ref or ",
+        "",
+        ("tests/vm/agent/controller/test_writing.py",),
+    ),
+    Mutation(
+        "agent-nonsense",
+        "who answers complaints with nonsense is left (C35)",
+        "vm/agent/controller/monitor.py",
+        "            if nonsense == MOST_NONSENSE:\n",
+        "            if False:\n",
+        ("tests/vm/agent/controller/test_monitor.py",),
+    ),
+    Mutation(
+        "agent-long-lines",
+        "what one guest says keeps the agents of no other waiting (C36)",
+        "vm/agent/controller/loads.py",
+        "if len(line) <= MOST_LINE and line",
+        "if line",
+        ("tests/vm/agent/controller/test_loads.py",),
+    ),
 )

@@ -26,6 +26,14 @@ VM_MACHINES_GUARDS = (
         (_MIGRATOR,),
     ),
     Mutation(
+        "machines-held-back",
+        "a migration that others hold back while it is deleted holds no machine (D9)",
+        "vm/machines/sight.py",
+        " and not fields.let_go(each)",
+        "",
+        (_MIGRATOR,),
+    ),
+    Mutation(
         "machines-given-back",
         "a migration that is over gives its machine back (D10)",
         "vm/machines/ending.py",
