@@ -239,7 +239,12 @@ class Broken:
 
 
 @asynccontextmanager
-async def alone(monitor: Any, registry: CollectorRegistry) -> AsyncIterator[Agent]:
+async def alone(
+    monitor: Any,
+    registry: CollectorRegistry,
+    node: str | None = None,
+    record: Callable[..., None] = lambda *_: None,
+) -> AsyncIterator[Agent]:
     """An agent on virtual time without a server: what it sees is put into its store."""
     settings, _ = parse_section(QUICK, AgentSettings)
     assert settings is not None
@@ -255,7 +260,7 @@ async def alone(monitor: Any, registry: CollectorRegistry) -> AsyncIterator[Agen
             AgentMetrics(registry),
             lambda: round(loop.time() * 1000),
         )
-        agent = Agent(client, None, tools, record=lambda *_: None, rng=random.Random(5))
+        agent = Agent(client, node, tools, record=record, rng=random.Random(5))
         task = asyncio.create_task(agent.run())
         await asyncio.sleep(0.1)
         try:
@@ -294,6 +299,25 @@ async def test_one_run_is_of_one_pod_at_one_address() -> None:
         agent.reflector.store.remove("a", "default")
         assert agent.runners == ()
         assert registry.get_sample_value("situate_vm_agent_machines") == 0
+
+
+@pytest.mark.rule("vm:C35")
+@pytest.mark.looptime
+async def test_of_many_agents_the_one_on_its_node_says_what_is_wrong_with_a_machine() -> None:
+    said: list[str] = []
+    broken: dict[str, Any] = {"annotations": {"autoscaling.neon.tech/config": "no JSON"}}
+
+    def record(*told: Any) -> None:
+        said.append(told[3])
+
+    async with alone(Broken([0.0] * 3), CollectorRegistry(), "n1", record) as agent:
+        for where, number in (("n2", 0), ("n1", 1), ("n1", 1), ("n2", 1), ("n1", 2)):
+            agent.reflector.store.put(with_content(vm_content(use=1, node=where, **broken)))
+            assert len(said) == number
+        agent.reflector.store.put(with_content(vm_content(use=1, node="n2", cpus={})))
+        assert len(said) == 2
+        agent.reflector.store.put(with_content(vm_content(use=1, node="n1", cpus={})))
+        assert len(said) == 3, "also one that cannot be read at all"
 
 
 @pytest.mark.rule("vm:C35")

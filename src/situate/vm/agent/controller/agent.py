@@ -104,8 +104,11 @@ class Agent:
             self._named.pop(key, None)
 
     def _read(self, key: tuple[str, str], machine: Unstructured) -> MachineNow | None:
+        """What is wrong with it is named by the agent of its node alone."""
         found = read(machine, self._tools.settings.scaling)
-        if found.wrong != self._named.get(key, ()):
+        if self._node not in (None, _node_of(machine)):
+            self._named.pop(key, None)
+        elif found.wrong != self._named.get(key, ()):
             self._named[key] = found.wrong
             for each in found.wrong:
                 self._log.warning("a machine says what cannot be acted on", machine="/".join(key), reason=str(each))
@@ -145,6 +148,12 @@ class Agent:
     def _runner(self, machine: MachineNow) -> Runner:
         config = self._tools.settings.config(self._rng.randint(0, MOST_JITTER_MS))
         return Runner(machine, self._tools, config, f"{self._rng.getrandbits(64):016x}")
+
+
+def _node_of(machine: Unstructured) -> object:
+    """Also of one that cannot be read otherwise."""
+    status = machine.content.get("status")
+    return status.get("node") if isinstance(status, dict) else None
 
 
 def _identity(machine: MachineNow) -> tuple[Ref, str, str]:
