@@ -70,8 +70,8 @@ VM_PODS_GUARDS = (
         "vm-refused-wish-waits",
         "a wish that is not attempted is no demand (B36)",
         "vm/wishing.py",
-        "        return replace(pod, requested=pod.reserved)\n    base",
-        "        return replace(pod, requested=wish.wanted)\n    base",
+        "        return replace(pod, requested=pod.reserved)\n    changed",
+        "        return replace(pod, requested=wish.wanted)\n    changed",
         (_WISHES,),
     ),
     Mutation(
@@ -125,9 +125,9 @@ VM_PODS_GUARDS = (
     Mutation(
         "vm-refused-of-another-wish",
         "what is refused of an earlier wish says nothing of the one that stands (B36)",
-        "vm/writing.py",
-        ' and (outcome == "ok" or action.wish == decided.wish)',
-        "",
+        "vm/wishing.py",
+        "    if not says or of_another:",
+        "    if not says:",
         (_WISHES,),
     ),
     Mutation(
@@ -136,6 +136,14 @@ VM_PODS_GUARDS = (
         "vm/state.py",
         "_wished(pod) + (overdrawn - wishes).positive()",
         "_wished(pod)",
+        (_WISHES,),
+    ),
+    Mutation(
+        "vm-less-of-an-earlier-wish",
+        "a pod that wishes more instead of less is not made smaller (B34)",
+        "vm/wishing.py",
+        "        base = base.most(wish.counts)",
+        "        pass",
         (_WISHES,),
     ),
     Mutation(

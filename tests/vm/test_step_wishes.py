@@ -13,7 +13,7 @@ from situate.objects import pods
 from situate.objects.resources import PODS
 from situate.vm.actions import CancelMove, Condition, Evict, ResizePod, StartMove, Tell
 from situate.vm.amounts import Amounts
-from situate.vm.events import Beat, PodGone
+from situate.vm.events import Beat, NodeGone, PodGone
 from situate.vm.names import RESIZE_REQUESTED
 from situate.vm.writes import Change, Moot, resized
 from tests.vm.objects import container, node, pod, runner
@@ -289,6 +289,43 @@ def test_what_is_refused_of_an_earlier_wish_says_nothing_of_the_one_that_stands(
     yard.answer(made)
     yard.see(web({"cpu": 2, "memory": "1Gi"}, "2"))
     assert not yard.state.writes
+
+
+@pytest.mark.rule("vm:B36", "vm:F1", "vm:F8")
+@pytest.mark.parametrize("outcome", ["refused", "conflict"])
+def test_a_write_whose_wish_changed_while_its_node_was_away_is_answered_and_nothing_is_left_of_it(outcome: str) -> None:
+    another = {"cpu": 2, "memory": "1Gi"}
+    yard = Yard(NODE, web({"cpu": 2}))
+    (earlier,) = yard.only(ResizePod)
+    yard.tell(NodeGone("n1"))
+    yard.see(web(another))
+    yard.see(NODE)
+    yard.answer(earlier, outcome, "it is for another wish")
+    yard.now += 60
+    yard.tell(Beat())
+    (again,) = yard.only(ResizePod)
+    assert (json.loads(again.wish), again.amount.cpu) == (another, 2000)
+
+
+@pytest.mark.rule("vm:B34", "vm:I2")
+def test_a_pod_that_wishes_more_instead_of_less_is_not_made_smaller() -> None:
+    yard = Yard(NODE, web({"cpu": "500m"}), other("3"))
+    assert [each.own.cpu for each in yard.only(ResizePod) if each.own] == [500]
+    yard.see(web({"cpu": 2}))
+    assert [each.own.cpu for each in yard.only(ResizePod) if each.own] == [1000], "nothing more is free"
+
+
+@pytest.mark.rule("vm:B36", "vm:I1")
+def test_what_is_refused_of_an_earlier_wish_frees_what_was_booked_where_the_one_that_stands_is_not_attempted() -> None:
+    yard = Yard(NODE, web({"cpu": 3}))
+    (earlier,) = yard.only(ResizePod)
+    yard.see(web({"cpu": 30}))
+    assert yard.pod("web").reserved.cpu == 3000, "it may come true"
+    yard.answer(earlier, "refused", "it is for another wish")
+    assert yard.pod("web").reserved.cpu == 1000
+    yard.now += 60
+    yard.tell(Beat())
+    assert yard.only(ResizePod) == []
 
 
 @pytest.mark.rule("vm:B37", "vm:B35", "vm:B38", "vm:F13", "vm:B3")

@@ -48,12 +48,14 @@ def judged(draft: Draft, former: Pod | None, seen: Pod, pod: Pod, node: str) -> 
         )
         pod = _let_go(draft, seen, pod, write)
         return replace(pod, requested=pod.reserved)
+    changed = former is not None and former.resize is not None and former.resize.text != wish.text
+    under_way = write is not None and not write.landed
     base = wish.counts if write is None else write.amount
+    if changed and under_way:  # nor does less, which was wished before
+        base = base.most(wish.counts)
     target = base.least(wish.wanted)
     if former is not None and _is_beyond(wish) and _had_its_wish(former, wish):
         draft.tell(pod.ref, "ResizedBack", _SET_BACK, warning=True)
-    changed = former is not None and former.resize is not None and former.resize.text != wish.text
-    under_way = write is not None and not write.landed
     begins = write is None and not wish.done and wish.wanted.within(wish.counts)
     if target != base or begins or (changed and under_way):  # what was sent for another wish comes to nothing
         draft.approve(pod.uid, target)
@@ -139,11 +141,12 @@ def answered(draft: Draft, pod: Pod, event: Written) -> bool:
     wish = pod.resize
     if not isinstance(event.action, ResizePod) or wish is None:
         return False
-    if event.outcome == "conflict" and wish.refusal is not None:  # nor is it tried again
+    says, of_another = event.outcome in _SAYS, event.action.wish != wish.text
+    if wish.refusal is not None and (event.outcome == "conflict" or (says and of_another)):  # nor is it tried again
         draft.drop_approval(pod.uid)
         _again(draft, (pod,))
         return True
-    if event.outcome not in _SAYS:
+    if not says or of_another:  # what is refused of an earlier wish says nothing of the one that stands
         return False
     reason, wait = _SAYS[event.outcome]
     seconds = {"denied": draft.rules.denied_retry_s, "later": draft.rules.retry_s}.get(wait)

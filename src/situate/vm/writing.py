@@ -66,7 +66,7 @@ def _approved(draft: Draft, action: Approve | ResizePod, event: Written) -> None
             hand_over(draft, move, at_once=True)
             wishing.answered(draft, pod, event)
         return
-    if write is None or pod is None or not _is_that(action, approval(pod, write), outcome):
+    if write is None or pod is None or not _is_that(action, approval(pod, write)):
         return
     if draft.rules.compat:
         if outcome != "ok":
@@ -101,13 +101,10 @@ def _end_moves(draft: Draft, closed_claims: str) -> None:
             end(draft, move)
 
 
-def _is_that(action: Approve | ResizePod, decided: Approve | ResizePod, outcome: str) -> bool:
-    """Of resizes that were carried out the amount alone: the wish that says for which container may be another by now.
-
-    What was refused of an earlier wish says nothing of that: it was sent as well, and is answered (B36).
-    """
+def _is_that(action: Approve | ResizePod, decided: Approve | ResizePod) -> bool:
+    """Of resizes the amount alone: the wish that says for which container may be another one by now."""
     if isinstance(action, ResizePod) and isinstance(decided, ResizePod):
-        return action.amount == decided.amount and (outcome == "ok" or action.wish == decided.wish)
+        return action.amount == decided.amount
     return action == decided
 
 
