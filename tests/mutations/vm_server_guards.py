@@ -18,6 +18,14 @@ VM_SERVER_GUARDS = (
         (_PERMITS,),
     ),
     Mutation(
+        "vm-permit-approved",
+        "who was never approved anything is told nothing before that is written (C16, I2)",
+        "vm/permit_answers.py",
+        "    return pod is not None and (pod.approved or (uid in state.permits and settled(state, uid)))",
+        "    return pod is not None",
+        ("tests/vm/test_permit_answers.py",),
+    ),
+    Mutation(
         "vm-permit-token",
         "nobody is answered without a service account's token (B44)",
         "vm/server/answering.py",

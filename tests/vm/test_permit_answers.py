@@ -77,6 +77,7 @@ def ledger(wants: int, has: int, told: int | None = None, *, written: bool | Non
     """The pod is booked with `has` units; `told` is what its agent may be told."""
     machine = Machine(VM, autoscaled=True, phase=more.pop("phase", Phase.RUNNING))
     entry = replace(pod("u", machine=machine), reserved=units(has), requested=units(wants), used=units(1), factor=UNIT)
+    entry = replace(entry, approved=more.pop("approved", True))
     return State(
         nodes={"n1": node(10, [entry])},
         where={"u": "n1"},
@@ -144,6 +145,25 @@ def test_where_the_api_server_is_too_slow_nobody_is_told_more_than_he_has(
     assert frozen.told.migrate
 
 
+@pytest.mark.rule("vm:C14", "vm:C16", "vm:I2")
+@pytest.mark.parametrize("request_", [ask(1, 2), ask(2, 2), ask(4, 2), ask(2, None)])
+def test_who_was_never_approved_anything_is_told_nothing_before_that_is_written(request_: PermitRequest) -> None:
+    """Seed 30921 of the processes: it kept what it was told, and that was booked no more once its machine used less."""
+    for state in (
+        ledger(2, 2, approved=False),
+        ledger(2, 2, approved=False, started=False),
+        ledger(2, 2, 2, approved=False, written=False),
+    ):
+        late = too_late(request_, "u", state, OURS)
+        assert (late.status, late.permit) == (500, None)
+        assert "default/a-xyz: nothing is approved of it yet" in late.text
+    asked_ = ledger(2, 2, 2, approved=False, written=False)
+    assert answered_by_ledger(request_, "u", asked_, 0.5, OURS) is None
+    written = answered_by_ledger(ask(2, 2), "u", ledger(2, 2, 2, approved=False, written=True), 0.5, OURS)
+    assert written is not None
+    assert (written.status, written.permit) == (200, units(2))
+
+
 @pytest.mark.rule("vm:C30")
 def test_nothing_is_granted_before_everything_was_taken_in() -> None:
     state = ledger(4, 2, started=False)
@@ -188,7 +208,7 @@ def test_of_further_resources_an_agent_keeps_what_its_pod_asks_for() -> None:
     machine = Machine(VM, autoscaled=True)
     held, wanted = with_disk(units(2), 7), with_disk(units(4), 7)
     entry = replace(pod("u", machine=machine), reserved=held, requested=wanted, used=held, factor=with_disk(UNIT, 0))
-    entry = replace(entry, overcommit=Amounts((1000, 1000, 1000)))
+    entry = replace(entry, overcommit=Amounts((1000, 1000, 1000)), approved=True)
     nothing, size = Amounts.zero(3), with_disk(units(2), 9)
     full = recounted(Node("n1", size, size, nothing, nothing, nothing, {"u": entry}))
     state = State(nodes={"n1": full}, where={"u": "n1"}, started=True, resources=3)

@@ -81,7 +81,7 @@ def answered_by_ledger(
     if told is None:
         return unknown_pod(request)
     permit, over = told.permit.compute.least(request.resources), elapsed_s >= wait_s
-    if told.reason is Reason.FROZEN or not request.increases:
+    if told.reason is Reason.FROZEN or (not request.increases and _is_approved(state, uid)):
         return Answer(200, permit, told=told)
     if told.reason is Reason.STARTING or not settled(state, uid):
         return too_late(request, uid, state, rules) if over else None
@@ -93,15 +93,24 @@ def answered_by_ledger(
 def too_late(request: PermitRequest, uid: str, state: State, rules: Rules) -> Answer:
     """Nothing of the request is written, or not all of it: what its agent holds already, and no more (F16, I2).
 
-    An agent that holds nothing yet is told what its machine uses: so much it has whatever becomes of the request.
+    Of a machine of which nothing was ever approved nobody is told anything: its agent has what the machine uses, and no
+    more once that is less. One that holds nothing yet is told what the machine uses.
     """
     told, pod = answer(state, asked(request, uid, state), rules), state.pod(uid)
     if told is None or pod is None:
         return unknown_pod(request)
+    if told.reason is not Reason.FROZEN and not _is_approved(state, uid):
+        return _in_vain(request, "nothing is approved of it yet, and that could not be written in time")
     if told.reason not in (Reason.FROZEN, Reason.STARTING):
         told = replace(told, reason=Reason.BUSY, retry_after_s=rules.retry_s, expires=None)
     held = pod.used.compute if request.last_permit is None else told.permit.compute.least(request.last_permit)
     return Answer(200, held.least(request.resources), told=told)
+
+
+def _is_approved(state: State, uid: str) -> bool:
+    """Whether it is written what its agent holds: else it would be booked no more once the machine uses less (I2)."""
+    pod = state.pod(uid)
+    return pod is not None and (pod.approved or (uid in state.permits and settled(state, uid)))
 
 
 def _in_vain(request: PermitRequest, why: str) -> Answer:

@@ -293,6 +293,7 @@ def test_a_patch_that_fails_is_an_error_and_grants_nothing(compat: bool) -> None
 def test_where_writes_take_too_long_agents_hear_in_time_that_they_keep_what_they_have() -> None:
     with stage() as ours:
         pod = ours.run("a", cpus=2, slots=8)
+        assert ours.permit(pod, cores(2), cores(2))["reason"] == "granted"
         behind, held = ours.world.network.server, []
 
         class Slow:
