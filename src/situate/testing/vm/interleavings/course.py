@@ -10,7 +10,7 @@ import random
 from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, assert_never
 
 from situate.testing.vm.interleavings.town import Agent, Town
 from situate.testing.vm.invariants import (
@@ -20,7 +20,22 @@ from situate.testing.vm.invariants import (
     moved_for_the_ignored,
     too_little_booked,
 )
-from situate.vm.actions import Action, Approve, NoteMoved, ResizePod, StartMove, Tell
+from situate.vm.actions import (
+    Action,
+    Approve,
+    CancelMove,
+    Condition,
+    EndMove,
+    Evict,
+    HandOver,
+    NoteMoved,
+    ResizePod,
+    Retarget,
+    ShrinkClaim,
+    StartMove,
+    Tell,
+    Wake,
+)
 from situate.vm.amounts import Amounts
 from situate.vm.claims import BeneficiaryKind
 from situate.vm.events import (
@@ -41,6 +56,8 @@ from situate.vm.step import step
 RULES: Final = Rules()
 _LEARNT: Final = (Approve, ResizePod, NoteMoved)
 """What is written to an object of which the answer says how it is now."""
+_CONTESTED_FROM: Final = 0.97
+"""Of writes, by luck: somebody else has just written the object, and the server refuses ours (409, 422)."""
 MOST_BEATS: Final = 100
 """At one moment: each looks at one pod and one node."""
 
@@ -88,8 +105,8 @@ class Course:
         self.check(broken(stepped))
         self.check(moved_for_the_ignored(stepped))
         self.check(too_little_booked(self.state, self._uses()))
-        self.writes.extend(decision.actions)
         for action in decision.actions:
+            self._submit(action)
             self.happened[type(action).__name__] += 1
             if isinstance(action, StartMove) and action.claim is not None:
                 self.happened["link of a chain"] += action.claim.beneficiary.kind is BeneficiaryKind.TARGET
@@ -146,16 +163,30 @@ class Course:
         for event in events:
             self.told.setdefault(_object(event), deque()).append(event)
 
-    def write(self) -> None:
-        if not self.writes:
-            return
-        action, luck = self.writes.popleft(), self.rng.random()
+    def _submit(self, action: Action) -> None:
+        """What was decided before and has not been sent goes: this says more (as `Performing`)."""
+        if _written_of(action):
+            self.writes = deque(each for each in self.writes if _slot(each) != _slot(action))
+        self.writes.append(action)
+
+    def write(self) -> bool:
+        """Whether there was one to be sent: of each object one at a time, until its answer is heard."""
+        under_way = {_written_of(written.action) for written, _ in self.outcomes} - {""}
+        action = next((each for each in self.writes if _written_of(each) not in under_way), None)
+        if action is None:
+            return False
+        self.writes.remove(action)
+        self._send(action, self.rng.random())
+        return True
+
+    def _send(self, action: Action, luck: float) -> None:
         if self.troubled and luck < 0.05:
             self.happened["write lost"] += 1
             self.outcomes.append((Written(action, "unknown"), None))
             self.late.append(action)
             return
-        events = self.world.perform(action, self.now)
+        contested = self.troubled and luck >= _CONTESTED_FROM
+        events = None if contested else self.world.perform(action, self.now)
         self.story.append(f"{type(action).__name__} was {'refused' if events is None else 'carried out'}")
         self.seen(events or ())
         outcome = "refused" if events is None else "unknown" if self.troubled and luck < 0.1 else "ok"
@@ -197,6 +228,27 @@ class Course:
     def room_for(self, amount: Amounts, but: str = "") -> str:
         fits = [name for name in self.state.nodes if name != but and amount.within(self.state.avail(name, ""))]
         return self.rng.choice(fits) if fits else ""
+
+
+def _slot(action: Action) -> tuple[object, ...]:
+    return type(action), _written_of(action), action.type if isinstance(action, Condition) else ""
+
+
+def _written_of(action: Action) -> str:
+    """The object that it is written to, as far as one write waits for another; empty: it waits for none."""
+    match action:
+        case Approve(pod=ref) | ResizePod(pod=ref) | Condition(pod=ref) | Evict(pod=ref):
+            return f"pod {ref.uid}"
+        case NoteMoved(machine):
+            return f"machine {machine}"
+        case StartMove(move):
+            return f"migration {move.key}"
+        case CancelMove() | EndMove() | ShrinkClaim() | Retarget() | HandOver():
+            return f"migration {action.machine.namespace}/{action.name}"
+        case Tell() | Wake():
+            return ""
+        case _:
+            assert_never(action)
 
 
 def _object(event: Event) -> str:

@@ -53,8 +53,8 @@ class Rest:
         for _ in range(60):
             before = len(self._course.story)
             self._course.drain_told()
-            while self._course.writes:
-                self._course.write()
+            while self._course.write():
+                pass
             while self._course.outcomes:
                 self._course.hear()
             for move in list(self._course.world.migrations.values()):
