@@ -98,6 +98,19 @@ def test_the_source_is_deleted_when_the_pod_asks_for_its_room_and_not_before() -
     assert yard.only(ResizePod) == []
 
 
+@pytest.mark.rule("vm:B37", "vm:B30", "vm:B9")
+def test_who_lacks_more_units_of_memory_than_of_cpu_asks_for_all_that_its_move_leaves() -> None:
+    wish = {"cpu": 2, "memory": "3Gi", "step": {"cpu": 1, "memory": "1Gi"}}
+    asks = pod("web", container(), annotations={RESIZE_REQUESTED: json.dumps(wish)}, nodeName="n1")
+    yard = Yard(node("n1", "2", "3Gi"), node("n2", "8", "16Gi"), MOVER, asks)
+    yard.now += 6
+    yard.tell(Beat())
+    (started,) = yard.only(StartMove)
+    yard.answer(started)
+    yard.tell(done(started.move))
+    assert [each.amount for each in yard.only(ResizePod)] == [Amounts.of(2000, 3 * GIB)]
+
+
 @pytest.mark.rule("vm:B37", "vm:B36", "vm:I5")
 @pytest.mark.parametrize("outcome", ["refused", "denied", "later", "conflict", "unknown"])
 def test_whatever_the_answer_is_the_source_is_deleted(outcome: str) -> None:

@@ -40,6 +40,14 @@ def pod_within(pod: Pod, room: Amounts, *, joint: bool = False) -> Pod:
     return pod if booked == pod.reserved else replace(pod, reserved=booked)
 
 
+def pod_with_all(pod: Pod, room: Amounts) -> Pod:
+    """Jointly, and again once it has all that it wants of one resource: that holds up the others no longer (B30)."""
+    grown = pod_within(pod, room, joint=True)
+    if grown is pod:
+        return pod
+    return pod_with_all(grown, room - (grown.counted(grown.reserved) - pod.counted(pod.reserved)))
+
+
 def booking(pod: Pod, room: Amounts) -> Amounts:
     """Each resource by itself."""
     rows = zip(pod.reserved, pod.requested, pod.factor, pod.overcommit, room, strict=True)

@@ -14,7 +14,7 @@ from situate.vm.actions import ResizePod
 from situate.vm.amounts import Amounts
 from situate.vm.claims import ClaimState, Move, Stage
 from situate.vm.drafting import Draft
-from situate.vm.granting import pod_within
+from situate.vm.granting import pod_with_all
 from situate.vm.model import Pod, Resize
 from situate.vm.state import State
 
@@ -39,7 +39,7 @@ def size(state: State, move: Move) -> Amounts | None:
     if not alone or pod.uid in state.writes:
         return None
     wish = replace(pod, requested=pod.requested.most(pod.reserved))
-    grown = pod_within(wish, state.avail(claim.node, pod.uid) + claim.amount, joint=True)
+    grown = pod_with_all(wish, state.avail(claim.node, pod.uid) + claim.amount)
     return None if grown.reserved == pod.reserved else grown.reserved
 
 
