@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from situate.cli.main import app
+from situate.cli.simulate_vm import built_in
 
 TRACE = """\
 {"time":0,"event":"node-added","uid":"n1","allocatable":{"cpu":"8","memory":"32Gi"}}
@@ -60,3 +61,21 @@ def test_what_cannot_be_played_says_why(tmp_path: Path, text: str | None, option
     code, output = simulate(str(file), *options)
     assert code != 0
     assert says in " ".join(output.split())
+
+
+def test_what_is_no_text_or_no_file_says_where(tmp_path: Path) -> None:
+    file = tmp_path / "load.jsonl"
+    file.write_bytes(TRACE.encode() + b'{"time":\xff}\n')
+    code, output = simulate(str(file))
+    assert code != 0
+    assert f"line {TRACE.count(chr(10)) + 1} is no UTF-8" in " ".join(output.split())
+    folder = tmp_path / "folder.jsonl"
+    folder.mkdir()
+    code, output = simulate(str(folder))
+    assert code != 0
+    assert "Is a directory" in " ".join(output.split())
+    assert "Errno" not in output
+
+
+def test_equal_seeds_are_played_alike_and_others_are_not() -> None:
+    assert built_in("vm-burst", 4) == built_in("vm-burst", 4) != built_in("vm-burst", 5)

@@ -63,9 +63,14 @@ def built_in(name: str, seed: int) -> Trace:
 def traced(file: Path) -> Trace:
     """Raises `BadConfiguration` with every mistake, `WrongInput` if the file cannot be read."""
     try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise WrongInput(f"{file} cannot be read: {problem}") from None
+        content = file.read_bytes()
+    except OSError as problem:
+        raise WrongInput(f"{file} cannot be read: {problem.strerror or problem}") from None
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as problem:
+        line = content.count(b"\n", 0, problem.start) + 1
+        raise WrongInput(f"{file} cannot be read: line {line} is no UTF-8; write it as JSON lines in UTF-8") from None
     trace, mistakes = read_trace(text, file.name)
     if trace is None:
         raise BadConfiguration(str(file), mistakes)

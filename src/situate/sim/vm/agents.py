@@ -93,7 +93,14 @@ class Agents:
         agent.next = None
         vm = self._world.machines.get(agent.machine)
         known = None if vm is None else self._scheduling.state.pod(vm.runs_in)
-        if vm is None or known is None or vm.phase is Phase.FROZEN or agent.waits_for is not None:
+        # a pod with a place that is not bound yet is known as well
+        if (
+            vm is None
+            or known is None
+            or not self._world.pods[vm.runs_in].node
+            or vm.phase is Phase.FROZEN
+            or agent.waits_for is not None
+        ):
             self._next(agent, _FROZEN_S)
             return
         last = agent.permit

@@ -121,9 +121,13 @@ class Scheduling:
         self._try()
 
     def _bind(self, uid: str, node: str, pending: Pending) -> None:
-        if uid in self._world.pods and node in self._world.nodes:
-            self.tell(self._world.bind(uid, node))
-            pending.bound()
+        if uid not in self._world.pods:
+            return
+        if node not in self._world.nodes:  # it is lost meanwhile
+            self.place(uid, pending)
+            return
+        self.tell(self._world.bind(uid, node))
+        pending.bound()
 
     def _node_for(self, pod: Pod, pending: Pending) -> str:
         """The best one that takes it, of equals the first by name; a target in hand goes where it is reserved (B14)."""

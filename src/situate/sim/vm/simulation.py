@@ -3,7 +3,7 @@
     outcome = Simulation(steady(Random(1)), Rules()).play()
 
 Equal traces and rules give equal outcomes; nothing here is random. Machines of a node that is lost begin anew elsewhere
-once their pods are evicted, as tolerations of NeonVM's runners have it (C33).
+once their pods are evicted, as tolerations of NeonVM's runners have it (C33), unless the node is back by then.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from situate.sim.vm.account import Account, Outcome
 from situate.sim.vm.agents import TICK_S, UNIT, Agents
 from situate.sim.vm.migrating import START_S, Migrating
 from situate.sim.vm.scheduling import Pending, Scheduling
-from situate.sim.vm.trace import Change, Trace
+from situate.sim.vm.trace import MADE, Change, Trace
 from situate.sim.vm.world import VirtualMachine, World, WorldPod
 from situate.vm.amounts import Amounts
 from situate.vm.events import Event, NodeSeen
@@ -42,12 +42,14 @@ class Simulation:
     ) -> None:
         """`tick_s`: between two requests of an agent whose wish is granted. `tell` hears how far it is, in seconds."""
         self._trace, self._rules, self._told = trace, rules, tell
-        self._timeline, self._world, self._account = Timeline(), World(), Account()
+        self._timeline, self._world, self._account = Timeline(), World(sign=MADE), Account()
         self._scheduling = Scheduling(self._timeline, self._world, rules, self._account, self._fits)
         self._agents = Agents(self._timeline, self._world, self._scheduling, self._account, rules, tick_s)
         self._migrating = Migrating(self._timeline, self._world, self._scheduling, self._account, rules, pace)
         self._down: set[str] = set()
         """Machines that wait for a node, or start there."""
+        self._lost: set[str] = set()
+        """Nodes; nothing runs there."""
 
     def play(self) -> Outcome:
         first = [change for change in self._trace.changes if change.time == 0]
@@ -73,10 +75,13 @@ class Simulation:
         frozen = short = 0
         for machine in self._world.machines.values():
             frozen += machine.phase is Phase.FROZEN
-            short += machine.name in self._down or self._is_short(machine)
+            short += machine.name in self._down or self._is_lost(machine) or self._is_short(machine)
         over = sum(node.over_budget for node in self._scheduling.state.nodes.values())
         self._account.pass_time(seconds, frozen, short, over)
         self._told(until)
+
+    def _is_lost(self, machine: VirtualMachine) -> bool:
+        return bool(self._lost) and self._world.pods[machine.runs_in].node in self._lost
 
     def _is_short(self, machine: VirtualMachine) -> bool:
         wanted = self._agents.wanted(machine.name)
@@ -101,6 +106,7 @@ class Simulation:
                 assert_never(change.event)
 
     def _node(self, change: Change) -> None:
+        self._lost.discard(change.uid)
         known = self._world.nodes.get(change.uid)
         total = known.total if change.allocatable is None and known is not None else None
         if total is None:
@@ -113,19 +119,21 @@ class Simulation:
         self._seen([NodeSeen(node)])
 
     def _lose(self, name: str) -> None:
+        self._lost.add(name)
         self._scheduling.tell([self._world.drop_node(name)])
         for uid in [pod.uid for pod in self._world.pods.values() if pod.node == name]:
             self._timeline.after(LOST_S, lambda uid=uid: self._evicted(uid))  # type: ignore[misc]  # bound early
 
     def _evicted(self, uid: str) -> None:
+        """Not where the node is back in time."""
         pod = self._world.pods.get(uid)
-        if pod is None:
+        if pod is None or pod.node not in self._lost:
             return
         machine = self._world.machines.get(pod.machine)
         runs_here = machine is not None and machine.runs_in == uid
         self._scheduling.tell(self._world.delete_pod(uid, self._timeline.now))
         if machine is not None and runs_here:
-            again = f"{uid}-again"
+            again = f"{machine.name}{MADE}again-{self._timeline.now:g}"
             machine.runs_in, machine.phase = again, Phase.RUNNING
             self._wait_for_a_node(machine)
 
@@ -176,17 +184,23 @@ class Simulation:
 
     def _wish(self, change: Change) -> None:
         """Of a machine within its bounds; a plain pod is resized by its owner."""
-        if change.resources is None:
-            return
-        amount, machine = change.resources.amounts, self._world.machines.get(change.uid)
+        machine = self._world.machines.get(change.uid)
+        if machine is not None and change.bounds is not None:
+            machine.minimum, machine.maximum = change.bounds.min.amounts, change.bounds.max.amounts
+            self._seen([self._world.seen(machine.runs_in)] if self._world.pods[machine.runs_in].node else [])
         if machine is not None:
-            machine.minimum, machine.maximum = _bounds(change, machine)
-            amount = amount.most(machine.minimum or amount).least(machine.maximum or amount)
-            self._agents.wants(machine.name, amount)
+            former = self._agents.wanted(machine.name)
+            amount = former if change.resources is None else change.resources.amounts
+            if amount is not None:
+                amount = amount.most(machine.minimum or amount).least(machine.maximum or amount)
+                if change.resources is not None or amount != former:
+                    self._agents.wants(machine.name, amount)
+            return
+        if change.resources is None:
             return
         pod = self._world.pods.get(change.uid)
         if pod is not None:
-            pod.amount = amount
+            pod.amount = change.resources.amounts
             self._seen([self._world.seen(pod.uid)] if pod.node else [])
 
     def _delete(self, name: str) -> None:
@@ -205,9 +219,3 @@ class Simulation:
         pod, node = self._world.pods.get(uid), self._scheduling.state.nodes.get(name)
         machine = None if pod is None else self._world.machines.get(pod.machine)
         return node is not None and machine is not None and machine.affinity.items() <= node.labels.items()
-
-
-def _bounds(change: Change, machine: VirtualMachine) -> tuple[Amounts | None, Amounts | None]:
-    if change.bounds is None:
-        return machine.minimum, machine.maximum
-    return change.bounds.min.amounts, change.bounds.max.amounts

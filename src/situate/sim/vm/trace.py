@@ -6,21 +6,29 @@
     {"time":60,"event":"pod-changed","uid":"a","resources":{"cpu":"4","memory":"16Gi"}}
 
 A pod with bounds is a machine that grows and moves, and `resources` of a later change is what it wants; one without is
-a plain pod. A pod without a node waits for one that has its `affinity`, a mapping of the node's `labels`.
+a plain pod. A pod without a node waits for one that has its `affinity`, a mapping of the node's `labels`. What a line
+says that its event does not change is a mistake, and not passed over.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Final, Literal
 
 import msgspec
 
 from situate.objects.quantity import BadQuantity, parse_quantity
 from situate.objects.settings import Mistake, parse_section, shown
-from situate.vm.amounts import Amounts
+from situate.vm.amounts import RESOURCES, Amounts
+
+LONGEST_S: Final = 366 * 86_400
+"""A year: whoever says more has written seconds since 1970, and would wait for decades of simulated time."""
+MADE: Final = "#"
+"""In uids of pods that the simulation makes, and in none of a trace."""
+MOST_TOLD: Final = 20
+"""Mistakes of one trace: recorded lines are wrong by the million, or not at all."""
 
 EventKind = Literal["node-added", "node-changed", "node-deleted", "pod-added", "pod-changed", "pod-deleted"]
 
@@ -68,6 +76,20 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     migratable: bool = True
 
 
+_SAID: Final[Mapping[EventKind, frozenset[str]]] = {
+    "node-added": frozenset(("allocatable", "labels")),
+    "node-changed": frozenset(("allocatable", "labels")),
+    "node-deleted": frozenset(),
+    "pod-added": frozenset(
+        ("node", "resources", "bounds", "priority", "affinity", "used_memory", "dirty_rate", "migratable")
+    ),
+    "pod-changed": frozenset(("resources", "bounds")),
+    "pod-deleted": frozenset(),
+}
+"""What a line may say of each event, beside when and of whom."""
+_ALWAYS: Final = frozenset(("time", "event", "uid"))
+
+
 @dataclass(frozen=True, slots=True)
 class Trace:
     """`duration_s` goes on after the last change."""
@@ -83,22 +105,32 @@ def lines(changes: Iterable[Change]) -> Iterator[str]:
 
 
 def read_trace(text: str, name: str, after_s: float = 600.0) -> tuple[Trace | None, tuple[Mistake, ...]]:
-    """`after_s`: how long it goes on after the last line. Every mistake is told with its line, from 1."""
+    """`after_s`: how long it goes on after the last line. Mistakes are told with their lines, from 1; not read any
+    further is what has many."""
     changes: list[Change] = []
     mistakes: list[Mistake] = []
-    known: set[str] = set()
-    for number, line in enumerate(text.splitlines(), 1):
+    known = _Known()
+    # not splitlines, which ends lines at what JSON may hold, too
+    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
         if not line.strip():
             continue
+        if len(mistakes) >= MOST_TOLD:
+            mistakes[-1] = replace(mistakes[-1], hint="what follows was not read: mend these first")
+            break
         where = f"line {number}"
         try:
             data = json.loads(line)
+        except json.JSONDecodeError as problem:
+            why = f"{problem.msg} (character {problem.pos + 1})"
+            mistakes.append(Mistake(where, shown(line), "one JSON object", why))
+            continue
         except (ValueError, RecursionError) as problem:
             mistakes.append(Mistake(where, shown(line), "one JSON object", str(problem)))
             continue
         change, wrong = parse_section(data, Change, where)
         mistakes += wrong
         if change is None:
+            known.unread(data)
             continue
         found = list(_wrong(change, where, changes[-1].time if changes else 0.0, known))
         mistakes += found
@@ -111,39 +143,90 @@ def read_trace(text: str, name: str, after_s: float = 600.0) -> tuple[Trace | No
     return Trace(name, changes[-1].time + after_s, tuple(changes)), ()
 
 
-def _wrong(change: Change, where: str, before: float, known: set[str]) -> Iterator[Mistake]:
+@dataclass
+class _Known:
+    """What exists by a line: `node/n1`, and of pods whether they are machines."""
+
+    machines: dict[str, bool] = field(default_factory=dict)
+
+    def unread(self, data: object) -> None:
+        """A line that is told to be wrong; that later lines speak of what it adds is no mistake of theirs."""
+        if isinstance(data, Mapping) and data.get("event") in ("node-added", "pod-added"):
+            kind = str(data["event"]).partition("-")[0]
+            self.machines.setdefault(f"{kind}/{data.get('uid')}", "bounds" in data)
+
+
+def _wrong(change: Change, where: str, before: float, known: _Known) -> Iterator[Mistake]:
     """What the type alone does not say. `known` follows what exists by then."""
     if change.time < before:
-        yield Mistake(f"{where}.time", shown(change.time), f"at least {before:g}, as of the line before")
-    for field in ("allocatable", "resources"):
-        vector = getattr(change, field)
+        yield Mistake(f"{where}.time", shown(change.time), f"at least {before:.15g}, as of the line before")
+    if change.time > LONGEST_S:
+        allowed = f"at most {LONGEST_S}: seconds since the trace begins, and not since 1970"
+        yield Mistake(f"{where}.time", shown(change.time), allowed, "subtract the first line's time from every line's")
+    yield from _beside(change, where)
+    for name in ("allocatable", "resources"):
+        vector = getattr(change, name)
         if vector is not None:
-            yield from _wrong_vector(vector, f"{where}.{field}")
+            yield from _wrong_vector(vector, f"{where}.{name}")
     if change.bounds is not None:
-        yield from _wrong_vector(change.bounds.min, f"{where}.bounds.min")
-        yield from _wrong_vector(change.bounds.max, f"{where}.bounds.max")
+        yield from _wrong_bounds(change.bounds, f"{where}.bounds")
     kind, _, what = change.event.partition("-")
     key = f"{kind}/{change.uid}"
     if what == "added":
-        if key in known:
+        if key in known.machines:
             yield Mistake(f"{where}.uid", shown(change.uid), f"a {kind} that is not there yet")
+        if MADE in change.uid:
+            yield Mistake(
+                f"{where}.uid", shown(change.uid), f"a name without {MADE}, which the simulation's own pods have"
+            )
         needed = "allocatable" if kind == "node" else "resources"
         if getattr(change, needed) is None:
             yield Mistake(f"{where}.{needed}", "nothing", "cpu and memory, as the first line of each says them")
-        known.add(key)
-    elif key not in known:
+        known.machines[key] = change.bounds is not None
+    elif key not in known.machines:
         yield Mistake(f"{where}.uid", shown(change.uid), f"a {kind} that was added before")
     elif what == "deleted":
-        known.discard(key)
-    if change.node and f"node/{change.node}" not in known:
+        del known.machines[key]
+    elif change.bounds is not None and not known.machines[key]:
+        allowed = "none: a pod that was added without bounds is no machine"
+        yield Mistake(f"{where}.bounds", shown(msgspec.to_builtins(change.bounds)), allowed)
+    if change.node and f"node/{change.node}" not in known.machines:
         yield Mistake(f"{where}.node", shown(change.node), "a node that was added before")
 
 
+def _beside(change: Change, where: str) -> Iterator[Mistake]:
+    """What the event does not change, and yet is said, other than as it is where nothing is said."""
+    for each in msgspec.structs.fields(Change):
+        value = getattr(change, each.name)
+        if each.name in _ALWAYS or each.name in _SAID[change.event] or value == _unsaid(each):
+            continue
+        said = [name for name in msgspec.structs.fields(Change) if name.name in _SAID[change.event]]
+        names = ", ".join(name.encode_name for name in said)
+        allowed = f"nothing: a line of {change.event} says " + (names or "nothing but time, event and uid")
+        yield Mistake(f"{where}.{each.encode_name}", shown(msgspec.to_builtins(value)), allowed)
+
+
+def _unsaid(each: msgspec.structs.FieldInfo) -> object:
+    return each.default_factory() if each.default is msgspec.NODEFAULT else each.default
+
+
+def _wrong_bounds(bounds: Bounds, where: str) -> Iterator[Mistake]:
+    """As C5 has them: none below the other."""
+    found = [*_wrong_vector(bounds.min, f"{where}.min"), *_wrong_vector(bounds.max, f"{where}.max")]
+    yield from found
+    if found:
+        return
+    for name, least, most in zip(RESOURCES, bounds.min.amounts, bounds.max.amounts, strict=True):
+        if least > most:
+            allowed = f"at most max.{name}, {shown(getattr(bounds.max, name))}"
+            yield Mistake(f"{where}.min.{name}", shown(getattr(bounds.min, name)), allowed)
+
+
 def _wrong_vector(vector: Vector, where: str) -> Iterator[Mistake]:
-    for field in ("cpu", "memory"):
-        text = getattr(vector, field)
+    for name in RESOURCES:
+        text = getattr(vector, name)
         try:
             if parse_quantity(text).milli_value < 0:
-                yield Mistake(f"{where}.{field}", shown(text), "0 or more")
+                yield Mistake(f"{where}.{name}", shown(text), "0 or more")
         except BadQuantity:
-            yield Mistake(f"{where}.{field}", shown(text), 'a quantity such as "250m" or "4Gi"')
+            yield Mistake(f"{where}.{name}", shown(text), 'a quantity such as "250m" or "4Gi"')

@@ -131,6 +131,8 @@ class World:
     migrations: dict[str, Migration] = field(default_factory=dict)
     made: int = 0
     """Objects so far: new ones get their uids from it."""
+    sign: str = "-"
+    """Between the name of a machine and the number of a pod that is made for it."""
 
     # what there is
 
@@ -169,6 +171,10 @@ class World:
         pod = self.pods[uid]
         assert pod.node, f"pod {uid} is not bound, and nobody is told of it"
         return PodSeen(self.pod(uid), pod.node)
+
+    def _seen_where_bound(self, uid: str) -> list[Event]:
+        """One that has a place may be written of before it is bound."""
+        return [self.seen(uid)] if self.pods[uid].node else []
 
     def pod(self, uid: str) -> Pod:
         """As the ledger reads it."""
@@ -251,7 +257,7 @@ class World:
                     return None
                 vm.approved, vm.shown = amount, True
                 vm.closed_claim = closed or vm.closed_claim
-                return [self.seen(vm.runs_in)]
+                return self._seen_where_bound(vm.runs_in)
             case ResizePod(pod=pod, amount=amount):
                 if pod.uid not in self.pods:
                     return None
@@ -261,7 +267,7 @@ class World:
                 if machine.name not in self.machines:
                     return None
                 self.machines[machine.name].moved_at = at
-                return [self.seen(self.machines[machine.name].runs_in)]
+                return self._seen_where_bound(self.machines[machine.name].runs_in)
             case StartMove(move=move, claim=claim):
                 if move.name in self.migrations:
                     return []
@@ -296,7 +302,7 @@ class World:
                 return self.delete_pod(source.uid, now)
             case Condition(pod=pod, type="NeedsNode", holds=holds) if pod.uid in self.pods:
                 self.pods[pod.uid].needs_node = holds
-                return [self.seen(pod.uid)] if self.pods[pod.uid].node else []
+                return self._seen_where_bound(pod.uid)
             case Evict(pod=pod):
                 return self.delete_pod(pod.uid, now)
         return []
@@ -352,7 +358,7 @@ class World:
         vm = self.machines[move.machine]
         vm.phase, move.phase = Phase.FROZEN, "Pending"
         self.pods[move.source].role = Role.SOURCE
-        move.target = f"{move.machine}-{self._next()}"
+        move.target = f"{move.machine}{self.sign}{self._next()}"
         self.pods[move.target] = WorldPod(move.target, move.machine, role=Role.TARGET)
         return [self.migration_seen(name), self.seen(move.source)]
 
