@@ -14,5 +14,6 @@ def permissions(settings: AgentSettings) -> tuple[Permission, ...]:
     return (
         Permission(GROUP, "virtualmachines", (*READ, "patch"), "knowing machines, and resizing them"),
         Permission("", "events", ("create", "patch"), "saying on a machine what it says wrongly"),
+        Permission("", "nodes", ("get",), "saying that there is no node of the name that it was given"),
         *(() if scheduler.url is not None else (find,)),
     )

@@ -173,6 +173,24 @@ async def _missing(logs: list[Any]) -> list[Any]:
     return [each for each in logs if each["event"] == "the cluster has no VirtualMachines"]
 
 
+async def test_that_there_is_no_node_of_its_name_is_said_once() -> None:
+    async def told(logs: list[Any]) -> list[Any]:
+        return [each for each in logs if each["event"].startswith("the cluster has no such node")]
+
+    with capture_logs() as logs:
+        async with rig() as found:
+            (said,) = await eventually(partial(told, logs))
+            assert (said["node"], said["log_level"]) == ("n1", "warning")
+            assert "kubectl get nodes" in said["next_step"]
+            await made(found.client, vm_content(use=1))
+
+            async def running() -> int:
+                return len(found.agent.runners)
+
+            assert await eventually(running) == 1, "it looks after what is there all the same"
+            assert len(await told(logs)) == 1
+
+
 @pytest.mark.rule("vm:C35", "vm:D13")
 async def test_a_machine_is_left_when_it_migrates_and_taken_up_when_it_is_back() -> None:
     async with rig() as found:

@@ -11,10 +11,12 @@ from typing import Final
 import structlog
 
 from situate.kube.client import Client
+from situate.kube.errors import KubeError, NotFound
 from situate.kube.events import WARNING, reference
 from situate.kube.reflector import Reflector
 from situate.kube.store import Store
 from situate.objects.events import ObjectReference
+from situate.objects.resources import NODES
 from situate.objects.unstructured import Unstructured
 from situate.vm.agent.controller.runner import Runner, Tools
 from situate.vm.agent.machines import MachineNow, handled, read
@@ -50,6 +52,7 @@ class Agent:
         rng: random.Random,
     ) -> None:
         """`node` None: of all nodes. `record` writes an Event."""
+        self._client = client
         self._node = node
         self._tools = tools
         self._record = record
@@ -76,12 +79,27 @@ class Agent:
             self._store.on_change(self._seen)
             group.create_task(self.reflector.run())
             group.create_task(self._tell_missing())
+            if self._node is not None:
+                group.create_task(self._tell_of_no_node(self._node))
 
     async def _tell_missing(self) -> None:
         await self.reflector.not_served.wait()
         self._log.error(
             "the cluster has no VirtualMachines", next_step="situate crds vm | kubectl apply --server-side -f -"
         )
+
+    async def _tell_of_no_node(self, name: str) -> None:
+        """Once: who mistypes it would wait for machines that never come. It may be there later."""
+        await self._store.wait_synced()
+        try:
+            await self._client.get(NODES, name)
+        except NotFound:
+            self._log.warning(
+                "the cluster has no such node; there are no machines to look after until it comes",
+                next_step="kubectl get nodes lists those there are; name one with --node",
+            )
+        except KubeError as problem:  # nothing else hangs on it
+            self._log.debug("whether there is such a node cannot be told", reason=str(problem))
 
     def _seen(self, old: Unstructured | None, new: Unstructured | None) -> None:
         known = new if new is not None else old
