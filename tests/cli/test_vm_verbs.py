@@ -208,13 +208,28 @@ async def test_what_moves_is_shown_once_on_either_node_and_for_whom(said: Said) 
     assert (move["machine"], move["to"], move["copied"]) == ("b", "n2", 0.4)
     assert move["claim"]["for"] == {"kind": "VM", "name": "default/a-x", "machine": "default/a"}
     told = await said("status")
-    assert told.startswith("situate-vm: 2 machines, 1 short of what they ask for"), "b is one, on two nodes"
+    assert told.startswith("situate-vm: 2 machines, 1 short of what it asks for"), "b is one, on two nodes"
     assert [line.split()[:2] for line in told.splitlines() if "default/b" in line][:2] == [
         ["default/b", "n1"],
         ["default/b", "n2"],
     ]
     (row,) = (line for line in told.splitlines() if "40%" in line)
     assert row.split() == ["default/b", "n1", "n2", "copying", "40%", "default/a", "1.5", "6Gi"]
+
+
+@pytest.mark.rule("vm:B39")
+async def test_of_a_machine_on_its_way_it_is_said_that_it_moves_and_it_is_short_once(said: Said) -> None:
+    client: Client = said.client  # type: ignore[attr-defined]  # see the fixture
+    await under_way(client)
+    await client.patch_status(MACHINES, "b", MergePatch({"status": {"phase": "Migrating"}}), "default")
+    told = await said("explain", "b")
+    assert "it is being moved, and keeps its size until that is over" in told
+    assert "it has what" not in told
+    assert "copying" in told
+    wants = MergePatch({"metadata": {"annotations": {REQUESTED: '{"vCPUs":4,"mem":"16Gi"}', SCALING_UNIT: UNIT}}})
+    for pod in ("b-x", "b-y"):
+        await client.patch(PODS, pod, wants, "default")
+    assert "2 machines, 2 short of what they ask for" in await said("status"), "on two nodes, and yet one machine"
 
 
 @pytest.mark.rule("vm:B46")

@@ -111,7 +111,9 @@ def _sentences(told: dict[str, Any]) -> Iterator[str]:
         yield f"  its kubelet has put the resize off: it finds no room for {_some(told['putOff'])} of that yet"
     short = _some(told["shortBy"])
     if not short:
-        if not told.keys() & {"refused", "putOff"}:
+        if told["reason"] == Reason.FROZEN.value:
+            yield "  it is being moved, and keeps its size until that is over"
+        elif not told.keys() & {"refused", "putOff"}:
             yield "  it has what it asks for" if "maximum" not in told else "  it has what it may have"
         return
     yield f"  short by {short}: {_REASONS.get(told['reason'], told['reason'])}"

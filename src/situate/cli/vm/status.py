@@ -192,9 +192,11 @@ def _quantities(amounts: Amounts, observed: Observed) -> dict[str, str]:
 def _print(told: dict[str, Any], form: Format) -> None:
     led = f"led by {told['leader']}" if told["leader"] else "nobody leads"
     names = {(each["namespace"], each["name"]) for each in told["machines"]}
-    waiting = sum(any(amount != "0" for amount in each["short"].values()) for each in told["machines"])
+    short = (each for each in told["machines"] if any(amount != "0" for amount in each["short"].values()))
+    waiting = len({(each["namespace"], each["name"]) for each in short})  # one that moves has two pods
     count = "1 machine" if len(names) == 1 else f"{len(names)} machines"
-    say(f"{told['schedulerName']}: {count}, {waiting or 'none'} short of what they ask for; {led}")
+    ask = "they ask" if waiting > 1 or (not waiting and len(names) != 1) else "it asks"
+    say(f"{told['schedulerName']}: {count}, {waiting or 'none'} short of what {ask} for; {led}")
     if told["nodes"]:
         print_table(_NODES, [row for each in told["nodes"] for row in _node_rows(each)], form)
     if told["machines"]:
