@@ -46,7 +46,7 @@ from situate.runtime.startup import collector_paused
 from situate.vm.amounts import Amounts
 from situate.vm.backends import MACHINES
 from situate.vm.booking import recounted
-from situate.vm.events import Asked, Listed
+from situate.vm.events import Asked, Listed, Written
 from situate.vm.machines import Settings as Pace
 from situate.vm.machines.crds import definitions
 from situate.vm.model import Machine, Node, Pod, Ref
@@ -88,6 +88,11 @@ def _node(name: str, pods: Iterable[Pod]) -> Node:
     return recounted(Node(name, total, below, nothing, nothing, nothing, {pod.uid: pod for pod in pods}))
 
 
+def decisions(nodes: int, machines: int) -> int:
+    """So many that all are granted: they take half of the room there is, or less."""
+    return min(5000, (NODE_CPUS * nodes - machines) * 1000 // UNIT.cpu // 2)
+
+
 def decision_times(nodes: int, machines: int, requests: int, seed: int) -> dict[str, float]:
     rng, rules = random.Random(seed), Rules()
     with collector_paused():  # as the shipped process makes its ledger
@@ -95,14 +100,20 @@ def decision_times(nodes: int, machines: int, requests: int, seed: int) -> dict[
     times, used = [], []
     for number in range(requests):
         uid, now = f"m{rng.randrange(machines)}", NOW + number * 0.01
-        wanted = Amounts.of(2000, 8 * GIB) if rng.random() < 0.5 else Amounts.of(1000, 4 * GIB)
         pod = state.pod(uid)
         assert pod is not None
+        wanted = pod.reserved + UNIT
         asked = Asked(uid, UNIT, wanted, pod.reserved, lowers_at_once=True)
         begun, busy = time.perf_counter(), time.thread_time()
-        state = step(state, asked, now, rules).state
+        decision = step(state, asked, now, rules)
         times.append(time.perf_counter() - begun)
         used.append(time.thread_time() - busy)
+        state = decision.state
+        granted = state.pod(uid)
+        assert granted is not None
+        assert granted.reserved == wanted, "there is room for all that is asked for"
+        for action in decision.actions:
+            state = step(state, Written(action, "ok"), now, rules).state
     return {
         "decision_ms_p50": _ms(times, 0.5),
         "decision_ms_p99": _ms(times, 0.99),
@@ -296,7 +307,7 @@ async def _together(at_once: int, calls: Sequence[Awaitable[None]]) -> None:
 
 def measure(options: argparse.Namespace) -> dict[str, float]:
     """What `bench.vm` asks for as well."""
-    found = decision_times(options.nodes, options.machines, 5000, options.seed)
+    found = decision_times(options.nodes, options.machines, decisions(options.nodes, options.machines), options.seed)
     with server("bench.vm_permits", "--serve") as cluster, tempfile.TemporaryDirectory() as folder:
         return found | asyncio.run(answer_times(options, cluster.url, Path(folder)))
 

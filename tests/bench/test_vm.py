@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from bench.vm_permits import decision_times, decisions
 from bench.vm_plan import NODES, NOW, RULES, SHAPES, Product, cluster
 
 from situate.vm.planning.making import plan
@@ -20,6 +21,14 @@ def test_plans_are_measured_with_the_filters_that_are_shipped() -> None:
     assert made == plan(seen, "short", NOW, RULES), "they refuse nothing that there is"
     product.engine_sees(*(node(f"n{each}", spec={"unschedulable": True}) for each in range(NODES)))
     assert not product.plan(seen).moves
+
+
+@pytest.mark.rule("vm:B32")
+@pytest.mark.parametrize(("nodes", "machines", "times"), [(100, 2000, 5000), (4, 20, 472)])
+def test_every_decision_that_is_measured_is_a_grant(nodes: int, machines: int, times: int) -> None:
+    assert decisions(nodes, machines) == times
+    if machines < times:
+        assert decision_times(nodes, machines, times, 1).keys() >= {"decision_ms_p99", "decision_cpu_ms_p99"}
 
 
 @pytest.mark.slow
