@@ -25,6 +25,7 @@ from situate.cli.demo.vm_objects import (
 )
 from situate.cli.demo.vm_picture import drawn
 from situate.cli.demo.vm_scene import DemoMachine, DemoMove, DemoPlainPod, VmScene
+from situate.cli.demo.vm_story import grew_early
 from situate.runtime.configuration import parse_configuration
 from situate.vm.agent.scaling import Scaling
 
@@ -64,6 +65,19 @@ def shown(seen: VmScene, width: int = 80) -> list[str]:
 def test_what_is_booked_or_reserved_is_not_free(seen: VmScene, free: tuple[int, int], coming: int) -> None:
     assert (seen.free(HOME), seen.free(OTHER)) == free
     assert len(seen.coming(OTHER)) == coming
+
+
+@pytest.mark.parametrize(
+    ("shop", "mail", "early"),
+    [
+        pytest.param(2, HOME, False, id="as it was"),
+        pytest.param(6, HOME, True, id="before its neighbour has left"),
+        pytest.param(6, OTHER, False, id="once it has left"),
+    ],
+)
+def test_who_grows_before_the_neighbour_has_left_spoils_the_chapter(shop: int, mail: str, early: bool) -> None:
+    machines = (running("shop", shop), running("mail", 4, node=mail, phase="Migrating"), running("docs", 1))
+    assert grew_early(VmScene(NODES, machines, (leaving(),), (BACKUP,))) == early
 
 
 def test_all_run_only_if_there_are_any() -> None:

@@ -45,9 +45,11 @@ async def a_machine_grows(cast: Cast) -> str:
         lambda scene: _asked(scene, ASKS) > BEGIN[ASKS] * _CPU and _refused(scene, WAITS),
     )
     got: list[str] = []
+    early: list[str] = []
 
     def seen(scene: VmScene) -> bool:
         got.extend(_thirds(scene))
+        early.extend([_described(scene)] if grew_early(scene) else [])
         return True
 
     def done(scene: VmScene) -> bool:
@@ -64,6 +66,8 @@ async def a_machine_grows(cast: Cast) -> str:
     after = await until(vm, f"{GROWS} has grown and {LEAVES} runs on {_OTHER}", done)
     if got:
         raise Unfulfilled(f"{got[0]} got some of it: {_described(after)}")
+    if early:
+        raise Unfulfilled(f"{GROWS} grew while {LEAVES} was there: {early[0]}")
     return (
         f"{GROWS} grew from {BEGIN[GROWS]} to {_WANTED} CPUs when {LEAVES} had moved to {_OTHER}; {ASKS} and {WAITS}, "
         f"which asked for 1 meanwhile, got none of its {BEGIN[LEAVES]}"
@@ -153,6 +157,12 @@ def _thirds(scene: VmScene) -> list[str]:
     """Who was given what was not made for him."""
     grown = [ASKS] if scene.granted(ASKS) > BEGIN[ASKS] * _CPU else []
     return grown + ([WAITS] if _placed(scene, WAITS) else [])
+
+
+def grew_early(scene: VmScene) -> bool:
+    """Before its neighbour has left."""
+    leaves = scene.machine(LEAVES)
+    return leaves is not None and leaves.node == _HOME and scene.granted(GROWS) > BEGIN[GROWS] * _CPU
 
 
 def _described(scene: VmScene) -> str:
