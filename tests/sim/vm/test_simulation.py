@@ -136,9 +136,9 @@ def test_bounds_that_change_alone_bind_the_wish_that_stands() -> None:
 def test_names_of_a_trace_are_nobody_elses() -> None:
     """Pods that the simulation makes have names of their own: those of a trace may end in numbers, too."""
     begin = (node("n1", 8), node("n2", 8), machine("a", 2, "n1"), machine("b", 6, "n1"))
-    small = [machine(f"b-{number}", 0.25, "n2") for number in range(1, 5)]
+    small = [machine(f"{name}-{number}", 0.25, "n2") for name in "ab" for number in range(1, 5)]
     gone = [Change(time=60, event="pod-deleted", uid=each.uid) for each in small]
-    found = played(*begin, *small, wish(10, "a", 4), *gone, wish(70, "b", 7))
+    found = played(*begin, *small, wish(10, "a", 4), *gone, wish(70, "a", 5))
     assert len(found.moves) == 1
     assert [waited.granted for waited in found.waits.values()] == [True, True]
     assert found.short_s < 60

@@ -200,6 +200,7 @@ def test_of_those_who_leave_by_the_plan_nobody_is_named() -> None:
         (FewerMoves(), "fewer moves under way, or higher limits for them"),
         (Later(ref("p"), NOW), "the end of the cool-down of the machine of pod shop/p"),
         (Switch(Rule.EVICT), "evict switched on"),
+        (Switch(Rule.CHAINS), "chainDepth set to 2"),
     ],
 )
 def test_changes_are_told(change: Change, text: str) -> None:

@@ -185,6 +185,8 @@ def told(change: Change, resources: Sequence[str]) -> str:
             return "fewer moves under way, or higher limits for them"
         case Later(pod, _):
             return f"the end of the cool-down of the machine of pod {pod}"
+        case Switch(Rule.CHAINS):
+            return f"{Rule.CHAINS.value} set to 2"
         case Switch(switch):
             return f"{switch.value} switched on"
         case _:
