@@ -233,6 +233,22 @@ def test_a_suspended_machine_is_noticed_by_the_wall_clock() -> None:
         assert [term.valid_now() for term in first.terms] == [False, True], "its own old claim does not hinder it"
 
 
+@pytest.mark.rule("vm:B44", "vm:F14")
+def test_a_term_that_has_lapsed_for_a_moment_is_over_though_the_clock_is_set_back() -> None:
+    """Seed 40823 of the processes: whoever was told so waits for the end of the term, and waited for ever."""
+    with World() as world:
+        server = HostileServer()
+        first = Candidate(world, server, "a")
+        world.run_until(31)
+        first.wall_offset_s += 3600
+        assert not first.valid()
+        first.wall_offset_s -= 3600
+        assert not first.valid()
+        world.run_until(34)
+        assert first.changes() == [ElectionChange.ACQUIRED, ElectionChange.LOST, ElectionChange.ACQUIRED]
+        assert [term.valid_now() for term in first.terms] == [False, True]
+
+
 def test_a_lost_answer_is_found_by_reading_back() -> None:
     with World() as world:
         server = HostileServer()

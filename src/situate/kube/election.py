@@ -83,11 +83,13 @@ class Leadership:
     def valid_now(self) -> bool:
         """Whether nobody else can lead at this moment. Cheap; ask it right before each write.
 
-        The wall clock is asked as well: a suspended machine's monotonic clock stands still meanwhile.
+        The wall clock is asked as well: a suspended machine's monotonic clock stands still meanwhile. A term that was
+        found to have lapsed stays so, though a clock be set back or a claim land late: whoever asked has given up.
         """
-        if self._over or self._wall_valid_until is None or self._clock() >= self._valid_until:
+        if self._over or self._wall_valid_until is None:
             return False
-        return self._wall_clock() < self._wall_valid_until
+        self._over = self._clock() >= self._valid_until or self._wall_clock() >= self._wall_valid_until
+        return not self._over
 
     def remaining_s(self) -> float:
         """For how long it stays valid without a renewal; 0 when it is not. A bound for the time-out of a write."""
