@@ -313,6 +313,20 @@ def test_nobody_makes_room_for_a_machine_that_is_being_deleted() -> None:
         assert (read.reserved, read.requested, read.wish) == (has, wants, wish)
 
 
+@pytest.mark.rule("vm:B16", "vm:I8")
+def test_nobody_makes_room_for_a_pod_that_its_machine_has_left() -> None:
+    """Seed 406146 of the ledger: whose migration is gone, that is nobody's source any more."""
+    has, wants = Amounts.of(1000, 2 * GIB), Amounts.of(1500, 3 * GIB)
+    annotations = {APPROVED: amounts_text(has), ASKED: amounts_text(wants), SCALING: UNIT}
+    pod_ = runner(annotations=annotations, metadata={"labels": ENABLED})
+    for runs_in, wish in (("", wants), (pod_.metadata.name, wants), ("a-next", has)):
+        seen = read_machine(vm(status={"phase": "Running", "podName": runs_in}), OURS).value
+        assert seen is not None
+        read = read_pod(pod_, OURS, seen).value
+        assert read is not None
+        assert (read.reserved, read.requested, read.wish) == (has, wants, wish)
+
+
 @pytest.mark.rule("vm:B34")
 def test_a_plain_pod_s_wish_is_requested_as_a_whole() -> None:
     name = "vm.situate.dev/resize-requested"

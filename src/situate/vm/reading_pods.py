@@ -159,8 +159,9 @@ def _runner(pod: objects.Pod, rules: Rules, seen: MachineSeen | None) -> Read[Po
         booked = booked.most(used)
         requested = requested if autoscaled else booked
     further = _further(_asked(pod, rules))
-    if not rules.compat and pod.metadata.deletion_timestamp is not None:
-        machine = replace(machine, limit=booked + further)  # nobody moves for one that goes
+    left = role is Role.IDLE and seen is not None and seen.pod not in ("", pod.metadata.name)
+    if not rules.compat and (left or pod.metadata.deletion_timestamp is not None):
+        machine = replace(machine, limit=booked + further)  # nobody moves for one that goes, or that its machine left
     made = _pod(pod, rules, booked + further, requested + further, used + further)
     return Read(
         replace(

@@ -8,7 +8,7 @@ agents, third parties and crashes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from situate.vm.actions import (
     Action,
@@ -378,7 +378,7 @@ class World:
         move = self.migrations[name]
         vm = self.machines[move.machine]
         source, target = self.pods[move.source], self.pods[move.target]
-        source.left_behind = self.pod(source.uid)
+        source.left_behind = _left(self.pod(source.uid))
         move.phase, vm.phase, vm.runs_in = "Succeeded", Phase.RUNNING, target.uid
         target.role = Role.IDLE
         return [self.migration_seen(name), self.seen(target.uid), self.seen(source.uid)]
@@ -423,3 +423,9 @@ class World:
     def drop_node(self, name: str) -> Event:
         del self.nodes[name]
         return NodeGone(name)
+
+
+def _left(pod: Pod) -> Pod:
+    """Whatever it asked for, its machine asks for it elsewhere."""
+    assert pod.machine is not None, f"pod {pod.uid} is none of a machine"
+    return replace(pod, machine=replace(pod.machine, limit=pod.reserved))
