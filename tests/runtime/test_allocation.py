@@ -14,7 +14,7 @@ if {keep}:
     assert keep_freed_memory()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 for _ in range(200):
-    np.ones(15_000) + np.ones(15_000) * np.ones(15_000)
+    np.ones(40_000) + np.ones(40_000) * np.ones(40_000)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
