@@ -35,9 +35,8 @@ _END_S: Final = 5.0
 _LINGER_S: Final = 1.0
 """For what is left of a body that nobody reads: an end without reading it could overtake the answer."""
 _BACKLOG: Final = 1024
-_NO_FILES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_NO_FILES_S: Final = 0.1
-"""Until it is tried again to take a connection."""
+_NOT_TAKEN_S: Final = 0.1
+"""Until it is tried again to take a connection, as where there are no more files."""
 _OTHER_FILES: Final = 256
 """Descriptors that are left to the rest of the process."""
 _FULL: Final = Response(
@@ -194,10 +193,10 @@ class Listener:
             try:
                 plain, _ = await loop.sock_accept(port)
             except OSError as problem:
-                if problem.errno in _NO_FILES:
+                if problem.errno != errno.ECONNABORTED:  # else it was gone again already
                     self._log.error("a connection cannot be taken", error=problem.strerror)
-                    await asyncio.sleep(_NO_FILES_S)
-                continue  # else it was gone again already
+                    await asyncio.sleep(_NOT_TAKEN_S)
+                continue
             if len(handled.connections) + len(self._coming) >= most:
                 plain.close()
                 await asyncio.sleep(0)
