@@ -102,6 +102,14 @@ VM_LEDGER_GUARDS = (
         (_OBSERVING,),
     ),
     Mutation(
+        "vm-begun-again-for-nobody",
+        "a move that may not have begun is not begun again for a node that can bear it by now (D6, I9)",
+        "vm/moving.py",
+        "    elif move.alive and not move.uid and (why_not := in_vain(draft, move)):",
+        "    elif False and (why_not := in_vain(draft, move)):",
+        (_MOVES,),
+    ),
+    Mutation(
         "vm-ended-by-hand",
         "a restart learns nothing from moves by hand that are over (B25, F12)",
         "vm/moving.py",

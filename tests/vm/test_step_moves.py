@@ -503,6 +503,27 @@ def test_a_target_is_granted_nothing_when_its_machine_runs_on_where_it_was() -> 
     assert town.booked(target) == 4
 
 
+@pytest.mark.rule("vm:D6", "vm:I9", "vm:F1")
+@pytest.mark.parametrize("full", [True, False])
+def test_a_move_that_may_not_have_begun_is_begun_again_only_while_its_node_is_over_its_watermark(*, full: bool) -> None:
+    """Seed 50587 of the processes: it was lost, and what had filled the node was gone when it was sent once more."""
+    town = Town(n2=10)
+    town.tell(town.world.add_node("n1", both(10), both(8)))
+    town.vm("B", "n1", 3, migratable=True)
+    town.plain("P", "n1", 6)
+    town.start()
+    (start,) = only(town.tell(Beat()), StartMove)
+    town.tell(Written(start, "unknown"))
+    if not full:
+        town.tell(PodGone("P"))
+
+    town.now += town.rules.retry_s
+    actions = town.tell(Beat())
+
+    assert len(only(actions, StartMove)) == full
+    assert [cancelled.uid for cancelled in only(actions, CancelMove)] == [""] * (not full)
+
+
 @pytest.mark.rule("vm:I1", "vm:I2", "vm:F5")
 def test_what_is_decided_of_the_pod_that_was_left_after_its_machine_has_arrived_is_not_carried_over() -> None:
     """That it has arrived shows before its migration says so, and a late request names the old pod."""

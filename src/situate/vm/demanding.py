@@ -15,7 +15,7 @@ from situate.vm.actions import Condition, Evict, StartMove
 from situate.vm.amounts import Amounts, total
 from situate.vm.claims import Beneficiary, BeneficiaryKind, Claim, Move, Stage
 from situate.vm.drafting import SHOWN_AFTER_S, Draft
-from situate.vm.ending import fail_claim
+from situate.vm.ending import fail_claim, relieves
 from situate.vm.evacuations import leaves
 from situate.vm.model import Node, Pod, Ref
 from situate.vm.names import NEEDS_NODE
@@ -207,6 +207,13 @@ def revalidate(draft: Draft, node: str) -> None:
             fail_claim(draft, move)
         elif move.source.uid in draft.state.waiters and _for_nobody(draft, move):
             draft.drop_move(move.key)
+
+
+def in_vain(draft: Draft, move: Move) -> str:
+    """Why a move that may not have begun is not begun once more; empty: what it was decided for still holds (D6)."""
+    if _for_nobody(draft, move) and not draft.rules.consolidate and not relieves(draft.state, move):
+        return "its node is not over its watermark any more"
+    return spoilt(draft.state, move)
 
 
 def _for_nobody(draft: Draft, move: Move) -> bool:

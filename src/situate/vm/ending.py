@@ -50,11 +50,11 @@ def orphaned(draft: Draft, move: Move) -> None:
     """Before copying it ends at once (B21); later only while most is yet to be copied and its node can bear it."""
     if move.stage is Stage.COPYING and not _worth_cancelling(draft, move):
         return
-    if move.alive and not (move.for_node and _relieves(draft.state, move)):
+    if move.alive and not (move.for_node and relieves(draft.state, move)):
         cancel(draft, move, "nobody needs the room any more")
 
 
-def _relieves(state: State, move: Move) -> bool:
+def relieves(state: State, move: Move) -> bool:
     """Whether its node would be over its watermark if the machine stayed, with all others gone that leave."""
     node, pod = state.nodes.get(move.source_node), state.pod(move.source.uid)
     if node is None or pod is None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from situate.vm import retargeting
 from situate.vm.actions import CancelMove, NoteMoved, StartMove
 from situate.vm.claims import BeneficiaryKind, Claim, ClaimState, Move, Outcome, Stage
-from situate.vm.demanding import spoilt
+from situate.vm.demanding import in_vain, spoilt
 from situate.vm.drafting import SHOWN_AFTER_S, Draft
 from situate.vm.ending import cancel, close, end, fail, fail_claim, is_forgotten, is_over, remember_failure
 from situate.vm.events import MigrationGone, MigrationSeen, WrittenClaim
@@ -246,6 +246,8 @@ def ask_again(draft: Draft, move: Move) -> None:
         draft.do(CancelMove(move.name, move.machine, move.uid, "nobody needs the room any more"))
     elif move.alive and move.rechosen_at is not None:
         retargeting.write(draft, move)
+    elif move.alive and not move.uid and (why_not := in_vain(draft, move)):
+        cancel(draft, move, why_not)
     elif move.alive:
         draft.do(StartMove(move, draft.state.claims.get(move.claim)))
     elif is_over(draft, move):
