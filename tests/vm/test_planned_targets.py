@@ -7,6 +7,7 @@ must not disagree.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -91,7 +92,7 @@ class Drawn:
 
     def begin(self, plan: Plan) -> None:
         """The moves are under way, and their targets wait for a node."""
-        self.bench.hold(plan.claims, plan.moves)
+        self.bench.hold(plan.claims, [replace(move, asked_at=self.bench.now) for move in plan.moves])
         for move in plan.moves:
             self.bench.add(self._target(move))
 
