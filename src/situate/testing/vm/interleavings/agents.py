@@ -38,6 +38,7 @@ class Agents:
         self.request(agent, Asked(vm.runs_in, agent.unit, wanted, last, agent.lowers, agent.sequence or None))
 
     def request(self, agent: Agent, asked: Asked) -> None:
+        self._course.versions[agent.machine] += 1
         self._course.seen(self._course.world.request(agent.machine, asked.unit, asked.requested))
         agent.waits_for = asked
         self._course.step(asked)

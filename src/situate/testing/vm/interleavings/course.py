@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter, deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, assert_never
 
 from situate.testing.vm.interleavings.town import Agent, Town
@@ -85,8 +85,10 @@ class Course:
         self.told: dict[str, deque[Event]] = {}
         """What watches have yet to tell, by object."""
         self.writes: deque[Action] = deque()
-        self.late: list[Action] = []
-        """Writes that are under way though we gave them up."""
+        self.late: list[tuple[Action, object]] = []
+        """Writes that are under way though we gave them up, each with the version of its object that it tests."""
+        self.versions: Counter[str] = Counter()
+        """By machine: so often it was written."""
         self.outcomes: list[tuple[Written, Event | None]] = []
         """What became of writes; with what their object is by the answer, if there was one."""
         self.placed: dict[str, str] = {}
@@ -141,7 +143,7 @@ class Course:
     def restart(self) -> None:
         """Requests under way are never answered; writes under way may still be carried out."""
         self.story.append("-- restart")
-        self.late += [action for action in self.writes if self.rng.random() < 0.2]
+        self.late += [(action, self._version(action)) for action in self.writes if self.rng.random() < 0.2]
         for agent in self.agents.values():
             agent.waits_for = None
         self.start()
@@ -183,10 +185,10 @@ class Course:
         if self.troubled and luck < 0.05:
             self.happened["write lost"] += 1
             self.outcomes.append((Written(action, "unknown"), None))
-            self.late.append(action)
+            self.late.append((action, self._version(action)))
             return
         contested = self.troubled and luck >= _CONTESTED_FROM
-        events = None if contested else self.world.perform(action, self.now)
+        events = None if contested else self._perform(action)
         self.story.append(f"{type(action).__name__} was {'refused' if events is None else 'carried out'}")
         self.seen(events or ())
         outcome = "refused" if events is None else "unknown" if self.troubled and luck < 0.1 else "ok"
@@ -195,8 +197,24 @@ class Course:
         self.outcomes.append((Written(action, outcome), answered))
 
     def write_late(self) -> None:
+        """An approval tests that nobody has written its machine since it was sent (`situate.vm.writes`)."""
         if self.late:
-            self.seen(self.world.perform(self.late.pop(0), self.now) or ())
+            action, version = self.late.pop(0)
+            if version == self._version(action):
+                self.seen(self._perform(action) or ())
+
+    def _perform(self, action: Action) -> list[Event] | None:
+        events = self.world.perform(action, self.now)
+        if events and isinstance(action, Approve | NoteMoved):
+            self.versions[action.machine.name] += 1
+        return events
+
+    def _version(self, action: Action) -> object:
+        """Of an approval's machine, by whoever writes it; None of all others, which test no version."""
+        if not isinstance(action, Approve):
+            return None
+        vm = self.world.machines.get(action.machine.name)
+        return self.versions[action.machine.name], None if vm is None else replace(vm)
 
     def hear(self) -> None:
         if self.outcomes:
