@@ -110,6 +110,14 @@ VM_LEDGER_GUARDS = (
         (_MOVES,),
     ),
     Mutation(
+        "vm-stirred-where-it-waits",
+        "who waits for the end of a move is served wherever its machine runs by then (I5, D16)",
+        "vm/drafting.py",
+        "            if pod is not None and pod.machine is not None and move.is_of(pod.machine.ref):",
+        "            if False:",
+        (_MOVES,),
+    ),
+    Mutation(
         "vm-ended-by-hand",
         "a restart learns nothing from moves by hand that are over (B25, F12)",
         "vm/moving.py",

@@ -8,7 +8,17 @@ import pytest
 
 from situate.vm.actions import Approve, CancelMove, EndMove, NoteMoved, StartMove, Tell
 from situate.vm.claims import Move, Stage
-from situate.vm.events import Asked, Beat, MigrationGone, NodeGone, PodGone, PodSeen, Written
+from situate.vm.events import (
+    Asked,
+    Beat,
+    MigrationGone,
+    MigrationPhase,
+    MigrationSeen,
+    NodeGone,
+    PodGone,
+    PodSeen,
+    Written,
+)
 from situate.vm.model import Evacuation, Load, Phase, Ref
 from situate.vm.planning.plan import Plan
 from situate.vm.rules import Rules
@@ -522,6 +532,24 @@ def test_a_move_that_may_not_have_begun_is_begun_again_only_while_its_node_is_ov
 
     assert len(only(actions, StartMove)) == full
     assert [cancelled.uid for cancelled in only(actions, CancelMove)] == [""] * (not full)
+
+
+@pytest.mark.rule("vm:I5", "vm:D16", "vm:F12")
+def test_who_waits_for_the_end_of_a_move_by_hand_is_served_at_once_wherever_its_machine_runs_by_then() -> None:
+    """Seed 815387 of the ledger: the move was of a pod that the machine had left for another node before."""
+    town = Town(n1=10, n2=10, n3=10)
+    town.vm("B", "n2", 3, migratable=True)
+    town.start()
+    (by_hand,) = town.world.start_by_hand("B", town.now)
+    assert isinstance(by_hand, MigrationSeen)
+    by_hand = replace(by_hand, source=Ref("default", "B-0", "B-0"), source_node="n1")
+    town.tell(by_hand)
+    town.ask("B", 6)
+    assert town.booked("B") == 3
+
+    town.live(replace(by_hand, phase=MigrationPhase(failed=True)))
+
+    assert town.booked("B") == 6
 
 
 @pytest.mark.rule("vm:I1", "vm:I2", "vm:F5")

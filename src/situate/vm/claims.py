@@ -157,3 +157,7 @@ class Move:
     def alive(self) -> bool:
         """Whether it may still come to something."""
         return self.stage in (Stage.PLANNED, Stage.STARTING, Stage.COPYING)
+
+    def is_of(self, machine: Ref) -> bool:
+        """By its name: the object may know no more."""
+        return (self.machine.namespace, self.machine.name) == (machine.namespace, machine.name)

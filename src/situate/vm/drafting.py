@@ -51,6 +51,15 @@ class Draft:
         if node in self.state.nodes:
             self.stirred[node] = self.touched[node] = None
 
+    def stir_ends(self, move: Move) -> None:
+        """Also where else its machine waits: one that others moved meanwhile is on neither node."""
+        self.stir(move.source_node)
+        self.stir(move.target_node)
+        for uid in self.state.waiters:
+            pod = self.state.pod(uid)
+            if pod is not None and pod.machine is not None and move.is_of(pod.machine.ref):
+                self.stir(self.state.where[uid])
+
     def put_node(self, node: Node) -> None:
         self.state = amended(self.state, nodes=_with(self.state.nodes, node.name, node))
 
@@ -96,8 +105,7 @@ class Draft:
     def drop_move(self, key: str) -> None:
         """Whoever moved may grow again, and what was reserved for it is free."""
         move = self.state.moves[key]
-        self.stir(move.source_node)
-        self.stir(move.target_node)
+        self.stir_ends(move)
         self.dropped[key] = move.target_node
         self.state = amended(self.state, moves=_without(self.state.moves, key))
 

@@ -38,8 +38,7 @@ def migration_seen(draft: Draft, event: MigrationSeen) -> None:
         cancel(draft, move, why_not)
         return
     _entered(draft, former, move)
-    draft.stir(move.source_node)
-    draft.stir(move.target_node)
+    draft.stir_ends(move)
 
 
 def _was_over(state: State, event: MigrationSeen) -> bool:

@@ -218,9 +218,7 @@ class State:
         return any(move.alive or move.stage is Stage.ENDING for move in self._moves_of(machine))
 
     def _moves_of(self, machine: Ref) -> Iterator[Move]:
-        for move in self.moves.values():
-            if move.machine.name == machine.name and move.machine.namespace == machine.namespace:
-                yield move
+        return (move for move in self.moves.values() if move.is_of(machine))
 
     def freed(self, node: str) -> Iterator[Claim]:
         """Claims on room that nobody has to leave any more."""
