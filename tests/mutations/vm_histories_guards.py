@@ -68,8 +68,8 @@ VM_HISTORIES_GUARDS = (
         "vm-history-i1",
         "histories see a node over its Total (I1)",
         "vm/waiting.py",
-        "    grown = pod_within(wish, state.avail(node, pod.uid), joint=True)",
-        "    grown = pod_within(wish, state.nodes[node].total, joint=True)",
+        "    grown = pod_with_all(wish, state.avail(node, pod.uid))",
+        "    grown = pod_with_all(wish, state.nodes[node].total)",
         (_LEDGER,),
     ),
     Mutation(
@@ -147,9 +147,9 @@ VM_HISTORIES_GUARDS = (
     Mutation(
         "vm-history-i11",
         "histories see a lopsided grant (I11, B30)",
-        "vm/waiting.py",
-        "state.avail(node, pod.uid), joint=True)",
-        "state.avail(node, pod.uid), joint=False)",
+        "vm/granting.py",
+        "    grown = pod_within(pod, room, joint=True)",
+        "    grown = pod_within(pod, room, joint=False)",
         (_LEDGER,),
     ),
     Mutation(

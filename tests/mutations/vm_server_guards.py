@@ -104,8 +104,8 @@ VM_SERVER_GUARDS = (
         "vm-permit-above-node",
         "no grant is above the node, whatever an agent says that it holds (D8, I1)",
         "vm/waiting.py",
-        "state.avail(node, pod.uid), joint=True",
-        "state.nodes[node].total, joint=True",
+        "    grown = pod_with_all(wish, state.avail(node, pod.uid))",
+        "    grown = pod_with_all(wish, state.nodes[node].total)",
         (_PERMITS,),
     ),
     Mutation(

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, assert_never
 
 from situate.vm.amounts import Amounts
 from situate.vm.claims import Claim, Move
@@ -118,10 +119,12 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class NoteMoved:
-    """Keep on the machine when it was moved (B25)."""
+    """Keep on the machine when it was moved (B25), and for how long that has paused it (B17)."""
 
     machine: Ref
     at: tuple[float, ...]
+    downtime_s: float | None = None
+    """Of the last time; None: nobody says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,3 +173,34 @@ Action: TypeAlias = (
     | Tell
     | Wake
 )
+
+
+class Kind(Enum):
+    POD = "pod"
+    MACHINE = "machine"
+    MIGRATION = "migration"
+
+
+def written_to(action: Action) -> tuple[Kind, str, str] | None:
+    """The object that an action writes, with namespace and name: of each one write is under way at a time.
+
+    None: it writes to none that others write.
+    """
+    match action:
+        case Approve(pod=ref) | ResizePod(pod=ref) | Condition(pod=ref) | Evict(pod=ref):
+            return Kind.POD, ref.namespace, ref.name
+        case NoteMoved(machine):
+            return Kind.MACHINE, machine.namespace, machine.name
+        case StartMove(move):
+            return Kind.MIGRATION, move.machine.namespace, move.name
+        case CancelMove() | EndMove() | ShrinkClaim() | Retarget() | HandOver():
+            return Kind.MIGRATION, action.machine.namespace, action.name
+        case Tell() | Wake():
+            return None
+        case _:
+            assert_never(action)
+
+
+def slot_of(action: Action) -> tuple[object, ...]:
+    """Of two that wait to be written to one object, and have the same one, the later says more: it alone is sent."""
+    return type(action), action.type if isinstance(action, Condition) else ""

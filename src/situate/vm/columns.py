@@ -40,6 +40,8 @@ class Sums:
     total: Column
     known: Mask
     """(nodes,): whether the ledger has the node; of one that it lacks both are zero."""
+    draining: Mask
+    """(nodes,): whether machines are to leave it (B46)."""
 
 
 class Columns:
@@ -71,13 +73,18 @@ class Columns:
                 self._count(self._sums, row, snapshot, state, index)
         kept = self._sums
         if snapshot.chosen is None:
-            return Sums(kept.booked.copy(), kept.total.copy(), kept.known.copy())
+            return Sums(kept.booked.copy(), kept.total.copy(), kept.known.copy(), kept.draining.copy())
         chosen = snapshot.chosen
-        return Sums(kept.booked.take(chosen, axis=1), kept.total.take(chosen, axis=1), kept.known.take(chosen))
+        return Sums(
+            kept.booked.take(chosen, axis=1),
+            kept.total.take(chosen, axis=1),
+            kept.known.take(chosen),
+            kept.draining.take(chosen),
+        )
 
     def _count(self, sums: Sums, row: int, snapshot: Snapshot, state: State, index: int) -> None:
         entry = state.nodes.get(snapshot.name(index))
-        sums.known[row] = entry is not None
+        sums.known[row], sums.draining[row] = entry is not None, entry is not None and entry.draining
         nothing = Amounts.zero(state.resources)
         pair = (nothing, nothing) if entry is None else (self._sum(snapshot, state, index, entry), entry.total)
         amounts = column(pair, state.resources)
@@ -114,7 +121,7 @@ class Columns:
 def _no_sums(resources: int, nodes: int) -> Sums:
     """To be filled in by whoever made it."""
     booked, total = (np.zeros((resources, nodes), dtype=np.int64) for _ in range(2))
-    return Sums(booked, total, np.zeros(nodes, dtype=np.bool_))
+    return Sums(booked, total, np.zeros(nodes, dtype=np.bool_), np.zeros(nodes, dtype=np.bool_))
 
 
 def held(snapshot: Snapshot, state: State, pod: Ref, own: Move | None) -> Column:

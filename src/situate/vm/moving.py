@@ -37,7 +37,7 @@ def migration_seen(draft: Draft, event: MigrationSeen) -> None:
         # one that we gave up came to be after all: what was reserved for it may be somebody else's by now
         cancel(draft, move, why_not)
         return
-    _entered(draft, former, move)
+    _entered(draft, former, move, event.downtime_s)
     draft.stir_ends(move)
 
 
@@ -108,7 +108,7 @@ def check_adopted(draft: Draft, claim: Claim) -> None:
     draft.stir(claim.node)
 
 
-def _entered(draft: Draft, former: Move | None, move: Move) -> None:
+def _entered(draft: Draft, former: Move | None, move: Move, downtime_s: float | None) -> None:
     """What follows from a stage, once."""
     claim = draft.state.claims.get(move.claim)
     if claim is not None and claim.state is ClaimState.PLANNED:
@@ -116,7 +116,7 @@ def _entered(draft: Draft, former: Move | None, move: Move) -> None:
     if former is not None and former.stage is move.stage:
         return
     if move.stage is Stage.DONE:
-        _note_moved(draft, move)
+        _note_moved(draft, move, downtime_s)
         _carry_over(draft, move)
     elif move.stage is Stage.FAILED:
         remember_failure(draft, move)
@@ -135,7 +135,7 @@ def finish(draft: Draft, move: Move) -> None:
         end(draft, move)
 
 
-def _note_moved(draft: Draft, move: Move) -> None:
+def _note_moved(draft: Draft, move: Move, downtime_s: float | None) -> None:
     """Its cool-down begins, and is kept on the machine (B25); once, also if we are told of it again after a restart.
 
     Of earlier ones as long as they count: a machine that is moved for years has no longer a list than one of today.
@@ -146,7 +146,7 @@ def _note_moved(draft: Draft, move: Move) -> None:
         return
     # to the microsecond, as it is written: or it would be another move when it is read again
     moved = (*sorted(at for at in known if at > draft.now - DAY_S), round(draft.now, 6))
-    draft.do(NoteMoved(move.machine, moved))
+    draft.do(NoteMoved(move.machine, moved, downtime_s))
     for pod in pods:
         if pod is not None and pod.machine is not None:
             after = replace(pod, machine=replace(pod.machine, moved_at=moved))

@@ -159,7 +159,7 @@ class VirtualMachines:
         booking, total = self._booking(state), sums.total
         over = sums.booked + booking > total
         taken = sums.booked + kept + booking > total
-        closed = unknown | self._emptied(state, snapshot)
+        closed = unknown | self._emptied(state, sums)
         passes = ~((over | taken).any(axis=0) | closed)
         return Verdict(
             passes, lambda: self._refusals(unknown, closed, over & ~closed, taken & ~closed, booking > total)
@@ -180,18 +180,13 @@ class VirtualMachines:
         told = refusals(len(short), *rules)
         return Refusals(np.where(never.any(axis=0), np.uint8(Code.UNRESOLVABLE), told.code), told.reasons)
 
-    def _emptied(self, wanted: Wanted, snapshot: Snapshot) -> Mask:
+    def _emptied(self, wanted: Wanted, sums: Sums) -> Mask:
         """(nodes,): those that machines leave because they are drained take no other ones (B46).
 
         The target of a move is placed all the same: its room was reserved there before.
         """
-        closed = np.zeros(snapshot.count, dtype=np.bool_)
-        if wanted.pod.machine is None or wanted.move is not None or self._ledger.rules.compat:
-            return closed
-        for name, node in self._ledger.state.nodes.items():
-            if node.draining:
-                closed |= _where(snapshot, name)
-        return closed
+        comes = wanted.pod.machine is not None and wanted.move is None and not self._ledger.rules.compat
+        return sums.draining if comes else np.zeros_like(sums.draining)
 
     def _unknown(self, sums: Sums, snapshot: Snapshot) -> Mask:
         """(nodes,): nodes that cannot be booked on, since their objects do not say how large they are.

@@ -9,7 +9,7 @@ from situate.vm.actions import Condition
 from situate.vm.claims import ClaimState, Move
 from situate.vm.drafting import Draft
 from situate.vm.ending import cancel
-from situate.vm.granting import pod_within
+from situate.vm.granting import pod_with_all
 from situate.vm.model import Pod
 from situate.vm.names import NEEDS_NODE
 from situate.vm.state import Permit, State, Waiter
@@ -123,14 +123,13 @@ def _for_its_own_growth(draft: Draft, pod: Pod) -> Move | None:
 def _grow(draft: Draft, node: str, pod: Pod) -> bool:
     """Whether it got anything: whole units of all that grow together, of the one room that counts (B4, B30).
 
-    Once it has all that it wants of one resource, that holds up the others no longer: what is left of the room that was
-    made for it is not to be anybody's in between (B9).
+    All that it can use at once: what is left of the room that was made for it is not to be anybody's in between (B9).
     """
     state = draft.state
     wish = replace(pod, requested=pod.wish.most(pod.reserved))
     if not any(wish.factor):
         wish = replace(wish, factor=wish.requested - wish.reserved)
-    grown = pod_within(wish, state.avail(node, pod.uid), joint=True)
+    grown = pod_with_all(wish, state.avail(node, pod.uid))
     if grown.reserved == pod.reserved:
         return False
     pod_now = replace(pod, reserved=grown.reserved)
@@ -139,7 +138,6 @@ def _grow(draft: Draft, node: str, pod: Pod) -> bool:
     permit(draft, pod_now)
     draft.approve_more(pod, pod_now.reserved - pod.reserved)
     note(draft, pod_now)
-    _grow(draft, node, pod_now)
     return True
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -37,6 +38,16 @@ def running(ours: Stage, name: str) -> Pod:
     pod = ours.controller.ledger.state.pod(ours.world.runner(name)["metadata"]["uid"])
     assert pod is not None
     return pod
+
+
+def leaving(ours: Stage) -> Any:
+    """The migration of `b`, by which `a` is to have room. Its target never starts: nothing is lost if the move ends."""
+    crowd(ours)
+    ours.meddle("POST", "/binding", lambda _: BUSY)
+    ours.world.ask("a", Amounts.of(6000, 24 * GIB))
+    ours.wait(lambda: bool(ours.world.items(MIGRATIONS)))
+    (made,) = ours.world.items(MIGRATIONS)
+    return made
 
 
 @pytest.mark.rule("vm:C24", "vm:F1")
@@ -85,12 +96,7 @@ def test_a_refused_approval_is_decided_anew() -> None:
 @pytest.mark.rule("vm:B21", "vm:B20", "vm:N10", "vm:B23")
 def test_room_that_appears_ends_a_move_that_does_not_copy_yet() -> None:
     with stage(Rules(watermark=1.0)) as ours:
-        crowd(ours)
-        # the target's pod never starts: nothing is lost by ending the move
-        ours.meddle("POST", "/binding", lambda _: BUSY)
-        ours.world.ask("a", Amounts.of(6000, 24 * GIB))
-        ours.wait(lambda: bool(ours.world.items(MIGRATIONS)))
-        (made,) = ours.world.items(MIGRATIONS)
+        made = leaving(ours)
         ours.world.ask("a", Amounts.of(2000, 8 * GIB))
         before = ours.world.now
         ours.wait(lambda: not ours.world.items(MIGRATIONS))
@@ -107,12 +113,8 @@ def test_room_that_appears_ends_a_move_that_does_not_copy_yet() -> None:
 @pytest.mark.rule("vm:B44", "vm:F1", "vm:F4")
 def test_a_move_whose_creation_was_not_answered_is_ended_by_the_uid_that_it_has() -> None:
     with stage(Rules(watermark=1.0)) as ours:
-        crowd(ours)
-        ours.meddle("POST", "/binding", lambda _: BUSY)
-        ours.world.ask("a", Amounts.of(6000, 24 * GIB))
-        ours.wait(lambda: bool(ours.world.items(MIGRATIONS)))
+        made = leaving(ours)
         ((_, move),) = ours.controller.ledger.state.moves.items()
-        (made,) = ours.world.items(MIGRATIONS)
         submit(ours, *(CancelMove(name, move.machine, "", "nobody needs it") for name in (move.name, "never-made")))
         ours.wait(lambda: not ours.world.items(MIGRATIONS))
         ours.world.let_pass(1.0)
@@ -162,11 +164,7 @@ def test_a_condition_of_a_pod_is_written_until_that_is_answered() -> None:
 @pytest.mark.rule("vm:B20", "vm:F1")
 def test_what_is_left_of_a_claim_is_written_until_that_is_answered() -> None:
     with stage(Rules(watermark=1.0)) as ours:
-        crowd(ours)
-        ours.meddle("POST", "/binding", lambda _: BUSY)
-        ours.world.ask("a", Amounts.of(6000, 24 * GIB))
-        ours.wait(lambda: bool(ours.world.items(MIGRATIONS)))
-        (made,) = ours.world.items(MIGRATIONS)
+        made = leaving(ours)
         ours.meddle("PATCH", "/virtualmachinemigrations/", lambda _: UNSURE, times=2)
         ours.world.ask("a", Amounts.of(5000, 20 * GIB))
 

@@ -47,6 +47,7 @@ from situate.vm.actions import (
     EndMove,
     Evict,
     HandOver,
+    Kind,
     NoteMoved,
     ResizePod,
     Retarget,
@@ -54,6 +55,8 @@ from situate.vm.actions import (
     StartMove,
     Tell,
     Wake,
+    slot_of,
+    written_to,
 )
 from situate.vm.backends import Backend
 from situate.vm.claim_text import claim_text, handover_text, moment_text, moved_text
@@ -119,6 +122,11 @@ class Performing:
         self._watched = watched
         self._machines = watched.machines.scope.resource
         self._backend = backend
+        self._kinds = {
+            Kind.POD: PODS.kind,
+            Kind.MACHINE: self._machines.kind,
+            Kind.MIGRATION: backend.resource.kind,
+        }
         self._ledger = ledger
         self._telling = telling
         self._metrics = metrics
@@ -142,8 +150,8 @@ class Performing:
                     self._metrics.decided(type(action).__name__)
                     key = self._key(action)
                     waiting = self._waiting.setdefault(key, {})
-                    waiting.pop(_slot(action), None)  # what was decided before has not been sent: this says more
-                    waiting[_slot(action)] = action, _now()
+                    waiting.pop(slot_of(action), None)  # what was decided before has not been sent: this says more
+                    waiting[slot_of(action)] = action, _now()
                     self._queue.add(key)
 
     @property
@@ -228,19 +236,10 @@ class Performing:
         self._queue.add_after(key, wait_ns * _NANOSECOND)
 
     def _key(self, action: Action) -> Key:
-        match action:
-            case Approve(pod=ref) | ResizePod(pod=ref) | Condition(pod=ref) | Evict(pod=ref):
-                return PODS.kind, ref.namespace, ref.name
-            case NoteMoved(machine):
-                return self._machines.kind, machine.namespace, machine.name
-            case StartMove(move):
-                return self._backend.resource.kind, move.machine.namespace, move.name
-            case CancelMove() | EndMove() | ShrinkClaim() | Retarget() | HandOver():
-                return self._backend.resource.kind, action.machine.namespace, action.name
-            case Tell() | Wake():
-                raise AssertionError(f"nothing is written for {action}")
-            case _:
-                assert_never(action)
+        written = written_to(action)
+        assert written is not None, f"nothing is written for {action}"
+        kind, namespace, name = written
+        return self._kinds[kind], namespace, name
 
     async def _do(self, action: Action) -> tuple[str, str]:
         """What became of it, in the words of `Written`, and why. `KubeError` only for what certainly was not done."""
@@ -286,11 +285,12 @@ class Performing:
             case Retarget(name, machine, uid, target_node, at):
                 notes = {TARGET_NODE: target_node, TARGET_RECHOSEN: moment_text(at)}
                 return self._note(machine.namespace, name, uid, notes)
-            case NoteMoved(machine, at):
+            case NoteMoved(machine, at, downtime_s):
                 found = self._watched.machines.store.get(machine.name, machine.namespace)
                 if found is None or found.metadata.uid != machine.uid:
                     return Moot(f"{self._machines.kind} {machine} is gone")
-                notes = {MOVED: moved_text(at), **self._pause_of(machine)}
+                paused = {} if downtime_s is None else {DOWNTIME: format_duration(downtime_s)}
+                notes = {MOVED: moved_text(at), **paused}
                 patch = annotate(found.metadata, notes, without=EVACUATE)  # it has left
                 return Change(self._machines, machine.namespace, machine.name, patch)
             case Condition():
@@ -299,14 +299,6 @@ class Performing:
                 raise AssertionError(f"{action} is no single write")
             case _:
                 assert_never(action)
-
-    def _pause_of(self, machine: Ref) -> dict[str, str]:
-        """For how long its last move has paused it, as a note; nothing where its system does not say."""
-        migrations = self._watched.migrations.store.list(machine.namespace)
-        seen = (self._backend.observe(each, 0.0).value for each in migrations)
-        told = [each for each in seen if each and each.machine.name == machine.name and each.downtime_s is not None]
-        last = max(told, key=lambda each: each.created_at, default=None)
-        return {} if last is None or last.downtime_s is None else {DOWNTIME: format_duration(last.downtime_s)}
 
     def _note(self, namespace: str, name: str, uid: str, notes: Mapping[str, str]) -> Write:
         """Annotations of a migration."""
@@ -409,11 +401,6 @@ async def _answered(call: Awaitable[object], *, gone_is_done: bool = False) -> t
             raise
         return REFUSED, str(problem)
     return OK, ""
-
-
-def _slot(action: Action) -> tuple[object, ...]:
-    """Of two actions with the same one only the later is sent."""
-    return type(action), action.type if isinstance(action, Condition) else ""
 
 
 def _now() -> float:

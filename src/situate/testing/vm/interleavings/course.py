@@ -10,7 +10,7 @@ import random
 from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Final, assert_never
+from typing import Final
 
 from situate.testing.vm.interleavings.town import Agent, Town
 from situate.testing.vm.invariants import (
@@ -20,22 +20,7 @@ from situate.testing.vm.invariants import (
     moved_for_the_ignored,
     too_little_booked,
 )
-from situate.vm.actions import (
-    Action,
-    Approve,
-    CancelMove,
-    Condition,
-    EndMove,
-    Evict,
-    HandOver,
-    NoteMoved,
-    ResizePod,
-    Retarget,
-    ShrinkClaim,
-    StartMove,
-    Tell,
-    Wake,
-)
+from situate.vm.actions import Action, Approve, NoteMoved, ResizePod, StartMove, Tell, slot_of, written_to
 from situate.vm.amounts import Amounts
 from situate.vm.claims import BeneficiaryKind
 from situate.vm.events import (
@@ -167,14 +152,15 @@ class Course:
 
     def _submit(self, action: Action) -> None:
         """What was decided before and has not been sent goes: this says more (as `Performing`)."""
-        if _written_of(action):
-            self.writes = deque(each for each in self.writes if _slot(each) != _slot(action))
+        if (written := written_to(action)) is not None:
+            slot = written, slot_of(action)
+            self.writes = deque(each for each in self.writes if (written_to(each), slot_of(each)) != slot)
         self.writes.append(action)
 
     def write(self) -> bool:
         """Whether there was one to be sent: of each object one at a time, until its answer is heard."""
-        under_way = {_written_of(written.action) for written, _ in self.outcomes} - {""}
-        action = next((each for each in self.writes if _written_of(each) not in under_way), None)
+        under_way = {written_to(written.action) for written, _ in self.outcomes} - {None}
+        action = next((each for each in self.writes if written_to(each) not in under_way), None)
         if action is None:
             return False
         self.writes.remove(action)
@@ -246,27 +232,6 @@ class Course:
     def room_for(self, amount: Amounts, but: str = "") -> str:
         fits = [name for name in self.state.nodes if name != but and amount.within(self.state.avail(name, ""))]
         return self.rng.choice(fits) if fits else ""
-
-
-def _slot(action: Action) -> tuple[object, ...]:
-    return type(action), _written_of(action), action.type if isinstance(action, Condition) else ""
-
-
-def _written_of(action: Action) -> str:
-    """The object that it is written to, as far as one write waits for another; empty: it waits for none."""
-    match action:
-        case Approve(pod=ref) | ResizePod(pod=ref) | Condition(pod=ref) | Evict(pod=ref):
-            return f"pod {ref.uid}"
-        case NoteMoved(machine):
-            return f"machine {machine}"
-        case StartMove(move):
-            return f"migration {move.key}"
-        case CancelMove() | EndMove() | ShrinkClaim() | Retarget() | HandOver():
-            return f"migration {action.machine.namespace}/{action.name}"
-        case Tell() | Wake():
-            return ""
-        case _:
-            assert_never(action)
 
 
 def _object(event: Event) -> str:
