@@ -395,10 +395,10 @@ class World:
         return [gone] if move.phase in ("Succeeded", "Failed") else [gone, *self._back(move, now)]
 
     def _back(self, move: Migration, now: float) -> list[Event]:
-        """The machine runs on where it was."""
+        """The machine runs on where it was, if this one has frozen it."""
         events: list[Event] = []
         vm = self.machines.get(move.machine)
-        if vm is not None and move.source in self.pods:
+        if move.target and vm is not None and move.source in self.pods:
             vm.phase = Phase.RUNNING
             self.pods[move.source].role = Role.IDLE
             events.append(self.seen(move.source))
