@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
@@ -14,16 +15,19 @@ from tests.controlplane.process import Process
 from tests.e2e.vm_crew import ELECTION, QUICK, metrics
 from tests.e2e.vm_installed import InstalledVm
 from tests.e2e.vpod_cluster import Cluster
+from tests.vm.server.scene import asking, cores
 from tests.vm.server.test_callers_real import servers_key, signed
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
+AT_ONCE = 10_000
+"""Requests that the port bears."""
 MOST_FAILED = 5
 """Requests in two minutes, of an agent that goes on (C35)."""
 
 
-@pytest.mark.rule("vm:C17", "vm:C35", "vm:B44", "vm:C2", "vm:D22", "vm:B48")
+@pytest.mark.rule("vm:C17", "vm:C35", "vm:B44", "vm:C2", "vm:D22", "vm:B48", "vm:F5", "vm:C14")
 def test_an_installation_serves_agents_through_a_rollout_and_lets_a_node_be_drained(
     bare_cluster: Cluster, machines: Process, tmp_path: Path
 ) -> None:
@@ -47,6 +51,7 @@ def test_an_installation_serves_agents_through_a_rollout_and_lets_a_node_be_drai
         assert refused == [401, 401, 401, 403, 400], "only the last one hears what is wrong with its request"
         with pytest.raises((OSError, HTTPException)):
             ours.refusal(old, token, encrypted=False)
+        _flood(ours, old, token)
 
         ours.roll_out()
         new, second = ours.start_pod(old)
@@ -73,3 +78,24 @@ def test_an_installation_serves_agents_through_a_rollout_and_lets_a_node_be_drai
         moved = eventually("a has moved", partial(ours.machine, "a"), lambda it: MOVED in it["metadata"]["annotations"])
         assert not moved["status"].get("restartCount")
         assert ours.moves_begun() == 1
+
+
+def _flood(ours: InstalledVm, pod: str, token: str) -> None:
+    """Of requests that are wrong each in its way: all are told so, and the one machine has what it had."""
+    before = ours.machine("a")
+    wrong = {
+        b"{": (400, "JSON"),
+        b'{"protoVersion":6}': (400, "v4.0"),
+        _body("nobody", 1): (404, "nobody"),
+        _body(before["status"]["podName"], -1): (400, "resources.vCPUs"),
+        _body(before["status"]["podName"], 10**30): (400, "resources.vCPUs"),
+    }
+    told = ours.answered(pod, token, [*wrong] * (AT_ONCE // len(wrong)))
+    assert sorted(told.values()) == [AT_ONCE // len(wrong)] * len(wrong), told
+    for status, words in wrong.values():
+        assert any(answer[0] == status and words in answer[1] for answer in told), (status, words, told)
+    assert ours.machine("a")["metadata"]["annotations"] == before["metadata"]["annotations"]
+
+
+def _body(pod: str, cpus: int) -> bytes:
+    return json.dumps(asking(pod, cores(cpus), None)).encode()

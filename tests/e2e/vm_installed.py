@@ -7,15 +7,18 @@ of the loopback network, so that each may listen on the same port.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import socket
 import ssl
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import yaml
 from typer.testing import CliRunner
 
@@ -27,8 +30,10 @@ from tests.controlplane.ports import ReservedPort
 from tests.controlplane.process import Process
 from tests.e2e.vm_crew import VmCrew
 from tests.e2e.vpod_cluster import Cluster, Scheduler
-from tests.waiting import eventually
+from tests.waiting import WITHIN_S, eventually
 
+_AGENTS = 250
+"""As many connections, if one is on each node."""
 _HASH = "pod-template-hash"
 
 
@@ -172,10 +177,7 @@ class InstalledVm(VmCrew):
 
     def refusal(self, pod: str, token: str | None, *, encrypted: bool = True) -> int:
         """The status of a request of another version at the port of that pod, of one who trusts what agents do."""
-        name = f"{SERVICE}.{self.home}.svc"
-        context = ssl.create_default_context()
-        for each in (self.folder / "mounted").iterdir():
-            context.load_verify_locations(each)
+        name, context = self._trusting()
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
         with closing(HTTPConnection(name, self.permits)) as connection:
             connection.sock = plain = socket.create_connection((self._addresses[pod], self.permits), timeout=30)
@@ -184,6 +186,30 @@ class InstalledVm(VmCrew):
             connection.request("POST", "/", b'{"protoVersion":6}', headers)
             with connection.getresponse() as response:
                 return response.status
+
+    def answered(self, pod: str, token: str, bodies: Sequence[bytes]) -> Counter[tuple[int, str]]:
+        """So many requests at once at the port of that pod, over the connections of many agents: statuses and texts."""
+        return asyncio.run(self._answered(pod, token, bodies))
+
+    async def _answered(self, pod: str, token: str, bodies: Sequence[bytes]) -> Counter[tuple[int, str]]:
+        name, context = self._trusting()
+        url, headers = f"https://{self._addresses[pod]}:{self.permits}/", {"authorization": f"Bearer {token}"}
+
+        async def ask(body: bytes) -> tuple[int, str]:
+            async with session.post(url, data=body, headers=headers, server_hostname=name) as response:
+                return response.status, await response.text()
+
+        async with aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=_AGENTS, ssl=context), timeout=aiohttp.ClientTimeout(WITHIN_S)
+        ) as session:
+            return Counter(await asyncio.gather(*map(ask, bodies)))
+
+    def _trusting(self) -> tuple[str, ssl.SSLContext]:
+        """The name that agents ask, and what they trust."""
+        context = ssl.create_default_context()
+        for each in (self.folder / "mounted").iterdir():
+            context.load_verify_locations(each)
+        return f"{SERVICE}.{self.home}.svc", context
 
     def wait_asked_about_evictions(self, pod: str) -> None:
         """Until API servers trust whoever leads: an eviction that is only tried is refused by us."""
