@@ -113,3 +113,10 @@ def test_a_scheduler_gets_no_more_than_it_needs_and_the_file_that_it_names(tmp_p
         ("events", "create"),
         ("events", "patch"),
     }
+
+
+@pytest.mark.parametrize("product", ["archive", "vm-machines"])
+def test_a_file_that_would_change_nothing_is_refused(product: str) -> None:
+    result = CliRunner().invoke(app, ["manifests", product, "-f", str(EXAMPLE)])
+    assert result.exit_code == 2
+    assert f"leave -f {EXAMPLE} out" in " ".join(result.stderr.split())

@@ -47,7 +47,7 @@ def test_everything_can_be_set() -> None:
         "deadlines": {"unbound": "20s", "claim": 0},
         "permits": {"lifetime": "2m", "address": "127.0.0.1:1", "certificate": "c.pem", "key": "k.pem"},
         "demandAfter": "1s",
-        "overtakes": 0,
+        "overtakes": 1,
         "maxBandwidth": "512Mi",
         "cancelCopying": False,
         "evict": True,
@@ -73,7 +73,7 @@ def test_everything_can_be_set() -> None:
         deadlines=Deadlines(unbound_s=20.0, claim_s=0.0),
         permit_s=120.0,
         demand_after_s=1.0,
-        overtakes=0,
+        overtakes=1,
         max_bandwidth=2**29,
         cancel_copying=False,
         evict=True,
@@ -107,6 +107,7 @@ def test_what_behaves_as_the_reference_resizes_no_pod() -> None:
             "vm.watermark: found 0.5, allowed: nothing, where configuration",
         ),
         ({"chainDepth": 3}, "vm.chainDepth: found 3"),
+        ({"overtakes": 0}, "vm.overtakes: found 0"),
     ],
 )
 def test_mistakes_are_named(section: dict[str, Any], said: str) -> None:

@@ -72,6 +72,9 @@ class Product(StrEnum):
     VM_MACHINES = "vm-machines"
 
 
+_WITHOUT_FILE = frozenset({Product.ARCHIVE, Product.VM_MACHINES})
+
+
 @dataclass(frozen=True, slots=True)
 class Installation:
     """Where the objects go and what they run."""
@@ -135,6 +138,8 @@ def printed(
 
     Raises what reading the file raises, and `WrongInput`.
     """
+    if product in _WITHOUT_FILE and file is not None:
+        raise WrongInput(f"{product} is installed without a configuration file; leave -f {file} out")
     if product is Product.ARCHIVE:
         return [*_archive(where, resources)]
     if product is Product.SHARD:

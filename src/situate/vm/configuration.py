@@ -256,7 +256,7 @@ class VmSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     machines are evicted like any other. So they are with `compat`, and KubeVirt's are KubeVirt's business."""
     demand_after: Duration = _RULES.demand_after_s
     """So long a machine is short before others move for it (B16)."""
-    overtakes: Annotated[int, msgspec.Meta(ge=0, le=1000)] = _RULES.overtakes
+    overtakes: Annotated[int, msgspec.Meta(ge=1, le=1000)] = _RULES.overtakes
     retry: PositiveDuration = _RULES.retry_s
     patch_retry: PositiveDuration = _RULES.patch_retry_s
     startup: PositiveDuration = 15.0
