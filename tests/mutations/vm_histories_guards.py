@@ -14,7 +14,7 @@ VM_HISTORIES_GUARDS = (
         "vm/model.py",
         "(self.machine.role is not Role.IDLE or self.machine.phase is Phase.FROZEN)",
         "(self.migrating or self.machine.phase is Phase.FROZEN)",
-        ("tests/vm/test_step_moves.py",),
+        ("tests/vm/test_step_arriving.py",),
     ),
     Mutation(
         "vm-left-by-hand",
@@ -38,7 +38,7 @@ VM_HISTORIES_GUARDS = (
         "vm/moving.py",
         "target.machine is not None and target.machine.role is Role.TARGET:",
         "target.machine is not None:",
-        ("tests/vm/test_step_moves.py",),
+        ("tests/vm/test_step_arriving.py",),
     ),
     Mutation(
         "vm-arrived-as-approved",
@@ -46,7 +46,7 @@ VM_HISTORIES_GUARDS = (
         "vm/moving.py",
         "    if pod.machine is None or pod.machine.role is not Role.TARGET:\n        return None\n    move = _into",
         "    move = _into",
-        ("tests/vm/test_step_moves.py",),
+        ("tests/vm/test_step_arriving.py",),
     ),
     Mutation(
         "vm-held-from-the-first",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutations.patch import Mutation
 
+_ARRIVING = "tests/vm/test_step_arriving.py"
 _CLAIMS, _HAND_OVER = "tests/vm/test_step_claims.py", "tests/vm/test_step_hand_over.py"
 _GRANTS, _MOVES, _OBSERVING = (
     "tests/vm/test_step_grants.py",
@@ -91,7 +92,7 @@ VM_LEDGER_GUARDS = (
         "vm/state.py",
         "any(move.alive or move.stage is Stage.ENDING for",
         "any(move.alive for",
-        (_MOVES,),
+        (_ARRIVING,),
     ),
     Mutation(
         "vm-nobody-waits-apart",
@@ -115,7 +116,7 @@ VM_LEDGER_GUARDS = (
         "vm/drafting.py",
         "            if pod is not None and pod.machine is not None and move.is_of(pod.machine.ref):",
         "            if False:",
-        (_MOVES,),
+        (_ARRIVING,),
     ),
     Mutation(
         "vm-ended-by-hand",
@@ -243,7 +244,7 @@ VM_LEDGER_GUARDS = (
         "vm/reading_moves.py",
         "holds if event.amount is None else holds.most(event.amount)",
         "holds",
-        (_MOVES,),
+        (_ARRIVING,),
     ),
     Mutation(
         "vm-foreign-reservation",

@@ -10,7 +10,7 @@ from situate.vm.rules import Rules
 from tests.vm.town import Town, both, only
 
 
-def making_room() -> Town:
+def about_to_leave() -> Town:
     """B is about to leave n1 for A, and nobody has written that yet."""
     town = Town(Rules(), n1=10, n2=10)
     town.vm("A", "n1", 4)
@@ -23,7 +23,7 @@ def making_room() -> Town:
 
 def test_a_move_that_does_not_begin_changes_nothing_of_its_machine() -> None:
     """#324: what was counted of a machine changed before its move had begun."""
-    town = making_room()
+    town = about_to_leave()
     before = town.state.nodes
     (start,) = only(town.tell(Beat()), StartMove)
     assert town.state.nodes == before, "only the target's room is reserved"
@@ -37,7 +37,7 @@ def test_a_move_that_does_not_begin_changes_nothing_of_its_machine() -> None:
 
 def test_a_migration_that_is_over_moves_nobody() -> None:
     """#387: agents were told of a move for as long as an old migration was there."""
-    town = making_room()
+    town = about_to_leave()
     town.wait(0.0)
     (move,) = town.state.moves.values()
     town.moved(move)

@@ -6,36 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from situate.vm.actions import Approve, CancelMove, EndMove, NoteMoved, StartMove, Tell
+from situate.vm.actions import CancelMove, EndMove, NoteMoved, StartMove, Tell
 from situate.vm.claims import Move, Stage
 from situate.vm.events import (
-    Asked,
     Beat,
     MigrationGone,
-    MigrationPhase,
-    MigrationSeen,
     NodeGone,
     PodGone,
     PodSeen,
     Written,
 )
-from situate.vm.model import Evacuation, Load, Phase, Ref
+from situate.vm.model import Evacuation, Load, Ref
 from situate.vm.planning.plan import Plan
 from situate.vm.rules import Rules
-from tests.vm.town import Town, both, claim_on, move_of, only, outcomes
-
-
-def making_room(rules: Rules | None = None, watermark: int = 10) -> tuple[Town, Move]:
-    """B begins to leave n1 for A, who wants 3 more; P might go as well."""
-    town = Town(rules)
-    town.tell(town.world.add_node("n1", both(10), both(watermark)))
-    town.tell(town.world.add_node("n2", both(10)))
-    town.vm("A", "n1", 4)
-    town.vm("B", "n1", 3, migratable=True)
-    town.plain("P", "n1", 3)
-    town.start()
-    town.ask("A", 7)
-    return town, town.made_room("A")
+from tests.vm.town import Town, both, claim_on, making_room, move_of, only, outcomes
 
 
 @pytest.mark.rule("vm:B20", "vm:B21", "vm:N10", "vm:D2", "vm:B23")
@@ -415,68 +399,6 @@ def test_a_move_is_not_begun_towards_a_node_that_it_would_bring_over_its_waterma
     assert town.state.moves == {}
 
 
-@pytest.mark.rule("vm:B19", "vm:B20", "vm:N10")
-@pytest.mark.parametrize("begun", [False, True])
-def test_one_who_was_to_move_for_its_own_growth_stays_when_room_appears_where_it_is(begun: bool) -> None:
-    town = Town(n1=10, n2=20)
-    town.vm("A", "n1", 4, migratable=True)
-    town.plain("P", "n1", 6)
-    town.start()
-    town.ask("A", 7)
-    (start,) = only(town.wait(5.0), StartMove)
-    assert (start.move.machine.name, start.move.amount, start.claim) == ("A", both(7), None)
-    if begun:
-        town.live(town.world.freeze(start.move.name))
-
-    actions = town.live(town.world.delete_pod("P", town.now))
-
-    if begun:
-        assert not only(actions, CancelMove), "it is frozen: it grows where it goes"
-        town.moved(start.move)
-        town.wait(0.0)
-        assert town.booked(town.world.machines["A"].runs_in) == 7
-    else:
-        assert town.booked("A") == 7
-        assert [cancelled.name for cancelled in only(actions, CancelMove)] == [start.move.name]
-
-
-@pytest.mark.rule("vm:B43", "vm:I8", "vm:B19", "vm:N10")
-@pytest.mark.parametrize("restarted", [False, True])
-def test_what_one_who_moves_for_its_own_growth_is_to_have_there_outlives_a_change_of_leader(restarted: bool) -> None:
-    """Others were given it, and where room appeared at home it neither grew nor stayed."""
-    town = Town(n1=10, n2=12)
-    town.vm("A", "n1", 4, migratable=True)
-    town.plain("P", "n1", 6)
-    town.start()
-    town.ask("A", 8)
-    (start,) = only(town.wait(5.0), StartMove)
-    if restarted:
-        town.restart()
-
-    assert town.state.avail("n2", "somebody") == both(4)
-    actions = town.live(town.world.delete_pod("P", town.now))
-    assert town.booked("A") == 8
-    assert [cancelled.name for cancelled in only(actions, CancelMove)] == [start.move.name]
-
-
-@pytest.mark.rule("vm:B43", "vm:I8", "vm:B19")
-def test_one_who_moves_for_its_own_growth_grows_where_it_goes_also_under_another_leader() -> None:
-    town = Town(n1=10, n2=12)
-    town.vm("A", "n1", 4, migratable=True)
-    town.plain("P", "n1", 6)
-    town.start()
-    town.ask("A", 8)
-    (start,) = only(town.wait(5.0), StartMove)
-    town.copying(start.move, 50)
-    town.restart()
-    assert town.state.avail("n2", "somebody") == both(4)
-    town.moved(start.move)
-    town.restart()
-    assert town.state.avail("n2", "somebody") == both(4)
-    town.wait(0.0)
-    assert town.booked(town.world.machines["A"].runs_in) == 8
-
-
 @pytest.mark.rule("vm:F1", "vm:I1", "vm:I4")
 def test_a_move_that_comes_to_be_after_it_was_given_up_ends_if_others_have_its_room() -> None:
     """Its creation was under way when it was deleted; what was reserved for it went to Q."""
@@ -491,26 +413,6 @@ def test_a_move_that_comes_to_be_after_it_was_given_up_ends_if_others_have_its_r
     assert [cancelled.name for cancelled in only(actions, CancelMove)] == [move.name]
     assert town.world.migrations == {}
     assert town.state.moves == {}
-
-
-@pytest.mark.rule("vm:I1", "vm:I14", "vm:D13")
-def test_a_target_is_granted_nothing_when_its_machine_runs_on_where_it_was() -> None:
-    """The machine is seen to run before its target is seen to go: what were granted there would be used here."""
-    town = Town(n1=4, n2=10)
-    town.vm("A", "n1", 4, migratable=True)
-    town.start()
-    town.ask("A", 8)
-    town.wait(5.0)
-    name = next(iter(town.world.migrations))
-    town.live(town.world.freeze(name))
-    target = town.world.migrations[name].target
-    town.live(town.world.bind(target, "n2"))
-
-    town.world.machines["A"].phase = Phase.RUNNING
-    actions = town.tell(town.world.seen(target))
-
-    assert only(actions, Approve) == []
-    assert town.booked(target) == 4
 
 
 @pytest.mark.rule("vm:D6", "vm:I9", "vm:F1")
@@ -532,88 +434,3 @@ def test_a_move_that_may_not_have_begun_is_begun_again_only_while_its_node_is_ov
 
     assert len(only(actions, StartMove)) == full
     assert [cancelled.uid for cancelled in only(actions, CancelMove)] == [""] * (not full)
-
-
-@pytest.mark.rule("vm:I5", "vm:D16", "vm:F12")
-def test_who_waits_for_the_end_of_a_move_by_hand_is_served_at_once_wherever_its_machine_runs_by_then() -> None:
-    """Seed 815387 of the ledger: the move was of a pod that the machine had left for another node before."""
-    town = Town(n1=10, n2=10, n3=10)
-    town.vm("B", "n2", 3, migratable=True)
-    town.start()
-    (by_hand,) = town.world.start_by_hand("B", town.now)
-    assert isinstance(by_hand, MigrationSeen)
-    by_hand = replace(by_hand, source=Ref("default", "B-0", "B-0"), source_node="n1")
-    town.tell(by_hand)
-    town.ask("B", 6)
-    assert town.booked("B") == 3
-
-    town.live(replace(by_hand, phase=MigrationPhase(failed=True)))
-
-    assert town.booked("B") == 6
-
-
-@pytest.mark.rule("vm:I1", "vm:I2", "vm:F5")
-def test_what_is_decided_of_the_pod_that_was_left_after_its_machine_has_arrived_is_not_carried_over() -> None:
-    """That it has arrived shows before its migration says so, and a late request names the old pod."""
-    town, move = making_room()
-    late = list(town.world.freeze(move.name))
-    target = town.world.migrations[move.name].target
-    for event in town.world.bind(target, "n2"):
-        town.tell(event)
-    late += town.world.copy(move.name, 0, town.now)
-    late += town.world.succeed(move.name)
-    town.tell(town.world.seen(target))
-    town.tell(Asked(target, both(1), both(3), both(3)))
-    told = town.state.permits[target]
-    town.tell(Asked("B", both(1), both(1), both(3), lowers_at_once=True))
-    assert "B" in town.state.permits
-
-    for event in (*late, town.world.seen(target)):
-        town.tell(event)
-
-    assert town.state.permits.get(target) == told
-    assert town.booked(target) == 3
-
-
-@pytest.mark.rule("vm:I1", "vm:D13", "vm:B21")
-def test_who_was_to_move_grows_again_when_its_migration_is_gone_and_not_when_its_end_is_asked_for() -> None:
-    """Seed 49985 of the ledger: the machine arrives although its move was to end, with what was reserved for it."""
-    town, move = making_room()
-    town.plain("Q", "n2", 7)
-    town.ask("B", 4)
-    old = town.world.seen("B")
-    copying = town.world.freeze(move.name)
-    target = town.world.migrations[move.name].target
-    copying += town.world.bind(target, "n2") + town.world.copy(move.name, 0, town.now)
-    assert only(town.tell(PodGone("A")), CancelMove)
-    town.tell(old)
-    assert town.booked("B") == 3, "its migration is there still"
-
-    for event in (*copying, *town.world.succeed(move.name)):
-        town.tell(event)
-
-    assert (town.booked(target), town.reserved("n2")) == (3, 10)
-
-
-@pytest.mark.rule("vm:F12", "vm:I8")
-def test_what_is_booked_where_a_machine_arrives_is_what_it_was_approved_whoever_else_was_to_move_it() -> None:
-    """Seed 6300375 of the ledger: ours has not begun when somebody moves it by hand, and its permit is lowered."""
-    town, _ = making_room()
-    town.world.machines["B"].use = both(1)
-    town.tell(town.world.seen("B"))
-    town.world.request("B", both(1), both(1))
-    (lower,) = only(town.tell(Asked("B", both(1), both(1), both(3), lowers_at_once=True)), Approve)
-    town.live(town.world.start_by_hand("B", town.now))
-    by_hand = list(town.world.migrations)[-1]
-    town.live(town.world.freeze(by_hand))
-    for event in (*(town.world.perform(lower, town.now) or ()), Written(lower, "ok")):
-        town.tell(event)
-    target = town.world.migrations[by_hand].target
-    town.live(town.world.bind(target, "n2"))
-    town.live(town.world.copy(by_hand, 0, town.now))
-    assert (town.booked("B"), town.booked(target)) == (3, 3), "it is frozen"
-
-    for event in sorted(town.world.succeed(by_hand), key=lambda each: isinstance(each, PodSeen)):
-        town.tell(event)
-
-    assert town.booked(target) == 1

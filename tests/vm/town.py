@@ -176,3 +176,16 @@ def move_of(town: Town, name: str, target: str, claim: str = "") -> Move:
         town.now,
         claim=claim,
     )
+
+
+def making_room(rules: Rules | None = None, watermark: int = 10) -> tuple[Town, Move]:
+    """B begins to leave n1 for A, who wants 3 more; P might go as well."""
+    town = Town(rules)
+    town.tell(town.world.add_node("n1", both(10), both(watermark)))
+    town.tell(town.world.add_node("n2", both(10)))
+    town.vm("A", "n1", 4)
+    town.vm("B", "n1", 3, migratable=True)
+    town.plain("P", "n1", 3)
+    town.start()
+    town.ask("A", 7)
+    return town, town.made_room("A")
