@@ -18,6 +18,7 @@ import pytest
 from situate.cluster.effects import Identity
 from situate.objects.messages import Request
 from situate.testing.playing import Totals
+from situate.testing.steps import Pass
 from situate.testing.vpod.builders import placed, state, vpod
 from situate.testing.vpod.decisions import breach_of
 from situate.testing.vpod.history import (
@@ -26,7 +27,6 @@ from situate.testing.vpod.history import (
     DeletePod,
     History,
     HoldPods,
-    Pass,
     ResetReplicas,
     SetSource,
     Settings,

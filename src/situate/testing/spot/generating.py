@@ -9,6 +9,7 @@ from situate.testing.spot import steps
 from situate.testing.spot.history import History, Settings
 from situate.testing.spot.plans import NONSENSE, ON_DEMAND_NODES, POLICIES, SPOT_NODES
 from situate.testing.spot.steps import AnyStep
+from situate.testing.steps import Calm, CutWatches, KillLeader, KillStandby, Pass, PauseLeader, ServerDown, StopLeader
 
 STORMS: Final = ("request lost", "answer lost", "refused", "conflict", "late events", "blind")
 TROUBLES: Final = ("lost", "answer lost", "repeated", "reordered", "all")
@@ -62,7 +63,7 @@ def _load(rng: Random, workloads: int) -> AnyStep:
         case 10:
             return steps.Pause(wait, workload, on=rng.random() < 0.5)
         case _:
-            return steps.Pass(rng.uniform(5.0, 60.0))
+            return Pass(rng.uniform(5.0, 60.0))
 
 
 def _fault(rng: Random, workloads: int) -> AnyStep:
@@ -71,15 +72,15 @@ def _fault(rng: Random, workloads: int) -> AnyStep:
     half = rng.random() < 0.5
     match rng.randrange(33):
         case 0:
-            return steps.KillLeader(wait)
+            return KillLeader(wait)
         case 1 | 2 | 3:
             return steps.KillLeaderAt(wait, rng.choice(_MESSAGES), answered=half)
         case 4:
             return steps.PauseLeaderAt(wait, rng.choice(_MESSAGES), half, rng.choice((2.0, 12.0, 40.0)))
         case 5:
-            return steps.PauseLeader(wait, rng.choice((2.0, 12.0, 40.0)))
+            return PauseLeader(wait, rng.choice((2.0, 12.0, 40.0)))
         case 6:
-            return rng.choice((steps.StopLeader(wait), steps.KillStandby(wait)))
+            return rng.choice((StopLeader(wait), KillStandby(wait)))
         case 7:
             return steps.BothDown(wait, rng.choice((3.0, 20.0)))
         case 8 | 9:
@@ -113,11 +114,11 @@ def _fault(rng: Random, workloads: int) -> AnyStep:
         case 25:
             return steps.LoseReviews(wait, rng.choice(TROUBLES))
         case 26:
-            return steps.Calm(wait)
+            return Calm(wait)
         case 27:
-            return steps.CutWatches(wait, compact=half)
+            return CutWatches(wait, compact=half)
         case 28:
-            return steps.ServerDown(wait, rng.choice((1.0, 8.0, 20.0)))
+            return ServerDown(wait, rng.choice((1.0, 8.0, 20.0)))
         case 29:
             return steps.Rival(wait, rng.choice(("on-demand", "spot", "prefers", "")), first=half)
         case 30:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-import msgspec
-
-
-class Step(msgspec.Struct, frozen=True, tag_field="step", rename="camel"):
-    """Something that is done, after which `wait` virtual seconds pass."""
-
-    wait: float
+from situate.testing.steps import (
+    Calm,
+    CutWatches,
+    KillLeader,
+    KillStandby,
+    Pass,
+    PauseLeader,
+    ServerDown,
+    Step,
+    StopLeader,
+)
 
 
 class Scale(Step, frozen=True, tag=True):
@@ -152,10 +156,6 @@ class RestoreNodes(Step, frozen=True, tag=True):
     """What was said of nodes is taken back, labels and room are there again."""
 
 
-class KillLeader(Step, frozen=True, tag=True):
-    """SIGKILL; a new process takes its place after a while."""
-
-
 class KillLeaderAt(Step, frozen=True, tag=True):
     """SIGKILL at the leader's next message of a kind, if there is one within half a minute: when it would leave, or
     when it was carried out. A review is answered, and the pod is not in the watch yet."""
@@ -164,26 +164,12 @@ class KillLeaderAt(Step, frozen=True, tag=True):
     answered: bool
 
 
-class KillStandby(Step, frozen=True, tag=True):
-    pass
-
-
-class PauseLeader(Step, frozen=True, tag=True):
-    """SIGSTOP for so many seconds: it wakes up as a stale leader if that is longer than its Lease."""
-
-    seconds: float
-
-
 class PauseLeaderAt(Step, frozen=True, tag=True):
     """SIGSTOP between an answer to a review and the watch event of its pod, or around another message."""
 
     message: Literal["review", "eviction", "release", "delete", "mark"]
     answered: bool
     seconds: float
-
-
-class StopLeader(Step, frozen=True, tag=True):
-    """SIGTERM: an orderly end, which hands the Lease over."""
 
 
 class BothDown(Step, frozen=True, tag=True):
@@ -240,22 +226,6 @@ class LoseReviews(Step, frozen=True, tag=True):
     kind: str
 
 
-class Calm(Step, frozen=True, tag=True):
-    pass
-
-
-class CutWatches(Step, frozen=True, tag=True):
-    """Every watch ends; with `compact`, going on from where it was is refused with 410."""
-
-    compact: bool
-
-
-class ServerDown(Step, frozen=True, tag=True):
-    """The API server answers spot nothing for so many seconds."""
-
-    seconds: float
-
-
 class SetClock(Step, frozen=True, tag=True):
     """The clock of one of our machines jumps by so many seconds."""
 
@@ -265,10 +235,6 @@ class SetClock(Step, frozen=True, tag=True):
 
 class LoseSecret(Step, frozen=True, tag=True):
     """Somebody deletes the certificates."""
-
-
-class Pass(Step, frozen=True, tag=True):
-    """Time passes."""
 
 
 WorldStep = (

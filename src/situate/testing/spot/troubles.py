@@ -22,6 +22,7 @@ from situate.testing.spot.others import OtherWebhooks
 from situate.testing.spot.steps import ProcessStep
 from situate.testing.spot.webhooks import CLEAR, Passage
 from situate.testing.spot.world import OURS, OWN_PODS, SHOP, SpotMember, SpotWorld
+from situate.testing.steps import Calm, CutWatches, KillLeader, KillStandby, Pass, PauseLeader, ServerDown, StopLeader
 
 WITHIN_S: Final = 30.0
 """A leader that is to be killed at a message is left alone if there is none for so long."""
@@ -76,22 +77,22 @@ class Troubles:
     def perform(self, step: ProcessStep) -> None:
         world = self._world
         match step:
-            case steps.KillLeader():
+            case KillLeader():
                 if (member := world.leader()) is not None:
                     world.end(member)
             case steps.KillLeaderAt(message=message, answered=answered):
                 self._at(message, answered, "killed", world.end)
-            case steps.KillStandby():
+            case KillStandby():
                 leader = world.leader()
                 standby = next((member for member in world.members if member is not leader), None)
                 if standby is not None:
                     world.end(standby)
-            case steps.PauseLeader(seconds=seconds):
+            case PauseLeader(seconds=seconds):
                 if (member := world.leader()) is not None:
                     self._pause(member, seconds)
             case steps.PauseLeaderAt(message=message, answered=answered, seconds=seconds):
                 self._at(message, answered, "paused", partial(self._pause, seconds=seconds))
-            case steps.StopLeader():
+            case StopLeader():
                 if (member := world.leader()) is not None:
                     world.stop(member)
             case steps.BothDown(seconds=seconds):
@@ -117,15 +118,15 @@ class Troubles:
             case steps.LoseReviews(kind=kind):
                 self._happened["reviews reordered"] += kind in ("reordered", "all")
                 world.calls.passage = _TROUBLES[kind]
-            case steps.Calm():
+            case Calm():
                 world.network.weather, world.calls.passage = CALM, CLEAR
-            case steps.CutWatches(compact=compact):
+            case CutWatches(compact=compact):
                 if compact:
                     self._happened["compacted"] += 1
                     world.cluster.api.store.compact()
                 world.network.cut_watches()
                 self._blind(0.0)
-            case steps.ServerDown(seconds=seconds):
+            case ServerDown(seconds=seconds):
                 world.network.down = True
                 world.network.cut_watches()
                 world.timeline.after(seconds, lambda: setattr(world.network, "down", False))
@@ -134,7 +135,7 @@ class Troubles:
                 world.set_clock(machine, seconds)
             case steps.LoseSecret():
                 world.call("DELETE", f"/api/v1/namespaces/{OURS}/secrets/{CERTIFICATES}")
-            case steps.Pass():
+            case Pass():
                 pass
             case _:
                 assert_never(step)

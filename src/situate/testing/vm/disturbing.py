@@ -12,6 +12,7 @@ from situate.cluster.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.testing.network import CALM, Weather
 from situate.testing.processes import ProcessState
+from situate.testing.steps import Calm, CutWatches, KillLeader, StopLeader
 from situate.testing.vm import steps
 from situate.testing.vm.place import Place, kind_of
 from situate.testing.vm.shipped import VmMember
@@ -41,22 +42,22 @@ class Disturbing:
     def perform(self, step: ProcessStep) -> None:
         place = self._place
         match step:
-            case steps.KillLeader():
+            case KillLeader():
                 if (member := place.leader()) is not None:
                     place.end(member)
             case steps.KillLeaderAt(message=message, answered=answered):
                 self._at(message, answered, "killed", place.end)
             case steps.PauseLeaderAt(message=message, answered=answered, seconds=seconds):
                 self._at(message, answered, "paused", partial(self._pause, seconds=seconds))
-            case steps.StopLeader():
+            case StopLeader():
                 if (member := place.leader()) is not None:
                     place.stop(member)
             case steps.Storm(kind=kind):
                 place.network.weather = _STORMS[kind]
                 place.refusing.how = kind if kind in ("busy", "invalid") else ""
-            case steps.Calm():
+            case Calm():
                 place.network.weather, place.refusing.how = CALM, ""
-            case steps.CutWatches(compact=compact):
+            case CutWatches(compact=compact):
                 if compact:
                     self._happened["compacted"] += 1
                     place.cluster.api.store.compact()

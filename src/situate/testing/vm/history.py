@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from situate.testing.steps import Calm, CutWatches, KillLeader, Pass, StopLeader
 from situate.testing.vm import steps
 from situate.testing.vm.steps import AnyStep
 
@@ -70,15 +71,15 @@ _AMID_A_MOVE: Final[tuple[AnyStep, ...]] = (
     *(steps.Misask(0.3, number, how) for number, how in enumerate(_MISASK)),
     steps.DropMigration(1.0, 0, forced=False),
     steps.MoveByHand(1.0, 0),
-    steps.KillLeader(0.3),
-    steps.StopLeader(0.3),
-    steps.CutWatches(0.3, compact=True),
+    KillLeader(0.3),
+    StopLeader(0.3),
+    CutWatches(0.3, compact=True),
     steps.Burst(1.0, 500),
     steps.SetClock(1.0, 3600.0),
     steps.ShrinkNode(1.0, 0, 2),
     steps.Defer(1.0, 0, admitted=False),
     steps.Defer(1.0, 0, admitted=True),
-    steps.Pass(8.0),
+    Pass(8.0),
 )
 """What it may be about once somebody moves."""
 ABOUT: Final = (*_LIE_IN_WAIT, *_AMID_A_MOVE)
@@ -157,7 +158,7 @@ def generate(seed: int, length: int = 8) -> History:
     else:
         drawn = [steps.Wish(0.3, rng.randrange(12), cpu := rng.choice((8, 10, 12, 16)), cpu) for _ in range(4)]
     if about in _LIE_IN_WAIT:
-        drawn = [about, *drawn, steps.AwaitMove(0.3, _MOVE_S), steps.Pass(10.0 if narrow else rng.choice((4.0, 8.0)))]
+        drawn = [about, *drawn, steps.AwaitMove(0.3, _MOVE_S), Pass(10.0 if narrow else rng.choice((4.0, 8.0)))]
     else:
         drawn = [*drawn, steps.AwaitMove(rng.choice((0.3, 1.5, 3.0)), _MOVE_S, about in _AMID_A_CLAIMED_MOVE), about]
     drawn += (_fault(rng) if rng.random() < 0.6 else _load(rng) for _ in range(length))
@@ -215,7 +216,7 @@ def _load(rng: Random) -> AnyStep:
         case 11:
             return steps.Cordon(wait, node, on=rng.random() < 0.4)
         case _:
-            return steps.Pass(round(rng.uniform(5.0, 10.0), 3))
+            return Pass(round(rng.uniform(5.0, 10.0), 3))
 
 
 def _fault(rng: Random) -> AnyStep:
@@ -223,19 +224,19 @@ def _fault(rng: Random) -> AnyStep:
     half = rng.random() < 0.5
     match rng.randrange(39):
         case 0:
-            return steps.KillLeader(wait)
+            return KillLeader(wait)
         case 1 | 2 | 3 | 4:
             return steps.KillLeaderAt(wait, rng.choice(_MESSAGES), half)
         case 5 | 6:
             return steps.PauseLeaderAt(wait, rng.choice(_MESSAGES), half, rng.choice(_PAUSES))
         case 7:
-            return steps.StopLeader(wait)
+            return StopLeader(wait)
         case 8 | 9 | 10:
             return steps.Storm(wait, rng.choice(_STORMS))
         case 11 | 12:
-            return steps.Calm(wait)
+            return Calm(wait)
         case 13 | 14:
-            return steps.CutWatches(wait, compact=half)
+            return CutWatches(wait, compact=half)
         case 15:
             return steps.SetClock(wait, rng.choice((-3600.0, -20.0, 0.0, 20.0, 3600.0)))
         case 16 | 17 | 18:

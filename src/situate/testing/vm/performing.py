@@ -11,6 +11,7 @@ from typing import Any, Final, assert_never
 from situate.runtime.serving.webhooks import Reply
 from situate.testing.network import CALM
 from situate.testing.objects import pod as pod_object
+from situate.testing.steps import Pass
 from situate.testing.vm import steps
 from situate.testing.vm.disturbing import Disturbing
 from situate.testing.vm.ground import Ground
@@ -79,7 +80,7 @@ class Performer:
 
     def perform(self, step: AnyStep) -> None:
         match step:
-            case steps.Pass():
+            case Pass():
                 pass
             case steps.AwaitMove(most=most, claimed=claimed):
                 self._await_move(most, claimed)

@@ -7,13 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-import msgspec
-
-
-class Step(msgspec.Struct, frozen=True, tag_field="step", rename="camel"):
-    """Something that is done, after which `wait` virtual seconds pass."""
-
-    wait: float
+from situate.testing.steps import Calm, CutWatches, KillLeader, Pass, Step, StopLeader
 
 
 class Wish(Step, frozen=True, tag=True):
@@ -140,10 +134,6 @@ class DropMigration(Step, frozen=True, tag=True):
     forced: bool
 
 
-class KillLeader(Step, frozen=True, tag=True):
-    """SIGKILL; a new process takes its place after a while."""
-
-
 class KillLeaderAt(Step, frozen=True, tag=True):
     """SIGKILL at the leader's next write of a kind: when it would leave, or when it was carried out (F3)."""
 
@@ -159,34 +149,16 @@ class PauseLeaderAt(Step, frozen=True, tag=True):
     seconds: float
 
 
-class StopLeader(Step, frozen=True, tag=True):
-    """SIGTERM: an orderly end, which hands the Lease over."""
-
-
 class Storm(Step, frozen=True, tag=True):
     """Bad weather of one kind between our processes and the API server, until the next calm."""
 
     kind: Literal["request lost", "answer lost", "refused", "conflict", "busy", "invalid", "late events", "late writes"]
 
 
-class Calm(Step, frozen=True, tag=True):
-    pass
-
-
-class CutWatches(Step, frozen=True, tag=True):
-    """Every watch ends; with `compact`, going on from where it was is refused with 410."""
-
-    compact: bool
-
-
 class SetClock(Step, frozen=True, tag=True):
     """The wall clock of our processes jumps to be off by so many seconds (F14)."""
 
     seconds: float
-
-
-class Pass(Step, frozen=True, tag=True):
-    """Time passes."""
 
 
 class AwaitMove(Step, frozen=True, tag=True):

@@ -7,6 +7,18 @@ from typing import Any, Literal
 
 import msgspec
 
+from situate.testing.steps import (
+    Calm,
+    CutWatches,
+    KillLeader,
+    KillStandby,
+    Pass,
+    PauseLeader,
+    ServerDown,
+    Step,
+    StopLeader,
+)
+
 SOURCES = 20
 NODES = 10
 PROCESSES = 2
@@ -15,12 +27,6 @@ HOUR_EVERY = 20
 """Every so many seeds the cluster is full for an hour: an idle hour costs as much as all other steps of a history."""
 RESTING = 23
 """Steps of the rest in the middle of a history."""
-
-
-class Step(msgspec.Struct, frozen=True, tag_field="step", rename="camel"):
-    """Something that is done, after which `wait` virtual seconds pass."""
-
-    wait: float
 
 
 class SetSource(Step, frozen=True, tag=True):
@@ -34,10 +40,6 @@ class DeleteSource(Step, frozen=True, tag=True):
     source: int
 
 
-class KillLeader(Step, frozen=True, tag=True):
-    """SIGKILL; a new process takes its place after a while."""
-
-
 class KillLeaderAt(Step, frozen=True, tag=True):
     """SIGKILL at the leader's next write of a kind, if there is one within half a minute: when it would leave (it has
     decided and nobody will know), or when it has been carried out and the answer is on its way."""
@@ -48,20 +50,6 @@ class KillLeaderAt(Step, frozen=True, tag=True):
 
 class LoseScaleAnswer(Step, frozen=True, tag=True):
     """The leader's next write of the scale, if there is one within half a minute, is carried out and not answered."""
-
-
-class KillStandby(Step, frozen=True, tag=True):
-    pass
-
-
-class PauseLeader(Step, frozen=True, tag=True):
-    """SIGSTOP for so many seconds: it wakes up as a stale leader if that is longer than its Lease."""
-
-    seconds: float
-
-
-class StopLeader(Step, frozen=True, tag=True):
-    """SIGTERM: an orderly end, which hands the Lease over."""
 
 
 class DeletePod(Step, frozen=True, tag=True):
@@ -138,26 +126,6 @@ class Storm(Step, frozen=True, tag=True):
     """Bad weather of one kind, until the next calm."""
 
     kind: str
-
-
-class Calm(Step, frozen=True, tag=True):
-    pass
-
-
-class CutWatches(Step, frozen=True, tag=True):
-    """Every watch ends; with `compact`, going on from where it was is refused with 410."""
-
-    compact: bool
-
-
-class ServerDown(Step, frozen=True, tag=True):
-    """The API server answers nothing for so many seconds."""
-
-    seconds: float
-
-
-class Pass(Step, frozen=True, tag=True):
-    """Time passes."""
 
 
 class Rest(Step, frozen=True, tag=True):

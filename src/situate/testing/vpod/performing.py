@@ -13,6 +13,7 @@ from situate.cluster.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.testing.network import Weather
 from situate.testing.processes import ProcessState
+from situate.testing.steps import Calm, CutWatches, KillLeader, KillStandby, Pass, PauseLeader, ServerDown, StopLeader
 from situate.testing.vpod import history as steps
 from situate.testing.vpod.history import AnyStep
 from situate.testing.vpod.invariants import Watchdog
@@ -44,7 +45,7 @@ _STORMS = {
     "swapped": Weather(swap_events=0.5),
     "blind": Weather(lose_answer=0.3, event_delay_s=30.0),
 }
-_LOAD = (steps.SetSource, steps.DeleteSource, steps.Pass, steps.Rest)
+_LOAD = (steps.SetSource, steps.DeleteSource, Pass, steps.Rest)
 
 
 def perform(world: VPodWorld, watchdog: Watchdog, step: AnyStep) -> None:
@@ -62,21 +63,21 @@ def _took_effect(world: VPodWorld, watchdog: Watchdog, step: AnyStep) -> bool:
             _set_source(world, source, wanted)
         case steps.DeleteSource(source=source):
             return _is_done(world.call("DELETE", _path(source)))
-        case steps.KillLeader():
+        case KillLeader():
             return _end(world, world.leader())
         case steps.KillLeaderAt(message=message, answered=answered):
             _kill_at(world, message, answered)
         case steps.LoseScaleAnswer():
             _lose_scale_answer(world)
-        case steps.KillStandby():
+        case KillStandby():
             leader = world.leader()
             return _end(world, next((m for m in world.members if m is not leader), None))
-        case steps.PauseLeader(seconds=seconds):
+        case PauseLeader(seconds=seconds):
             if (member := world.leader()) is None:
                 return False
             member.process.pause()
             world.timeline.after(seconds, partial(_wake, world, member))
-        case steps.StopLeader():
+        case StopLeader():
             if (member := world.leader()) is None:
                 return False
             world.stop(member)
@@ -112,20 +113,20 @@ def _took_effect(world: VPodWorld, watchdog: Watchdog, step: AnyStep) -> bool:
         case steps.Storm(kind=kind):
             clear_up(world)
             world.network.weather = _STORMS[kind]
-        case steps.Calm():
+        case Calm():
             clear_up(world)
             world.network.failing = ""
-        case steps.CutWatches(compact=compact):
+        case CutWatches(compact=compact):
             if compact:
                 world.cluster.api.store.compact()
             met = bool(world.network.streams)
             world.network.cut_watches()
             return met
-        case steps.ServerDown(seconds=seconds):
+        case ServerDown(seconds=seconds):
             world.network.down = True
             world.network.cut_watches()
             world.timeline.after(seconds, lambda: setattr(world.network, "down", False))
-        case steps.Pass():
+        case Pass():
             pass
         case steps.Rest():
             return rest(world, watchdog)
