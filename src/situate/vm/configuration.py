@@ -151,7 +151,6 @@ class DeadlineSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     completion: PositiveDuration = _DEADLINES.completion_s
     claim: Duration = _DEADLINES.claim_s
     """Beyond completion."""
-    stranded: PositiveDuration = _DEADLINES.stranded_s
 
     def rules(self) -> Deadlines:
         return Deadlines(
@@ -162,7 +161,6 @@ class DeadlineSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
             total_s_per_gib=self.total_per_gib,
             completion_s=self.completion,
             claim_s=self.claim,
-            stranded_s=self.stranded,
         )
 
 

@@ -85,8 +85,6 @@ class Deadlines:
     """`completionTimeout` of migrations that we create."""
     claim_s: float = 60.0
     """Beyond the completion's: when a claim ends whatever happens."""
-    stranded_s: float = 10.0
-    """A frozen machine without a live migration runs again within this (D9, I6)."""
 
 
 @dataclass(frozen=True, slots=True)
