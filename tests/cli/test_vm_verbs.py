@@ -20,7 +20,7 @@ from situate.kube.client import Client
 from situate.kube.connect import connect
 from situate.kube.connection import Connection
 from situate.kube.patches import MergePatch
-from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, NODES, PODS
+from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, LEASES, NODES, PODS
 from situate.vm.backends import MACHINES, MIGRATIONS
 from situate.vm.machines.crds import definitions
 from situate.vm.names import (
@@ -125,7 +125,8 @@ async def said(tmp_path: Path) -> AsyncIterator[Said]:
 async def test_why_a_machine_is_short_and_what_would_be_done(said: Said) -> None:
     told = await said("explain", "a")
     assert "holds 4 cpu, 16Gi memory and asks for 6 cpu, 24Gi memory" in told
-    assert "short by 2 cpu, 8Gi memory" in told
+    assert "short by 2 cpu, 8Gi memory: its node has no room for it" in told
+    assert "1 cpu, 4Gi memory of that is free, and granted with the next look of whoever leads" in told
     assert "would help: " in told
     assert "default/b" in told
     assert "it has what it asks for" in await said("explain", "default/b-x")
@@ -147,6 +148,53 @@ async def test_why_a_machine_is_short_and_what_would_be_done(said: Said) -> None
     told = await said("explain", "b")
     assert "its own maximum is 16 cpu, 64Gi memory: beyond that nothing is granted" in told
     assert "short by 13 cpu, 52Gi memory" in told
+
+
+@pytest.mark.rule("vm:B39")
+async def test_room_that_nobody_has_granted_yet_is_no_want_of_room(said: Said) -> None:
+    client: Client = said.client  # type: ignore[attr-defined]  # see the fixture
+    for lease in ({"holderIdentity": "x"}, {}):
+        await client.create(LEASES, {"metadata": {"name": "vm"}, "spec": lease}, "default")
+        less = MergePatch({"metadata": {"annotations": {REQUESTED: '{"vCPUs":5,"mem":"20Gi"}'}}})
+        await client.patch(PODS, "a-x", less, "default")
+        told = await said("explain", "a", "--installation", "default")
+        assert "  short by 1 cpu, 4Gi memory\n  that is free, and granted" in told
+        assert "would help" not in told
+        led = "nobody holds Lease vm in namespace default: nothing is granted or moved until a scheduler runs there"
+        assert (led in told) is not bool(lease)
+        await client.delete(LEASES, "vm", "default")
+
+
+@pytest.mark.rule("vm:B39")
+async def test_a_machine_without_a_node_is_shown_with_what_keeps_it_from_one(said: Said) -> None:
+    client: Client = said.client  # type: ignore[attr-defined]  # see the fixture
+    guest = {"cpus": {"min": 1, "use": 1, "max": 1}, "memorySlots": {"min": 1, "use": 1, "max": 1}}
+    for name in ("late", "large"):
+        spec = {"schedulerName": "situate-vm", "guest": {**guest, "memorySlotSize": "1Gi"}}
+        machine = await client.create(MACHINES, {"metadata": {"name": name}, "spec": spec}, "default")
+    owner = {"apiVersion": "vm.neon.tech/v1", "kind": "VirtualMachine", "name": "large", "uid": machine.metadata.uid}
+    pod = {
+        "metadata": {"name": "large-x", "ownerReferences": [{**owner, "controller": True}]},
+        "spec": {"schedulerName": "situate-vm", "containers": [{"name": "runner", "image": "i"}]},
+    }
+    await client.create(PODS, pod, "default")
+    assert "no scheduler has said why: its schedulerName is situate-vm" in await said("explain", "large")
+    why = {"type": "PodScheduled", "status": "False", "message": "0/2 nodes are available: 2 too little cpu"}
+    await client.patch_status(PODS, "large-x", MergePatch({"status": {"conditions": [why]}}), "default")
+
+    told = await said("status")
+    assert told.startswith("situate-vm: 4 machines, 1 short of what it asks for, 2 without a node; nobody leads"), told
+    rows = [line.split() for line in told.splitlines() if line.startswith("default/la")]
+    assert [row[0] for row in rows] == ["default/large", "default/late"]
+    assert [" ".join(row[6:]) for row in rows] == ["waits for a node", "has no pod"]
+    listed = json.loads(await said("status", "-o", "json"))["withoutNode"]
+    assert [(each["machine"], each["pod"]) for each in listed] == [("large", "large-x"), ("late", None)]
+    for name in ("large", "large-x"):
+        told = await said("explain", name)
+        assert "default/large has no node\n  0/2 nodes are available: 2 too little cpu" in told
+        assert "situate scheduler explain large-x -n default" in told
+    assert "there is no pod for it" in await said("explain", "late")
+    assert json.loads(await said("explain", "late", "-o", "json"))["node"] is None
 
 
 async def under_way(client: Client) -> None:

@@ -125,20 +125,24 @@ def _grow(draft: Draft, node: str, pod: Pod) -> bool:
 
     All that it can use at once: what is left of the room that was made for it is not to be anybody's in between (B9).
     """
-    state = draft.state
-    wish = replace(pod, requested=pod.wish.most(pod.reserved))
-    if not any(wish.factor):
-        wish = replace(wish, factor=wish.requested - wish.reserved)
-    grown = pod_with_all(wish, state.avail(node, pod.uid))
-    if grown.reserved == pod.reserved:
+    pod_now = with_what_is_free(draft.state, node, pod)
+    if pod_now is pod:
         return False
-    pod_now = replace(pod, reserved=grown.reserved)
     _use_claims(draft, node, pod, pod_now)
     draft.book(pod_now, node)
     permit(draft, pod_now)
     draft.approve_more(pod, pod_now.reserved - pod.reserved)
     note(draft, pod_now)
     return True
+
+
+def with_what_is_free(state: State, node: str, pod: Pod) -> Pod:
+    """The pod with all that there is room for of what it is short of; the same object if that is nothing."""
+    wish = replace(pod, requested=pod.wish.most(pod.reserved))
+    if not any(wish.factor):
+        wish = replace(wish, factor=wish.requested - wish.reserved)
+    grown = pod_with_all(wish, state.avail(node, pod.uid))
+    return pod if grown.reserved == pod.reserved else replace(pod, reserved=grown.reserved)
 
 
 def permit(draft: Draft, pod: Pod) -> None:

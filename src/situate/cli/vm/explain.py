@@ -55,6 +55,8 @@ def explain(
         state = decided(observed.state)
         told = explain_pod(state, where or namespace, name, observed.now, observed.rules)
         if told is None:
+            told = _unplaced(observed, where or namespace, name)
+        if told is None:
             for remark in observed.remarks:  # what cannot be read may be just this
                 complain(remark)
             raise WrongInput(_absent(observed, where or namespace, name))
@@ -64,6 +66,14 @@ def explain(
     for remark in observed.remarks:
         complain(remark)
     _print(told, output)
+
+
+def _unplaced(observed: Observed, namespace: str, name: str) -> dict[str, Any] | None:
+    """Of a machine or a pod of this name that has no node, why; None: there is none."""
+    for each in observed.unplaced:
+        if each.namespace == namespace and name in (each.machine, each.pod):
+            return each.as_data()
+    return None
 
 
 def _absent(observed: Observed, namespace: str, name: str) -> str:
@@ -77,7 +87,7 @@ def _absent(observed: Observed, namespace: str, name: str) -> str:
 def _print(told: dict[str, Any], form: Format) -> None:
     for line in _sentences(told):
         say(line)
-    plan = told["plan"]
+    plan = told.get("plan", {"moves": (), "alternatives": ()})
     if plan["moves"]:
         say()
         rows = [
@@ -98,6 +108,12 @@ def _print(told: dict[str, Any], form: Format) -> None:
 
 
 def _sentences(told: dict[str, Any]) -> Iterator[str]:
+    if told["node"] is None:
+        yield f"{told['namespace']}/{told['machine'] or told['pod']} has no node"
+        yield f"  {told['why']}"
+        if told["pod"]:
+            yield f"  what each node says of it: situate scheduler explain {told['pod']} -n {told['namespace']}"
+        return
     yield f"{told['pod']} on node {told['node']}"
     yield f"  holds {_amounts(told['reserved'])} and asks for {_amounts(told['requested'])}"
     if "evacuation" in told:
@@ -116,7 +132,11 @@ def _sentences(told: dict[str, Any]) -> Iterator[str]:
         elif not told.keys() & {"refused", "putOff"}:
             yield "  it has what it asks for" if "maximum" not in told else "  it has what it may have"
         return
-    yield f"  short by {short}: {_REASONS.get(told['reason'], told['reason'])}"
+    free = _some(told.get("free", {}))
+    yield f"  short by {short}" + ("" if free == short else f": {_REASONS.get(told['reason'], told['reason'])}")
+    if free:
+        what = "that" if free == short else f"{free} of that"
+        yield f"  {what} is free, and granted with the next look of whoever leads"
     queue, room = told["queue"], told["room"]
     if queue["position"] is not None:
         ahead = f", ahead of {', '.join(queue['aheadOf'])}" if queue["aheadOf"] else ""

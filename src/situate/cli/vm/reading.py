@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +25,7 @@ from situate.kube.errors import Forbidden, KubeError, NotFound
 from situate.kube.reflector import Reflector
 from situate.objects.coordination import Lease
 from situate.objects.meta import KubernetesObject
+from situate.objects.pods import Pod
 from situate.objects.resources import LEASES, ResourceType
 from situate.runtime.logs import configure_logging
 from situate.vm.configuration import VmSettings
@@ -52,6 +54,27 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True)
+class Unplaced:
+    """A machine, or a pod that is none's, without a node."""
+
+    namespace: str
+    machine: str
+    """Empty: the pod is none's."""
+    pod: str
+    """Empty: it has none."""
+    why: str
+
+    def as_data(self) -> dict[str, Any]:
+        return {
+            "namespace": self.namespace,
+            "machine": self.machine or None,
+            "pod": self.pod or None,
+            "node": None,
+            "why": self.why,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """Everything, as of one moment."""
 
@@ -61,6 +84,8 @@ class Observed:
     """Seconds of the epoch."""
     lease: Lease | None
     """None where there is none, or none that may be read."""
+    unplaced: tuple[Unplaced, ...]
+    """By namespace and name."""
     remarks: tuple[str, ...]
     """What could not be read, and what follows from that; a sentence each."""
 
@@ -96,7 +121,8 @@ async def _observe(settings: VmSettings, where: Where) -> Observed:
         observing.take_in()
         _pair_targets(ledger)
         lease = await _lease(client, settings.lease_name, where.installation, remarks)
-        return Observed(rules, ledger.state, time.time(), lease, tuple(remarks.said))
+        unplaced = sorted(_unplaced(watched, system), key=lambda each: (each.namespace, each.machine, each.pod))
+        return Observed(rules, ledger.state, time.time(), lease, tuple(unplaced), tuple(remarks.said))
     finally:
         await client.close()
 
@@ -107,6 +133,33 @@ def _pair_targets(ledger: Ledger) -> None:
         for pod in node.pods.values():
             if pod.machine is not None and pod.machine.role is Role.TARGET:
                 ledger.apply(PodSeen(pod, node.name))
+
+
+def _unplaced(watched: VmWatched, system: System[Any]) -> Iterator[Unplaced]:
+    """Machines none of whose pods has a node, then pods that are none's."""
+    runners: dict[str, list[Pod]] = defaultdict(list)
+    alone: list[Pod] = []
+    for pod in watched.all.pods.store.list():
+        ref = system.machine_of(pod)
+        if ref is not None and not pod.finished:
+            runners[ref.uid].append(pod)
+        elif not pod.finished and not pod.spec.node_name:
+            alone.append(pod)
+    for machine in watched.machines.store.list():
+        pods, of = runners[machine.metadata.uid], (machine.metadata.namespace, machine.metadata.name)
+        if not pods:
+            yield Unplaced(*of, "", "there is no pod for it: whoever runs machines makes one")
+        elif not any(each.spec.node_name for each in pods):
+            yield Unplaced(*of, pods[0].metadata.name, _why_it_waits(pods[0]))
+    for pod in alone:
+        yield Unplaced(pod.metadata.namespace, "", pod.metadata.name, _why_it_waits(pod))
+
+
+def _why_it_waits(pod: Pod) -> str:
+    said = pod.condition("PodScheduled")
+    if said is not None and said.message:
+        return said.message
+    return f"no scheduler has said why: its schedulerName is {pod.spec.scheduler_name}"
 
 
 def decided(state: State) -> State:
@@ -150,11 +203,16 @@ async def _fill(client: Client, reflector: Reflector[Any], system: System[Any], 
 
 async def _lease(client: Client, name: str, installation: str, remarks: _Remarks) -> Lease | None:
     try:
-        return await client.get(LEASES, name, installation)
+        lease = await client.get(LEASES, name, installation)
     except NotFound:
         remarks.said.append(
             f"there is no Lease {name} in namespace {installation}: nobody decides there; --installation names another"
         )
     except KubeError as problem:
         remarks.said.append(f"who leads cannot be told: {problem}")
+    else:
+        if not lease.spec.holder_identity:
+            holder = f"nobody holds Lease {name} in namespace {installation}"
+            remarks.said.append(f"{holder}: nothing is granted or moved until a scheduler runs there")
+        return lease
     return None

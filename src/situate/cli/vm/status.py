@@ -95,6 +95,9 @@ def _as_data(observed: Observed, namespace: str | None) -> dict[str, Any]:
         "schedulerName": observed.rules.scheduler_name,
         "nodes": [_node(state.nodes[name], observed) for name in sorted(state.nodes)],
         "machines": [_machine(pod, node, observed) for pod, node in pods],
+        "withoutNode": [
+            each.as_data() for each in observed.unplaced if each.machine and namespace in (None, each.namespace)
+        ],
         "moves": [_move(each, observed) for each in moves if namespace in (None, each.machine.namespace)],
         "remarks": list(observed.remarks),
     }
@@ -191,17 +194,21 @@ def _quantities(amounts: Amounts, observed: Observed) -> dict[str, str]:
 
 def _print(told: dict[str, Any], form: Format) -> None:
     led = f"led by {told['leader']}" if told["leader"] else "nobody leads"
+    nowhere = told["withoutNode"]
     names = {(each["namespace"], each["name"]) for each in told["machines"]}
+    names |= {(each["namespace"], each["machine"]) for each in nowhere}
     short = (each for each in told["machines"] if any(amount != "0" for amount in each["short"].values()))
     waiting = len({(each["namespace"], each["name"]) for each in short})  # one that moves has two pods
     count = "1 machine" if len(names) == 1 else f"{len(names)} machines"
     ask = "they ask" if waiting > 1 or (not waiting and len(names) != 1) else "it asks"
-    say(f"{told['schedulerName']}: {count}, {waiting or 'none'} short of what {ask} for; {led}")
+    lost = f", {len(nowhere)} without a node" if nowhere else ""
+    say(f"{told['schedulerName']}: {count}, {waiting or 'none'} short of what {ask} for{lost}; {led}")
     if told["nodes"]:
         print_table(_NODES, [row for each in told["nodes"] for row in _node_rows(each)], form)
-    if told["machines"]:
+    if told["machines"] or nowhere:
         say()
-        print_table(_MACHINES, [_machine_row(each) for each in told["machines"]], form)
+        rows = [_machine_row(each) for each in told["machines"]]
+        print_table(_MACHINES, [*rows, *(_nowhere_row(each) for each in nowhere)], form)
     if told["moves"]:
         say()
         print_table(_MOVES, [_move_row(each) for each in told["moves"]], form)
@@ -232,6 +239,11 @@ def _machine_row(each: dict[str, Any]) -> tuple[object, ...]:
         state or "-",
         each["pod"],
     )
+
+
+def _nowhere_row(each: dict[str, Any]) -> tuple[object, ...]:
+    state = "waits for a node" if each["pod"] else "has no pod"
+    return (f"{each['namespace']}/{each['machine']}", *("-",) * 5, state, each["pod"] or "-")
 
 
 def _move_row(each: dict[str, Any]) -> tuple[object, ...]:

@@ -26,8 +26,9 @@ def explain_pod(
     """None: no pod of this name is on a node that is known.
 
     `evacuation`, where somebody has tried to evict it, is what becomes of that (B48); `maximum` is its machine's own,
-    where it asks for more; `refused` is why its wish is not attempted (B36), and `putOff` what its kubelet has yet to
-    find room for (B35). Amounts are the pod's own but for `room`, which counts as its node does, after overcommit.
+    where it asks for more; `free` is what there is room for, and has yet to be granted; `refused` is why its wish is
+    not attempted (B36), and `putOff` what its kubelet has yet to find room for (B35). Amounts are the pod's own but for
+    `room`, which counts as its node does, after overcommit.
     """
     uid = uid_of(state, namespace, name)
     found = None if uid is None else explanation(state, uid, now, rules, fits)
@@ -65,6 +66,7 @@ def as_data(found: Explanation, state: State, now: float, rules: Rules) -> dict[
         **_not_resized(pod, rules),
         "shortBy": quantities(found.short_by, rules),
         "reason": found.reason.value,
+        **({"free": quantities(found.free, rules)} if found.free else {}),
         "queue": {
             "position": position,
             "aheadOf": [] if position is None else [str(each) for each in found.queue[position:]],
@@ -101,6 +103,6 @@ def _not_resized(pod: Pod, rules: Rules) -> dict[str, Any]:
 
 
 def _would_help(found: Explanation, rules: Rules) -> list[str]:
-    if found.would_help or not found.short_by:
+    if found.would_help or not found.short_by or found.free:
         return [told(change, rules.resources) for change in found.would_help]
     return [NOTHING]

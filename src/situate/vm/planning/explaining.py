@@ -20,7 +20,7 @@ from situate.vm.planning.plan import Plan
 from situate.vm.planning.targets import Fits, anywhere
 from situate.vm.rules import Rules
 from situate.vm.state import State
-from situate.vm.waiting import in_order
+from situate.vm.waiting import in_order, with_what_is_free
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,8 @@ class Explanation:
     pod: Pod
     node: Node
     reason: Reason
+    free: Amounts
+    """Of what it is short of, what there is room for, and whoever leads has yet to grant it; before overcommit."""
     queue: tuple[Ref, ...]
     """Who waits on the node, the one to be served first ahead (B31)."""
     incoming: Amounts
@@ -82,6 +84,9 @@ def explanation(state: State, uid: str, now: float, rules: Rules, fits: Fits = a
         pod,
         node,
         told.reason,
+        Amounts.zero(len(pod.reserved))
+        if pod.frozen
+        else with_what_is_free(state, node.name, pod).reserved - pod.reserved,
         tuple(node.pods[each].ref for each in in_order(state, node.name)),
         state.incoming(node.name, uid),
         moving,
