@@ -6,10 +6,16 @@ import json
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 from typer.testing import CliRunner
 
+from situate.cli.ending import ended
 from situate.cli.failures import ExitCode
 from situate.cli.main import app
+from situate.cli.reaching import Reaching
+from situate.kube.errors import Unreachable
+from situate.runtime.health import CannotListen
+from situate.runtime.manager import ServiceFailed
 from tests.controlplane.ports import ReservedPort
 
 COMMANDS = (("check",), ("vpod", "status"), ("vpod", "plan"), ("vpod", "explain", "a/b"), ("run",))
@@ -154,3 +160,26 @@ def test_a_source_that_does_not_exist_is_said(good: Path, tmp_path: Path) -> Non
     objects.write_text("{apiVersion: v1, kind: List, items: []}")
     arguments = ("vpod", "explain", "shop/orders", "-f", str(good), "--objects", str(objects))
     assert failed(ExitCode.WRONG_INPUT, *arguments).startswith("shop/orders: no such vpod")
+
+
+def test_a_process_says_what_can_be_mended_in_a_sentence_and_shows_a_defect_with_its_stack(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def service(name: str, cause: Exception) -> ServiceFailed:
+        made = ServiceFailed(name, cause)
+        made.__cause__ = cause
+        return made
+
+    with capture_logs() as logs:
+        assert ended(service("health server", CannotListen("--health-address :1 is taken"))) is ExitCode.NO
+    assert (capsys.readouterr().err, logs) == ("situate: --health-address :1 is taken\n", [])
+    with capture_logs() as logs:
+        assert ended(service("vm", ZeroDivisionError("oh"))) is ExitCode.NO
+    assert "vm has failed, so the process stops: ZeroDivisionError: oh" in capsys.readouterr().err
+    assert [type(each["exc_info"]) for each in logs] == [ZeroDivisionError]
+    unreachable = Unreachable("nobody answers", outcome_unknown=False)
+    with pytest.raises(Unreachable):
+        ended(service(Reaching.name, unreachable))
+    with capture_logs() as logs:
+        assert ended(service("vm", unreachable)) is ExitCode.NO, "what reached the cluster before should go on"
+    assert logs

@@ -108,3 +108,12 @@ def test_a_file_that_no_agent_would_take_is_refused(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["manifests", "vm-agent", "-f", str(file)])
     assert result.exit_code == 2
     assert "computeUnit" in result.output
+
+
+@pytest.mark.parametrize("name", ["caFile", "tokenFile"])
+def test_a_file_that_no_pod_would_have_is_refused(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(json.dumps({"scheduler": {"url": "https://localhost:10299/", name: "mine"}}))
+    result = CliRunner().invoke(app, ["manifests", "vm-agent", "-f", str(file)])
+    assert result.exit_code == 2
+    assert f"scheduler.{name}: found mine" in result.stderr

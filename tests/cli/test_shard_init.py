@@ -133,7 +133,7 @@ SUBJECT = "--resource=batch.example.com/v1/renderfarms"
     ("main", "arguments", "status", "said"),
     [
         ("executor", (), 2, "--executor-uid: missing, allowed: the pod's UID, or POD_UID in the environment"),
-        ("supervisor", (SUBJECT,), 1, "health.address 127.0.0.1:{port}"),
+        ("supervisor", (SUBJECT,), 1, "--health-address 127.0.0.1:{port}"),
         (
             "supervisor",
             (SUBJECT, "--archive-url-file=/nowhere/url"),

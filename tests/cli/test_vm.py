@@ -97,6 +97,14 @@ def test_its_pods_know_their_names_and_have_a_port_for_agents(tmp_path: Path) ->
     assert {"name": "permits", "secret": {"secretName": "situate-permits"}} in spec["template"]["spec"]["volumes"]
 
 
+def test_a_certificate_that_no_pod_would_have_is_refused(tmp_path: Path) -> None:
+    permits = {"certificate": "tls.crt", "key": "/etc/permits/tls.key"}
+    result = CliRunner().invoke(app, ["manifests", "-f", str(written(tmp_path, vm={"permits": permits}))])
+    assert result.exit_code == 2
+    assert "vm.permits.certificate: found tls.crt" in result.stderr
+    assert "Secret situate-permits" in result.stderr
+
+
 @pytest.mark.rule("vm:B48")
 def test_api_servers_ask_about_evictions_and_about_nothing_else(tmp_path: Path) -> None:
     def printed(**vm: Any) -> dict[tuple[str, str], Any]:

@@ -77,6 +77,8 @@ async def test_an_address_that_is_taken_is_told_in_a_sentence() -> None:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(CannotListen, match=f"health.address {address} cannot be listened on: .*; set another"):
             await HealthServer(address, Health(), bytes).run()
+        with pytest.raises(CannotListen, match=f"^--health-address {address} cannot"):
+            await HealthServer(address, Health(), bytes, setting="--health-address").run()
 
 
 @pytest.mark.parametrize("address", ["nowhere", "localhost:", ":http", "127.0.0.1:65536"])

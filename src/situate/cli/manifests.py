@@ -40,7 +40,7 @@ from situate.cli.manifests_shard import (
 )
 from situate.cli.manifests_spot import admission_objects, deployment_with_webhook
 from situate.cli.manifests_vm import SERVICE as PERMITS
-from situate.cli.manifests_vm import deployment_with_permits, leading_objects, permit_service_spec
+from situate.cli.manifests_vm import check_files, deployment_with_permits, leading_objects, permit_service_spec
 from situate.cli.manifests_vm_agent import FILE as AGENT_FILE
 from situate.cli.manifests_vm_agent import NAME as VM_AGENT
 from situate.cli.manifests_vm_agent import agent_arguments, agent_daemon_set, agent_rights
@@ -250,6 +250,7 @@ def installation(
         deployment = deployment_with_webhook(deployment, spot)
     vm = vm_settings(configuration)
     if vm is not None:
+        check_files(vm)
         leases = configuration.runtime.leader_election.namespace or where.namespace
         yield from leading_objects(where.namespace, leases, where.labels, vm)
         deployment = deployment_with_permits(deployment, vm)

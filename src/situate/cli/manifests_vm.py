@@ -11,6 +11,7 @@ from copy import deepcopy
 from pathlib import PurePosixPath
 from typing import Any, Final
 
+from situate.cli.failures import WrongInput
 from situate.cli.manifests_spot import POD_VARIABLE
 from situate.vm.configuration import VmSettings
 from situate.vm.eviction_objects import CERTIFICATES, webhook_configuration
@@ -23,6 +24,16 @@ Without that setting the permit port shows what the Secret `CERTIFICATES` holds,
 _PORT_NAME: Final = "permits"
 _EVICTIONS_PORT_NAME: Final = "evictions"
 _TMP: Final = "tmp"
+
+
+def check_files(settings: VmSettings) -> None:
+    """Raises `WrongInput` where pods would look for a certificate that none of them has."""
+    for name, file in (("certificate", settings.permits.certificate), ("key", settings.permits.key)):
+        if file is not None and not PurePosixPath(file).is_absolute():
+            raise WrongInput(
+                f"vm.permits.{name}: found {file}, which is on this computer and in no pod; leave certificate and key"
+                f" out, or say where the Secret {SECRET} is to be mounted: /etc/permits/tls.crt, and tls.key"
+            )
 
 
 def permit_service_spec(labels: Mapping[str, str], settings: VmSettings) -> dict[str, Any]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from situate.cli.agent_file import NODE_VARIABLE, agent_settings
+from situate.cli.failures import WrongInput
 from situate.cli.manifests_vm import SECRET
 from situate.objects.authorization import Permission
 from situate.objects.yaml_text import load_yaml
@@ -31,6 +32,10 @@ def agent_assignments(file: Path | None, namespace: str) -> tuple[str, ...]:
     `namespace`: of the installation, whose scheduler answers no agent of the reference's protocol without TLS.
     """
     settings = agent_settings(file, ()).scheduler
+    for name, path in (("caFile", settings.ca_file), ("tokenFile", settings.token_file)):
+        if path is not None and not PurePosixPath(path).is_absolute():
+            here = f"{file}: scheduler.{name}: found {path}, which is on this computer and in no pod"
+            raise WrongInput(f"{here}; leave it out, or say where it is mounted")
     if settings.url is not None:
         return ()
     said = _said(file)

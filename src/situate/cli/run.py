@@ -26,12 +26,13 @@ from situate.cli.configured import (
     vpod_entries,
     without_file,
 )
+from situate.cli.ending import ended
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.manifests_spot import POD_VARIABLE
 from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, SetOption
 from situate.cli.reaching import Reaching
 from situate.cli.scheduling import require_setup
-from situate.cli.streams import complain, say
+from situate.cli.streams import say
 from situate.framework.configuration import Extender
 from situate.framework.engine import Engine
 from situate.framework.extenders import read_only
@@ -39,14 +40,13 @@ from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.kube.connection import Connection
 from situate.kube.election import Candidacy
-from situate.kube.errors import KubeError
 from situate.kube.events import MOST_SERIES, EventRecorder
 from situate.kube.lease_record import ElectionTimes
 from situate.kube.reflector import Reflector
 from situate.kube.store import Store
 from situate.objects.unstructured import Unstructured
 from situate.runtime.configuration import BadConfiguration, Configuration
-from situate.runtime.health import CannotListen, Health, HealthServer
+from situate.runtime.health import Health, HealthServer
 from situate.runtime.logs import configure_logging
 from situate.runtime.manager import Manager, ServiceFailed, stop_on_signals
 from situate.runtime.metrics import Metrics
@@ -141,12 +141,7 @@ async def _run(
     try:
         await _Composition(source, configuration, connection, to_close).manager(setup).run()
     except ServiceFailed as failed:
-        if failed.name == Reaching.name and isinstance(failed.__cause__, KubeError):
-            raise failed.__cause__ from None
-        if not isinstance(failed.__cause__, CannotListen | CannotServe):
-            structlog.get_logger().error("a defect ends the process", service=failed.name, exc_info=failed.__cause__)
-        complain(str(failed))
-        return ExitCode.NO
+        return ended(failed)
     except CannotServe as wrong:
         raise WrongInput(str(wrong)) from None
     finally:

@@ -78,7 +78,7 @@ def _ask(check: Check) -> str | None:
 
 
 class CannotListen(Exception):
-    """The address of `health.address` is not to be had; the message says what to do."""
+    """The address of a health server is not to be had; the message says what to do."""
 
 
 class HealthServer:
@@ -86,9 +86,12 @@ class HealthServer:
 
     name = "health server"
 
-    def __init__(self, address: str, health: Health, render_metrics: Callable[[], bytes]) -> None:
-        """`address` as the configuration has it: `host:port`, without host for every address."""
+    def __init__(
+        self, address: str, health: Health, render_metrics: Callable[[], bytes], *, setting: str = "health.address"
+    ) -> None:
+        """`address`: `host:port`, without host for every address; and what it is called where it is set."""
         self._address = address
+        self._setting = setting
         self._health = health
         self._render_metrics = render_metrics
         self._asked = asyncio.Event()
@@ -116,7 +119,7 @@ class HealthServer:
 
         host, _, port = self._address.rpartition(":")
         if not (port.isascii() and port.isdecimal() and int(port[:6]) < 2**16):
-            raise CannotListen(f"health.address: found {self._address!r}, allowed: HOST:PORT, such as :8080")
+            raise CannotListen(f"{self._setting}: found {self._address!r}, allowed: HOST:PORT, such as :8080")
         runner = web.AppRunner(self.application(), access_log=None, logger=log_of_defects())
         await runner.setup()
         try:
@@ -127,7 +130,7 @@ class HealthServer:
             except OSError as problem:
                 reason = problem.strerror or str(problem)
                 raise CannotListen(
-                    f"health.address {self._address} cannot be listened on: {reason}; set another one, or null"
+                    f"{self._setting} {self._address} cannot be listened on: {reason}; set another one, or none"
                 ) from problem
             self.port = runner.addresses[0][1]
             self._listening.set()

@@ -13,20 +13,18 @@ from pathlib import Path
 from typing import Annotated
 
 import aiohttp
-import structlog
 import typer
 
 from situate.cli.agent_file import NODE_VARIABLE, agent_settings
+from situate.cli.ending import ended
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.options import ContextOption, KubeconfigOption, SetOption
 from situate.cli.reaching import Reaching
-from situate.cli.streams import complain
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.kube.connection import Connection
-from situate.kube.errors import KubeError
 from situate.kube.events import EventRecorder
-from situate.runtime.health import CannotListen, Health, HealthServer
+from situate.runtime.health import Health, HealthServer
 from situate.runtime.logs import configure_logging
 from situate.runtime.manager import Manager, ServiceFailed, stop_on_signals
 from situate.runtime.metrics import Metrics
@@ -86,7 +84,7 @@ async def _run(settings: AgentSettings, node: str | None, health_address: str, c
         manager, metrics, health = Manager(), Metrics(), Health()
         stop_on_signals(manager)
         if health_address:
-            manager.add(HealthServer(health_address, health, metrics.render))
+            manager.add(HealthServer(health_address, health, metrics.render, setting="--health-address"))
         reaching = Reaching(client, random.Random())
         health.add_readiness("connection", reaching.not_ready)
         manager.add(reaching, ready=reaching.reached)
@@ -113,12 +111,7 @@ async def _run(settings: AgentSettings, node: str | None, health_address: str, c
     except BadAuthority as wrong:
         raise WrongInput(str(wrong)) from None
     except ServiceFailed as failed:
-        if isinstance(failed.__cause__, KubeError):
-            raise failed.__cause__ from None
-        if not isinstance(failed.__cause__, CannotListen):
-            structlog.get_logger().error("a defect ends the process", service=failed.name, exc_info=failed.__cause__)
-        complain(str(failed))
-        return ExitCode.NO
+        return ended(failed)
     finally:
         if permits is not None:
             await permits.close()

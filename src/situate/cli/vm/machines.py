@@ -8,20 +8,18 @@ import socket
 from datetime import UTC, datetime
 from typing import Annotated
 
-import structlog
 import typer
 
+from situate.cli.ending import ended
 from situate.cli.failures import ExitCode, mendable_failures
 from situate.cli.options import ContextOption, KubeconfigOption
 from situate.cli.reaching import Reaching
-from situate.cli.streams import complain
 from situate.kube.connect import connect, find_connection
 from situate.kube.connection import Connection
 from situate.kube.election import Candidacy
-from situate.kube.errors import KubeError
 from situate.kube.events import EventRecorder
 from situate.kube.lease_record import ElectionTimes
-from situate.runtime.health import CannotListen, Health, HealthServer
+from situate.runtime.health import Health, HealthServer
 from situate.runtime.logs import configure_logging
 from situate.runtime.manager import Manager, ServiceFailed, stop_on_signals
 from situate.runtime.metrics import Metrics
@@ -88,7 +86,7 @@ async def _run(
     manager, metrics, health = Manager(), Metrics(), Health()
     stop_on_signals(manager)
     if health_address:
-        manager.add(HealthServer(health_address, health, metrics.render))
+        manager.add(HealthServer(health_address, health, metrics.render, setting="--health-address"))
     recorder = EventRecorder(
         elections,
         "situate-vm-machines",
@@ -120,12 +118,7 @@ async def _run(
     try:
         await manager.run()
     except ServiceFailed as failed:
-        if failed.name == Reaching.name and isinstance(failed.__cause__, KubeError):
-            raise failed.__cause__ from None
-        if not isinstance(failed.__cause__, CannotListen):
-            structlog.get_logger().error("a defect ends the process", service=failed.name, exc_info=failed.__cause__)
-        complain(str(failed))
-        return ExitCode.NO
+        return ended(failed)
     finally:
         await elections.close()
         await client.close()

@@ -11,24 +11,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final
 
-import structlog
 import typer
 
 from situate.archive.options import ArchiveOptions
 from situate.archive.protocol import Archiver
+from situate.cli.ending import ended
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.options import ContextOption, KubeconfigOption
 from situate.cli.reaching import Reaching
 from situate.cli.shard.archive.opened import UrlFileOption, UrlOption, archive_options, opened
-from situate.cli.streams import complain
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.kube.connection import Connection
-from situate.kube.errors import KubeError
 from situate.runtime.logs import configure_logging
 from situate.runtime.manager import Manager, ServiceFailed, stop_on_signals
 from situate.runtime.serving.access import Access
-from situate.runtime.serving.listener import CannotServe, Certificate, Listener
+from situate.runtime.serving.listener import Certificate, Listener
 from situate.runtime.startup import run_process
 from situate.sharding.server.answering import Answering
 from situate.sharding.server.served import NotServed, discovered
@@ -121,12 +119,7 @@ async def _serve(
             manager.add(_Server(client, archiver, resources, address, certificate, audiences))
             await manager.run()
     except ServiceFailed as failed:
-        if isinstance(failed.__cause__, KubeError):
-            raise failed.__cause__ from None
-        if not isinstance(failed.__cause__, CannotServe | NotServed):
-            structlog.get_logger().error("a defect ends the process", service=failed.name, exc_info=failed.__cause__)
-        complain(str(failed))
-        return ExitCode.NO
+        return ended(failed, NotServed, reaching=(Reaching.name, _Server.name))
     finally:
         await client.close()
     return ExitCode.DONE
