@@ -132,6 +132,7 @@ def test_a_wrong_scenario_is_told_and_is_exit_code_2(tmp_path: Path, text: str, 
 def test_files_that_cannot_be_used_are_told(small: Path, tmp_path: Path) -> None:
     code, _, told = simulate(str(tmp_path / "none.yaml"))
     assert (code, "no such file" in told) == (2, True)
+    assert all(name in told for name in ("half-wave", "vm-burst", "vm-node-loss")), "what there is without a file"
     code, _, told = simulate(str(tmp_path))
     assert (code, "cannot be read" in told) == (2, True)
     code, _, told = simulate(str(small), "--plot", str(tmp_path / "none" / "x.svg"))

@@ -165,8 +165,8 @@ def _document(file: Path) -> object:
     try:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
-        names = ", ".join(simulate_spot.BUILT_IN)
-        hint = did_you_mean(str(file), simulate_spot.BUILT_IN)
+        built_in = (*simulate_spot.BUILT_IN, *simulate_vm.BUILT_IN)
+        names, hint = ", ".join(built_in), did_you_mean(str(file), built_in)
         raise WrongInput(
             f"{file}: no such file; examples/vpod-day.yaml and examples/spot-wave.yaml are scenarios to begin with, "
             f"and without a file there are {names}{'; ' + hint if hint else ''}"
