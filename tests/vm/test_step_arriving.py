@@ -19,15 +19,21 @@ from situate.vm.model import Phase, Ref
 from tests.vm.town import Town, both, making_room, only
 
 
-@pytest.mark.rule("vm:B19", "vm:B20", "vm:N10")
-@pytest.mark.parametrize("begun", [False, True])
-def test_one_who_was_to_move_for_its_own_growth_stays_when_room_appears_where_it_is(begun: bool) -> None:
-    town = Town(n1=10, n2=20)
+def moving_to_grow(cpus: int) -> tuple[Town, StartMove]:
+    """A has 4 and begins to move to n2, for it asks for so many: P has the rest of n1."""
+    town = Town(n1=10, n2=12)
     town.vm("A", "n1", 4, migratable=True)
     town.plain("P", "n1", 6)
     town.start()
-    town.ask("A", 7)
+    town.ask("A", cpus)
     (start,) = only(town.wait(5.0), StartMove)
+    return town, start
+
+
+@pytest.mark.rule("vm:B19", "vm:B20", "vm:N10")
+@pytest.mark.parametrize("begun", [False, True])
+def test_one_who_was_to_move_for_its_own_growth_stays_when_room_appears_where_it_is(begun: bool) -> None:
+    town, start = moving_to_grow(7)
     assert (start.move.machine.name, start.move.amount, start.claim) == ("A", both(7), None)
     if begun:
         town.live(town.world.freeze(start.move.name))
@@ -48,12 +54,7 @@ def test_one_who_was_to_move_for_its_own_growth_stays_when_room_appears_where_it
 @pytest.mark.parametrize("restarted", [False, True])
 def test_what_one_who_moves_for_its_own_growth_is_to_have_there_outlives_a_change_of_leader(restarted: bool) -> None:
     """Others were given it, and where room appeared at home it neither grew nor stayed."""
-    town = Town(n1=10, n2=12)
-    town.vm("A", "n1", 4, migratable=True)
-    town.plain("P", "n1", 6)
-    town.start()
-    town.ask("A", 8)
-    (start,) = only(town.wait(5.0), StartMove)
+    town, start = moving_to_grow(8)
     if restarted:
         town.restart()
 
@@ -65,12 +66,7 @@ def test_what_one_who_moves_for_its_own_growth_is_to_have_there_outlives_a_chang
 
 @pytest.mark.rule("vm:B43", "vm:I8", "vm:B19")
 def test_one_who_moves_for_its_own_growth_grows_where_it_goes_also_under_another_leader() -> None:
-    town = Town(n1=10, n2=12)
-    town.vm("A", "n1", 4, migratable=True)
-    town.plain("P", "n1", 6)
-    town.start()
-    town.ask("A", 8)
-    (start,) = only(town.wait(5.0), StartMove)
+    town, start = moving_to_grow(8)
     town.copying(start.move, 50)
     town.restart()
     assert town.state.avail("n2", "somebody") == both(4)
