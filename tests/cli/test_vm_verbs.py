@@ -31,6 +31,7 @@ from situate.vm.names import (
     DRAIN,
     ENABLED_LABEL,
     REQUESTED,
+    RESIZE_REQUESTED,
     RESOURCES,
     SCALING_UNIT,
     TARGET_NODE,
@@ -195,6 +196,23 @@ async def test_a_machine_without_a_node_is_shown_with_what_keeps_it_from_one(sai
         assert "situate scheduler explain large-x -n default" in told
     assert "there is no pod for it" in await said("explain", "late")
     assert json.loads(await said("explain", "late", "-o", "json"))["node"] is None
+
+
+@pytest.mark.rule("vm:B33", "vm:B39")
+async def test_a_plain_pod_that_is_short_of_a_larger_size_is_shown(said: Said) -> None:
+    client: Client = said.client  # type: ignore[attr-defined]  # see the fixture
+    container = {"name": "app", "image": "i", "resources": {"requests": {"cpu": "1", "memory": "4Gi"}}}
+    pod = {"metadata": {"name": "plain"}, "spec": {"nodeName": "n1", "containers": [container]}}
+    await client.create(PODS, pod, "default")
+    assert "plain" not in await said("status")
+    wish = MergePatch({"metadata": {"annotations": {RESIZE_REQUESTED: '{"cpu":"3"}'}}})
+    await client.patch(PODS, "plain", wish, "default")
+    told = await said("status")
+    assert "1 pod is short of a larger size; nobody leads" in told
+    (row,) = (line.split() for line in told.splitlines() if line.startswith("default/plain"))
+    assert row == ["default/plain", "n1", "1", "4Gi", "3", "4Gi", "2"]
+    (listed,) = json.loads(await said("status", "-o", "json"))["pods"]
+    assert (listed["name"], listed["short"]) == ("plain", {"cpu": "2", "memory": "0"})
 
 
 async def under_way(client: Client) -> None:

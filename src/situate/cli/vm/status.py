@@ -46,6 +46,13 @@ _MACHINES = (
     Column("state"),
     Column("pod", wide=True),
 )
+_PODS = (
+    Column("pod"),
+    Column("node"),
+    Column("uses", right=True),
+    Column("requested", right=True),
+    Column("short", right=True),
+)
 _MOVES = (
     Column("machine"),
     Column("from"),
@@ -86,7 +93,7 @@ def _as_data(observed: Observed, namespace: str | None) -> dict[str, Any]:
         (pod, node.name)
         for node in state.nodes.values()
         for pod in node.pods.values()
-        if pod.machine is not None and namespace in (None, pod.ref.namespace)
+        if namespace in (None, pod.ref.namespace)
     ]
     pods.sort(key=lambda each: (each[0].ref.namespace, each[0].ref.name))
     moves = sorted(state.moves.values(), key=lambda each: (each.created_at, each.key))
@@ -94,7 +101,12 @@ def _as_data(observed: Observed, namespace: str | None) -> dict[str, Any]:
         "leader": lease.spec.holder_identity if lease is not None else "",
         "schedulerName": observed.rules.scheduler_name,
         "nodes": [_node(state.nodes[name], observed) for name in sorted(state.nodes)],
-        "machines": [_machine(pod, node, observed) for pod, node in pods],
+        "machines": [_machine(pod, node, observed) for pod, node in pods if pod.machine is not None],
+        "pods": [
+            _short(pod, node, observed)
+            for pod, node in pods
+            if pod.machine is None and pod.requested.exceeds(pod.reserved)
+        ],
         "withoutNode": [
             each.as_data() for each in observed.unplaced if each.machine and namespace in (None, each.namespace)
         ],
@@ -141,6 +153,19 @@ def _machine(pod: Pod, node: str, observed: Observed) -> dict[str, Any]:
         "uses": _quantities(pod.used, observed),
         "requested": _quantities(pod.requested, observed),
         "approved": _quantities(pod.reserved, observed) if pod.approved else None,
+        "booked": _quantities(pod.counted(pod.reserved), observed),
+        "short": _quantities((pod.requested - pod.reserved).positive(), observed),
+    }
+
+
+def _short(pod: Pod, node: str, observed: Observed) -> dict[str, Any]:
+    """A plain pod that wishes to be larger."""
+    return {
+        "namespace": pod.ref.namespace,
+        "name": pod.ref.name,
+        "node": node,
+        "uses": _quantities(pod.used, observed),
+        "requested": _quantities(pod.requested, observed),
         "booked": _quantities(pod.counted(pod.reserved), observed),
         "short": _quantities((pod.requested - pod.reserved).positive(), observed),
     }
@@ -202,6 +227,8 @@ def _print(told: dict[str, Any], form: Format) -> None:
     count = "1 machine" if len(names) == 1 else f"{len(names)} machines"
     ask = "they ask" if waiting > 1 or (not waiting and len(names) != 1) else "it asks"
     lost = f", {len(nowhere)} without a node" if nowhere else ""
+    plain = len(told["pods"])
+    lost += f"; {plain} {'pod is' if plain == 1 else 'pods are'} short of a larger size" if plain else ""
     say(f"{told['schedulerName']}: {count}, {waiting or 'none'} short of what {ask} for{lost}; {led}")
     if told["nodes"]:
         print_table(_NODES, [row for each in told["nodes"] for row in _node_rows(each)], form)
@@ -209,6 +236,9 @@ def _print(told: dict[str, Any], form: Format) -> None:
         say()
         rows = [_machine_row(each) for each in told["machines"]]
         print_table(_MACHINES, [*rows, *(_nowhere_row(each) for each in nowhere)], form)
+    if told["pods"]:
+        say()
+        print_table(_PODS, [_pod_row(each) for each in told["pods"]], form)
     if told["moves"]:
         say()
         print_table(_MOVES, [_move_row(each) for each in told["moves"]], form)
@@ -244,6 +274,11 @@ def _machine_row(each: dict[str, Any]) -> tuple[object, ...]:
 def _nowhere_row(each: dict[str, Any]) -> tuple[object, ...]:
     state = "waits for a node" if each["pod"] else "has no pod"
     return (f"{each['namespace']}/{each['machine']}", *("-",) * 5, state, each["pod"] or "-")
+
+
+def _pod_row(each: dict[str, Any]) -> tuple[object, ...]:
+    amounts = (short_text(each[name]) for name in ("uses", "requested", "short"))
+    return (f"{each['namespace']}/{each['name']}", each["node"], *amounts)
 
 
 def _move_row(each: dict[str, Any]) -> tuple[object, ...]:
