@@ -43,7 +43,7 @@ from situate.cli.manifests_vm import SERVICE as PERMITS
 from situate.cli.manifests_vm import check_files, deployment_with_permits, leading_objects, permit_service_spec
 from situate.cli.manifests_vm_agent import FILE as AGENT_FILE
 from situate.cli.manifests_vm_agent import NAME as VM_AGENT
-from situate.cli.manifests_vm_agent import agent_arguments, agent_daemon_set, agent_rights
+from situate.cli.manifests_vm_agent import agent_arguments, agent_daemon_set, agent_rights, check_files_of_agent
 from situate.cli.manifests_vm_machines import NAME as VM_MACHINES
 from situate.cli.manifests_vm_machines import machines_arguments, machines_rights
 from situate.cli.output import DataFormat, DataOutputOption, print_objects
@@ -123,8 +123,17 @@ def manifests(
     situate manifests vm-machines
     """
     with mendable_failures():
+        _check_files(product, file)
         objects = printed(product, file, Installation(namespace, image, replicas), resource or (), executor_image)
     print_objects(objects, output)
+
+
+def _check_files(product: Product | None, file: Path | None) -> None:
+    """Raises `WrongInput` where pods would look for files that are on this computer alone, and what reading raises."""
+    if product is Product.VM_AGENT:
+        check_files_of_agent(file)
+    if product is None and file is not None and (vm := vm_settings(load(file))) is not None:
+        check_files(vm)
 
 
 def printed(
@@ -250,7 +259,6 @@ def installation(
         deployment = deployment_with_webhook(deployment, spot)
     vm = vm_settings(configuration)
     if vm is not None:
-        check_files(vm)
         leases = configuration.runtime.leader_election.namespace or where.namespace
         yield from leading_objects(where.namespace, leases, where.labels, vm)
         deployment = deployment_with_permits(deployment, vm)

@@ -32,10 +32,6 @@ def agent_assignments(file: Path | None, namespace: str) -> tuple[str, ...]:
     `namespace`: of the installation, whose scheduler answers no agent of the reference's protocol without TLS.
     """
     settings = agent_settings(file, ()).scheduler
-    for name, path in (("caFile", settings.ca_file), ("tokenFile", settings.token_file)):
-        if path is not None and not PurePosixPath(path).is_absolute():
-            here = f"{file}: scheduler.{name}: found {path}, which is on this computer and in no pod"
-            raise WrongInput(f"{here}; leave it out, or say where it is mounted")
     if settings.url is not None:
         return ()
     said = _said(file)
@@ -43,6 +39,15 @@ def agent_assignments(file: Path | None, namespace: str) -> tuple[str, ...]:
     if not agent_settings(file, ()).compat and said.get("tls", True):
         found |= {"tls": "true", "caFile": AUTHORITIES, "serverName": f"{SERVICE}.{namespace}.svc"}
     return tuple(f"scheduler.{name}={value}" for name, value in found.items() if name not in said)
+
+
+def check_files_of_agent(file: Path | None) -> None:
+    """Raises `WrongInput` where its pods would look for what none of them has, and what `agent_settings` raises."""
+    settings = agent_settings(file, ()).scheduler
+    for name, path in (("caFile", settings.ca_file), ("tokenFile", settings.token_file)):
+        if path is not None and not PurePosixPath(path).is_absolute():
+            here = f"{file}: scheduler.{name}: found {path}, which is on this computer and in no pod"
+            raise WrongInput(f"{here}; leave it out, or say where it is mounted")
 
 
 def agent_arguments(file: Path | None, port: int, namespace: str) -> tuple[str, ...]:
