@@ -105,8 +105,8 @@ async def said(tmp_path: Path) -> AsyncIterator[Said]:
         file = tmp_path / "kubeconfig"
         write_kubeconfig(file, kubeconfig(server.url))
 
-        async def call(*arguments: str, code: int = 0) -> str:
-            line = ["vm", *arguments, "--kubeconfig", str(file)]
+        async def call(*arguments: str, verb: str = "vm", code: int = 0) -> str:
+            line = [verb, *arguments, "--kubeconfig", str(file)]
             result = await asyncio.to_thread(CliRunner().invoke, app, line)
             assert result.exit_code == code, result.output
             return result.output
@@ -309,3 +309,12 @@ async def test_a_node_is_emptied_when_somebody_says_so(said: Said) -> None:
     assert DRAIN not in await said.annotations("n1")  # type: ignore[attr-defined]  # see the fixture
     assert "there are: n1, n2" in await said("drain", "n9", code=2)
     assert "no node is named:" in await said("drain", "", code=2)
+
+
+async def test_check_has_a_line_for_each_right_also_where_several_products_need_it(said: Said, tmp_path: Path) -> None:
+    file = tmp_path / "situate.yaml"
+    file.write_text("{apiVersion: situate.dev/v1alpha1, kind: Situate, vm: {}, scheduler: {}, spot: {}}")
+    findings = json.loads(await said("-f", str(file), "-o", "json", verb="check"))
+    told = [each["check"] for each in findings]
+    assert len(told) == len(set(told))
+    assert {"may create, patch events", "may create, patch events.events.k8s.io"} < set(told)

@@ -7,7 +7,7 @@ import random
 import re
 import sys
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -236,8 +236,11 @@ async def _policy(client: Client, namespace: str, name: str) -> Finding:
 
 
 async def _rights(client: Client, wanted: tuple[Permission, ...]) -> AsyncIterator[Finding]:
-    """One line for each right; all verbs of it are asked for."""
-    for right in wanted:
+    """One line for each right, also where several products need it; all verbs of it are asked for."""
+    reasons: dict[Permission, list[str]] = {}
+    for each in wanted:
+        reasons.setdefault(replace(each, why=""), []).append(each.why)
+    for right, why in reasons.items():
         resource, _, subresource = right.resource.partition("/")
         missing = []
         for verb in right.verbs:
@@ -253,7 +256,8 @@ async def _rights(client: Client, wanted: tuple[Permission, ...]) -> AsyncIterat
             )
             if not review.allowed:
                 missing.append(verb)
+        which = f" {right.name}" if right.name else ""
         where = f" in {right.namespace}" if right.namespace else ""
-        what = f"may {', '.join(right.verbs)} {right.resource}{where}"
-        step = f"needed for {right.why}; missing: {', '.join(missing)}; situate manifests prints the roles"
+        what = f"may {', '.join(right.verbs)} {right.group_resource}{which}{where}"
+        step = f"needed for {', and for '.join(why)}; missing: {', '.join(missing)}; situate manifests prints the roles"
         yield Finding(what, ok=not missing, next_step=step if missing else "")

@@ -26,6 +26,12 @@ class Permission:
     name: str = ""
     """The one object concerned; empty for all. Never set for verbs that RBAC cannot restrict by name."""
 
+    @property
+    def group_resource(self) -> str:
+        """As kubectl writes it: `events`, `events.events.k8s.io`, `statefulsets.apps/scale`."""
+        resource, slash, subresource = self.resource.partition("/")
+        return f"{resource}.{self.group}{slash}{subresource}" if self.group else self.resource
+
 
 class ResourceAttributes(Model, frozen=True):
     """An action on a resource."""
