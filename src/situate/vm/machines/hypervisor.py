@@ -36,6 +36,17 @@ MOST_DIRTY: Final = 0.9
 """Of the bandwidth, where the guest is slowed down."""
 DOWNTIME_MS: Final = 39
 """Of an idle machine of 2 GiB, as the reference measured it (section 6)."""
+_MEMBERS: Final = (
+    "usedMemory",
+    "dirtyRate",
+    "bandwidth",
+    "setupMs",
+    "downtimeMs",
+    "stallAtPercent",
+    "failAtPercent",
+    "refuseStart",
+    "scaleMs",
+)
 _GIB: Final = 2**30
 _MOST_MS: Final = 24 * 3600 * 1000
 
@@ -66,7 +77,7 @@ def read_behaviour(text: str | None, about: str) -> Behaviour | Unreadable:
         return Behaviour()
     try:
         part = Part.of_text(text, Place.annotation(about, HYPERVISOR))
-        part.mapping()
+        part.only(*_MEMBERS)
         return Behaviour(
             used=_units(part["usedMemory"]),
             dirty_rate=_units(part["dirtyRate"]) or 0,
