@@ -10,7 +10,7 @@ import http.client
 import os
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from situate.objects.messages import Request, Response
-from situate.runtime.serving.listener import Answers, CannotServe, Certificate, Limits, Listener
+from situate.runtime.serving.listener import TOGETHER, TURN_S, Answers, CannotServe, Certificate, Limits, Listener
 from tests.controlplane.certificates import Authority
 
 pytestmark = pytest.mark.rule("sharding:K11")
@@ -161,35 +161,62 @@ async def test_of_more_than_there_is_room_for_the_last_ones_are_refused() -> Non
         assert [(await each)[:2] for each in waiting] == [(200, "done")] * 2
 
 
-async def test_connections_beyond_the_last_place_are_closed_at_once() -> None:
-    go_on, began = asyncio.Event(), asyncio.Event()
+async def test_connections_beyond_the_last_place_wait_until_one_is_free() -> None:
+    go_on, under_way = asyncio.Event(), asyncio.Semaphore(2)
 
     async def slow(_: Request, __: str) -> Response:
-        began.set()
-        await go_on.wait()
+        async with under_way:
+            await go_on.wait()
         return Response(200, b"done")
 
+    request = "GET / HTTP/1.0\nhost: a\n\n"
     async with (
+        listening(None) as other,
         listening(None, slow, limits=Limits(connections=1)) as listener,
-        raw(listener.port, "GET / HTTP/1.0\nhost: a\n\n") as first,
+        raw(listener.port, request) as first,
+        raw(listener.port, request) as second,
     ):
-        await began.wait()
-        async with raw(listener.port, "GET / HTTP/1.1\nhost: a\n\n") as second:
-            assert await ended(second) == b""
+        await ask(other.port, None, "GET", "/")
+        assert not under_way.locked(), "while another server has taken and answered, the second is not taken"
         go_on.set()
         assert (await ended(first)).endswith(b"done")
+        assert (await ended(second)).endswith(b"done")
 
 
 async def test_who_does_not_come_to_an_end_with_tls_has_a_place_and_no_more(tmp_path: Path) -> None:
     """They counted from their first request on: as many as there are files could keep the process from everything."""
-    certificate = write(tmp_path, authority(), 1)
+    silence_s, signer = 0.5, authority()
+    loop = asyncio.get_running_loop()
+    async with listening(write(tmp_path, signer, 1), limits=Limits(connections=2, silence_s=silence_s)) as listener:
+        began = loop.time()
+        async with raw(listener.port), raw(listener.port):
+            assert (await ask(listener.port, signer, "GET", "/"))[0] == 404
+        assert loop.time() - began >= silence_s, "only then one of them was cut off"
+
+
+async def test_those_who_say_nothing_keep_nobody_from_his_turn_to_begin_with_tls(tmp_path: Path) -> None:
+    signer = authority()
     async with (
-        listening(certificate, limits=Limits(connections=2, silence_s=600.0)) as listener,
-        raw(listener.port),
-        raw(listener.port),
-        raw(listener.port) as third,
+        listening(write(tmp_path, signer, 1), limits=Limits(silence_s=600.0)) as listener,
+        AsyncExitStack() as silent,
     ):
-        assert await ended(third) == b""
+        for _ in range(3 * TOGETHER):
+            await silent.enter_async_context(raw(listener.port))
+        assert (await ask(listener.port, signer, "GET", "/"))[0] == 404
+
+
+async def test_who_waits_for_his_turn_to_begin_with_tls_is_not_taken_for_silent_meanwhile(tmp_path: Path) -> None:
+    """All began together once: of 10,000 none came to an end within the ten seconds that each was given."""
+    silence_s, waves = 0.3, 3
+    loop = asyncio.get_running_loop()
+    async with (
+        listening(write(tmp_path, authority(), 1), limits=Limits(silence_s=silence_s)) as listener,
+        AsyncExitStack() as silent,
+    ):
+        began = loop.time()
+        readers = [await silent.enter_async_context(raw(listener.port)) for _ in range(waves * TOGETHER)]
+        assert await asyncio.gather(*map(ended, readers)) == [b""] * len(readers)
+        assert loop.time() - began >= silence_s + (waves - 1) * TURN_S - 0.01
 
 
 async def test_what_is_no_request_is_refused_and_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,7 +1,7 @@
 """HTTP(S) for many clients: every path to one answerer, limits that hold whoever calls, certificates that change.
 
-Who sends nothing, or sends slowly, is cut off; of more connections or requests than there is room for, the last ones
-are refused at once, so that those before them are answered.
+Who sends nothing, or sends slowly, is cut off. Of more connections than there is room for, the last ones wait to be
+taken; of more requests, the last ones are refused at once.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -34,9 +35,16 @@ _END_S: Final = 5.0
 """For answers under way when the process is asked to end."""
 _LINGER_S: Final = 1.0
 """For what is left of a body that nobody reads: an end without reading it could overtake the answer."""
-_BACKLOG: Final = 1024
+_BACKLOG: Final = 4096
+"""Of those who come at once, so many wait with the kernel; the others hear nothing, and try again by and by."""
 _NOT_TAKEN_S: Final = 0.1
-"""Until it is tried again to take a connection, as where there are no more files."""
+"""Until it is tried again to take a connection, as where there is no place, or where there are no more files."""
+_TAKEN_AT_ONCE: Final = 32
+"""Between two looks at the connections that there are."""
+TOGETHER: Final = 64
+"""Connections that begin with TLS at a time. Of thousands who begin together all are so slow that none ends in time."""
+TURN_S: Final = 0.1
+"""For one of those; whoever takes longer, or sends nothing, goes on beside the next."""
 _OTHER_FILES: Final = 256
 """Descriptors that are left to the rest of the process."""
 _FULL: Final = Response(
@@ -85,7 +93,7 @@ class Limits:
     """What one port bears."""
 
     connections: int = 8192
-    """Fewer where the process may not open so many files."""
+    """Fewer where the process may not open so many files; others wait until one of them has ended."""
     requests: int = 4096
     """Under way at a time."""
     silence_s: float = 10.0
@@ -125,6 +133,7 @@ class Listener:
         self._silent: dict[web.RequestHandler, asyncio.TimerHandle] = {}
         self._coming: dict[asyncio.Future[None], socket.socket] = {}
         """Connections that are none yet."""
+        self._turns = asyncio.Semaphore(TOGETHER)
         self._under_way = 0
         self.port = 0
         """The port that is listened on, also if the address asked for any (`:0`); 0 before that."""
@@ -186,10 +195,12 @@ class Listener:
         return ports
 
     async def _accept(self, port: socket.socket, handled: web.Server, most: int) -> None:
-        """One connection after the other, each between two looks at those that there are: of thousands that come at
-        once, to whom TLS takes its time, the first are answered while the last wait to be taken."""
+        """Takes connections while there are places; each begins with TLS when it is its turn."""
         loop = asyncio.get_running_loop()
-        while True:
+        for taken in count(1):
+            if len(handled.connections) + len(self._coming) >= most:
+                await asyncio.sleep(_NOT_TAKEN_S)
+                continue
             try:
                 plain, _ = await loop.sock_accept(port)
             except OSError as problem:
@@ -197,14 +208,11 @@ class Listener:
                     self._log.error("a connection cannot be taken", error=problem.strerror)
                     await asyncio.sleep(_NOT_TAKEN_S)
                 continue
-            if len(handled.connections) + len(self._coming) >= most:
-                plain.close()
-                await asyncio.sleep(0)
-                continue
             coming = asyncio.ensure_future(self._take(plain, handled))
             self._coming[coming] = plain
             coming.add_done_callback(self._came)
-            await asyncio.sleep(0)  # a connection that waits already is taken without a look at the others
+            if taken % _TAKEN_AT_ONCE == 0:
+                await asyncio.sleep(0)  # a connection that waits already is taken without a look at the others
 
     def _came(self, coming: asyncio.Future[None]) -> None:
         plain = self._coming.pop(coming)
@@ -213,18 +221,19 @@ class Listener:
 
     async def _take(self, plain: socket.socket, handled: web.Server) -> None:
         """Until it is a connection, or none: it counts from the first moment."""
-        protocol = handled()
-        self._expect(protocol)
-        try:
-            await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: protocol,
-                plain,
-                ssl=self._context,
-                ssl_handshake_timeout=None if self._context is None else self._limits.silence_s,
-            )
-        except OSError:  # of TLS too: it closes the connection
-            self._expect_no_more(protocol)
-            return
+        async with _Turn(self._turns):
+            protocol = handled()
+            self._expect(protocol)
+            try:
+                await asyncio.get_running_loop().connect_accepted_socket(
+                    lambda: protocol,
+                    plain,
+                    ssl=self._context,
+                    ssl_handshake_timeout=None if self._context is None else self._limits.silence_s,
+                )
+            except OSError:  # of TLS too: it closes the connection
+                self._expect_no_more(protocol)
+                return
         if self._expect_no_more(protocol):
             self._expect(protocol)  # anew: of many who come at once TLS took all the time until now
 
@@ -301,6 +310,27 @@ class Listener:
         asked = Request(request.method, request.path, tuple(request.query.items()), headers, body)
         answer = await self._answer(asked, request.remote or "")
         return answer, not request.body_exists or request.content.at_eof()
+
+
+class _Turn:
+    """Of a connection to begin; it ends in time, whatever becomes of the connection."""
+
+    def __init__(self, turns: asyncio.Semaphore) -> None:
+        self._turns = turns
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def __aenter__(self) -> None:
+        await self._turns.acquire()
+        self._timer = asyncio.get_running_loop().call_later(TURN_S, self._end)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._turns.release()
 
 
 def log_of_defects() -> logging.Logger:
