@@ -32,7 +32,10 @@ def drain(node: NodeArgument, kubeconfig: KubeconfigOption = None, context: Cont
     with mendable_failures():
         found = asyncio.run(_annotated(find_connection(kubeconfig, context), node, "true"))
     said = "" if found.spec.unschedulable else f"; other pods may still go there: kubectl cordon {node}"
-    say(f"node {node} is being emptied of machines, see `situate vm plan` and `situate vm status`{said}")
+    say(
+        f"node {node} is to be emptied of machines by whoever leads: `situate vm status` shows that, and the moves, "
+        f"`situate vm plan` what cannot leave{said}"
+    )
 
 
 def undrain(node: NodeArgument, kubeconfig: KubeconfigOption = None, context: ContextOption = None) -> None:
