@@ -22,8 +22,8 @@ VM_PODS_GUARDS = (
         "vm-account-follows",
         "a pod requests what shows to be approved, whoever wrote that (B47, F1)",
         "vm/observing.py",
-        "former.frozen or former.reserved != pod.reserved):\n",
-        "former.frozen):\n",
+        "former.frozen or former.reserved != pod.reserved:\n",
+        "former.frozen:\n",
         (_ACCOUNTS,),
     ),
     Mutation(
@@ -152,6 +152,22 @@ VM_PODS_GUARDS = (
         "vm/writing.py",
         "    if resize is not None:\n        known = draft.state.accounts.get(pod.uid)\n        told",
         "    if False:\n        known = draft.state.accounts.get(pod.uid)\n        told",
+        (_ACCOUNTS,),
+    ),
+    Mutation(
+        "vm-account-refused-by-kubelet",
+        "what the kubelet will never allocate to a machine's pod is told on it (B47)",
+        "vm/writing.py",
+        "    said = accounts.allocated(former, pod)\n    if said is not None:",
+        "    said = accounts.allocated(former, pod)\n    if said is not None and said.reason != 'Infeasible':",
+        (_ACCOUNTS,),
+    ),
+    Mutation(
+        "vm-account-taken-by-server",
+        "what the kubelet said stands when the server takes another size (B47)",
+        "vm/accounts.py",
+        " if stands and pod.infeasible is None else None",
+        " if stands else None",
         (_ACCOUNTS,),
     ),
     Mutation(

@@ -121,6 +121,37 @@ def test_what_an_earlier_leader_told_on_the_pod_is_cleared_when_it_is_resized() 
     assert [(each.type, each.holds) for each in ours.only(Condition)] == [("PodNotResized", False)]
 
 
+NEVER = {"type": "PodResizePending", "status": "True", "reason": "Infeasible", "message": "static policy"}
+
+TOLD = NEVER | {"type": "PodNotResized"}
+
+
+def told(of: Yard) -> list[tuple[str, bool, str]]:
+    return [(each.type, each.holds, each.reason) for each in of.only(Condition)]
+
+
+@pytest.mark.rule("vm:B47")
+def test_what_the_kubelet_never_does_is_told_on_the_pod_and_the_grant_stands() -> None:
+    ours = yard(2, 2)
+    ours.see(machine(2, 2, status={"conditions": [NEVER]}))
+    assert told(ours) == [("PodNotResized", True, "Infeasible")]
+    ours.see(machine(2, 2, status={"conditions": [NEVER, TOLD]}))
+    assert told(ours) == [], "once"
+    assert ours.pod("vm-a").reserved == cores(2)
+    ask(ours, 3, 2)
+    ours.answer(ours.only(ResizePod)[0])
+    assert told(ours) == [], "the server took it; the kubelet has said nothing else"
+    ours.see(machine(3, 3))
+    assert told(ours) == [("PodNotResized", False, "Resized")]
+
+
+@pytest.mark.rule("vm:B47", "vm:B43")
+def test_what_the_kubelet_said_while_nobody_led_is_told_by_the_next_leader() -> None:
+    assert told(yard(2, 2, status={"conditions": [NEVER]})) == [("PodNotResized", True, "Infeasible")]
+    assert told(yard(2, 2, status={"conditions": [TOLD]})) == [("PodNotResized", False, "Resized")]
+    assert told(yard(2, 1, status={"conditions": [TOLD]})) == [], "it has yet to be resized"
+
+
 @pytest.mark.rule("vm:B47")
 def test_a_machine_that_grows_again_while_its_pod_shrinks_keeps_what_it_got() -> None:
     ours = yard(held=4, account=4)

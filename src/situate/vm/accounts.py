@@ -46,8 +46,20 @@ def condition(pod: Pod, before: Account | None, outcome: str, reason: str) -> Co
     """Said once when the pod stays as it is, and once when it does not any more; nothing of what is tried anew."""
     stands = pod.not_resized if before is None else before.told
     if outcome == "ok":
-        return Condition(pod.ref, NOT_RESIZED, False, "Resized", "") if stands else None
+        return Condition(pod.ref, NOT_RESIZED, False, "Resized", "") if stands and pod.infeasible is None else None
     return None if outcome in _ANEW else Condition(pod.ref, NOT_RESIZED, True, outcome.capitalize(), reason)
+
+
+def allocated(former: Pod | None, pod: Pod) -> Condition | None:
+    """The same of what its kubelet said since; of a pod that was not known before a condition may be left."""
+    told = None if former is None else former.infeasible
+    if pod.account is None:
+        return None
+    if pod.infeasible is not None:
+        said = Condition(pod.ref, NOT_RESIZED, True, pod.infeasible.reason, pod.infeasible.message)
+        return None if pod.infeasible == told else said
+    left = former is None and pod.not_resized and exact(pod, pod.reserved) is None
+    return Condition(pod.ref, NOT_RESIZED, False, "Resized", "") if left or told is not None else None
 
 
 _ANEW: Final = ("conflict", "unknown")

@@ -182,6 +182,8 @@ class Pod:
     """Of a plain pod; None: nobody wishes another size for it."""
     account: Amounts | None = None
     """Of a runner pod, what it requests and may request more of in place (B47); None: that is not ours to change."""
+    infeasible: Refusal | None = None
+    """Why its kubelet will never allocate what `account` says; None: it does, or will."""
 
     needs_node: bool = False
     """Whether it says that only a bigger node helps it (B50)."""

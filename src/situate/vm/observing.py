@@ -15,7 +15,7 @@ from situate.vm.events import NodeGone, NodeSeen, PodGone, PodReserved, PodSeen,
 from situate.vm.model import Machine, Node, Pod, Role
 from situate.vm.moving import arrived, follow_target, lose_node, source_of
 from situate.vm.state import Unseen
-from situate.vm.writing import catch_up
+from situate.vm.writing import catch_up, judged_by_kubelet
 
 
 def node_seen(draft: Draft, event: NodeSeen) -> None:
@@ -72,8 +72,11 @@ def pod_seen(draft: Draft, event: PodSeen) -> None:
     _book(draft, pod, event.node)
     if former is not None and former.used.exceeds(pod.used):
         asking.give_back(draft, pod)
-    if draft.state.started and (former is None or former.frozen or former.reserved != pod.reserved):
+    if not draft.state.started:
+        return
+    if former is None or former.frozen or former.reserved != pod.reserved:
         catch_up(draft, pod)
+    judged_by_kubelet(draft, former, pod)
 
 
 def pod_reserved(draft: Draft, event: PodReserved) -> None:

@@ -36,7 +36,7 @@ from situate.vm.names import (
 )
 from situate.vm.names import RESOURCES as GUEST
 from situate.vm.reading_machines import MachineSeen, read_notes
-from situate.vm.resizing import PENDING, account, resize
+from situate.vm.resizing import PENDING, account, infeasible, resize
 from situate.vm.rules import Rules
 from situate.vm.text import read_amounts, read_guest, read_overcommit, read_resize, read_unit, read_usage
 from situate.vm.unreadable import Misread, Place, Read, Unreadable
@@ -163,6 +163,7 @@ def _runner(pod: objects.Pod, rules: Rules, seen: MachineSeen | None) -> Read[Po
     if not rules.compat and (left or pod.metadata.deletion_timestamp is not None):
         machine = replace(machine, limit=booked + further)  # nobody moves for one that goes, or that its machine left
     made = _pod(pod, rules, booked + further, requested + further, used + further)
+    own = account(pod, rules)
     return Read(
         replace(
             made,
@@ -170,7 +171,8 @@ def _runner(pod: objects.Pod, rules: Rules, seen: MachineSeen | None) -> Read[Po
             overcommit=overcommit,
             machine=machine,
             approved=autoscaled and (APPROVED in annotations or granted is not None),
-            account=account(pod, rules),
+            account=own,
+            infeasible=None if own is None else infeasible(pod),
         ),
         wrong,
     )

@@ -14,7 +14,7 @@ from situate.vm.ending import close
 from situate.vm.model import Role
 from situate.vm.moving import check_adopted, finish, follow_target
 from situate.vm.reading_moves import named
-from situate.vm.writing import catch_up
+from situate.vm.writing import catch_up, judged_by_kubelet
 
 
 def listed(draft: Draft) -> None:
@@ -35,6 +35,7 @@ def listed(draft: Draft) -> None:
             waiting.note(draft, pod)
             waiting.recall(draft, pod)
             catch_up(draft, pod)
+            judged_by_kubelet(draft, None, pod)
             if draft.rules.compat:
                 as_reference.look_at_pod(draft, pod.uid)
         # what was decided of wishes while they were told was not written

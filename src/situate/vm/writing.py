@@ -170,6 +170,13 @@ def catch_up(draft: Draft, pod: Pod) -> None:
         draft.do(resize)
 
 
+def judged_by_kubelet(draft: Draft, former: Pod | None, pod: Pod) -> None:
+    """What the server took its kubelet may still refuse; the grant stands as well (B47)."""
+    said = accounts.allocated(former, pod)
+    if said is not None:
+        draft.do(said)
+
+
 def _decide_anew(draft: Draft, pod: Pod, write: Unseen) -> None:
     """On the request that the pod shows: somebody wrote another one than we knew."""
     assert write.shown is not None
