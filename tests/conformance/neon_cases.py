@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Final
 
 from situate.vm.amounts import Amounts, total
@@ -33,9 +34,13 @@ def pod(wire: Mapping[str, Json], name: str = "") -> Pod:
         used=reserved,
         factor=amounts_of(rows, "factor"),
         overcommit=amounts_of(rows, "overcommit_milli"),
-        created_at=float(wire["created_at"]),
+        created_at=_moment(wire["created_at"]),
         machine=machine,
     )
+
+
+def _moment(value: Json) -> float:
+    return datetime.fromisoformat(value).timestamp() if isinstance(value, str) else float(value)
 
 
 def node(wire: Mapping[str, Json], pods: Iterable[Pod] = ()) -> Node:
@@ -59,6 +64,17 @@ def node_of_pods(wire: Mapping[str, Json], pods: Iterable[Pod]) -> Node:
     if counted != made.reserved:
         raise ValueError(f"the pods of node {made.name} reserve {counted}, the case says {made.reserved}")
     return replace(made, migrating=total(each.counted(each.reserved) for each in made.pods.values() if each.migrating))
+
+
+def with_rest(wire: Mapping[str, Json], pods: Iterable[Pod]) -> Node:
+    """What is reserved beyond the pods that the case names belongs to one that stays."""
+    named = list(pods)
+    rest = node(wire).reserved - total(each.counted(each.reserved) for each in named)
+    if not any(rest):
+        return node_of_pods(wire, named)
+    nothing = Amounts.zero()
+    others = Pod(Ref("default", "others", ""), rest, rest, rest, nothing, Amounts.of(1000, 1000))
+    return node_of_pods(wire, [*named, others])
 
 
 def node_value(of: Node) -> dict[str, dict[str, int]]:
@@ -98,9 +114,9 @@ def amounts_of(rows: Iterable[Mapping[str, int]], field: str) -> Amounts:
 
 def listed(name: str) -> Any:
     """Cases that stand in a list of that name."""
-    return lambda document: document[name]
+    return lambda document: document.get(name, [])
 
 
 def tagged(*names: str) -> Any:
     """Cases of several lists, each told which list it is of."""
-    return lambda document: [{"list": name, **case} for name in names for case in document[name]]
+    return lambda document: [{"list": name, **case} for name in names for case in document.get(name, [])]

@@ -62,17 +62,22 @@ def _bookkeeping(case: Case) -> Outcome:
         case "start_migration":
             node, pod = migration_started(node, pod)
         case "pod_deleted":
-            node = deleted(node, pod, migrating="migration-source" in case["name"])
+            node = deleted(node, pod, migrating=_is_source(case["name"]))
         case "autoscaling_disabled":
             node, pod = autoscaling_disabled(node, pod)
         case "bounds_changed":
             node, pod = bounds_changed(node, pod, expected["pod"]["min"], expected["pod"]["max"])
         case "agent_request":
-            wanted = pod.reserved + expected["pod"]["capacity_pressure"]
+            wanted = pod.reserved - pod.buffer + expected["pod"]["capacity_pressure"]
             node, pod = requested(node, pod, wanted, None, 1, starting=True)
         case unknown:
             raise UnknownOperationError(f"action {unknown!r}")
     return _compared(expected, node, pod)
+
+
+def _is_source(name: str) -> bool:
+    """Which pod it is that was deleted stands in the name of the case."""
+    return ("source" in name or "migrating" in name) and "not-" not in name
 
 
 def _compared(expected: Json, node: NodeResource, pod: PodResource | None, **more: object) -> Outcome:

@@ -9,6 +9,8 @@ from typing import Any, Final
 from situate.objects.meta import ObjectMeta
 from situate.vm.configuration import PORT
 from situate.vm.model import Ref
+from situate.vm.names import APPROVED, REQUESTED, SCALING_UNIT
+from situate.vm.names import RESOURCES as GUEST
 from situate.vm.permit_answers import WAIT_S, answered
 from situate.vm.protocol import (
     MOST_BODY,
@@ -38,12 +40,20 @@ _NO_INCREASE: Final = {
     "lastPermit": _UNIT,
 }
 """Answered at once, if all of it is read."""
+_GUEST: Final = {
+    "cpus": {"min": "250m", "use": "250m", "max": 8},
+    "memorySlots": {"min": 1, "use": 1, "max": 32},
+    "memorySlotSize": "1Gi",
+}
+"""What every runner pod says, and only cases about something else leave out."""
+_AMOUNTS: Final = {SCALING_UNIT, REQUESTED, APPROVED}
 _EXPECTED: Final = {"status", "body", "vm_patch", "waits", "answered_after_ms", "permit", "migrate"}
 
 
 def cases(document: Json) -> list[Case]:
     constants = ("port", "path", "wait_timeout_ms", "max_body_bytes", "proto_versions")
-    first: Case = {"name": "constants", "constants": {key: document[key] for key in constants}}
+    there = {key: document[key] for key in constants if key in document}
+    first: Case = {"name": "constants", "constants": there}
     return [first, *document["cases"]]
 
 
@@ -56,7 +66,7 @@ def permit_protocol(case: Case) -> Outcome:
             "max_body_bytes": MOST_BODY,
             "proto_versions": {str(number): name for number, name in VERSIONS.items()},
         }
-        return compared(constants, case["constants"])
+        return compared({key: constants[key] for key in case["constants"]}, case["constants"])
     if unknown := case["expected"].keys() - _EXPECTED:
         raise UnknownOperationError(f"expected {sorted(unknown)}")
     actual = _exchanged(case)
@@ -83,7 +93,7 @@ def _exchanged(case: Case) -> dict[str, Json]:
     shown: Shown | None = first
     for at_ms, pod in _moments(case):
         shown = shown if pod is ... else _shown(pod)
-        answer = answered(request, shown, at_ms / 1000)
+        answer = answered(request, shown, at_ms / 1000, changed=shown is not first)
         if answer is not None:
             return _seen(answer, written, at_ms)
     raise AssertionError("nothing was answered at the end of the wait")
@@ -127,13 +137,17 @@ def _body(wire: Mapping[str, Json]) -> bytes:
 def _shown(pod: Json) -> Shown | None:
     if pod is None:
         return None
-    machine = None if pod["owner_vm"] is None else Ref("default", pod["owner_vm"])
-    return Shown(pod["node"], machine, {key: _text(value) for key, value in (pod["annotations"] or {}).items()})
+    machine = Ref("default", pod["owner_vm"]) if pod.get("owner_vm") else None
+    annotations = {GUEST: _GUEST} | (pod.get("annotations") or {})
+    shown = {key: _text(key, value) for key, value in annotations.items() if value is not None}
+    return Shown(pod.get("node") or "", machine, shown)
 
 
-def _text(value: Json) -> str:
+def _text(key: str, value: Json) -> str:
     """As the pod carries what the case shows decoded."""
-    return amounts_text(amounts_of(Part(Place("case", ""), value)))
+    if isinstance(value, str):
+        return value
+    return amounts_text(amounts_of(Part(Place("case", ""), value))) if key in _AMOUNTS else json.dumps(value)
 
 
 def _operations(body: Json) -> list[list[Json]]:

@@ -165,6 +165,14 @@ VM_SERVER_GUARDS = (
         (_EXPLAINING,),
     ),
     Mutation(
+        "compat-approved-before",
+        "with compat what was approved before a request came, and may be written away by it, is no answer (C16, C2)",
+        "vm/permit_answers.py",
+        "    if not changed and elapsed_s < wait_s:\n        return None\n",
+        "",
+        ("tests/vm/test_permit_answers.py",),
+    ),
+    Mutation(
         "listener-silence",
         "who sends nothing is cut off, so that there is room for others (F16)",
         "runtime/serving/listener.py",

@@ -12,6 +12,7 @@ from situate.vm.answering import Reason
 from situate.vm.booking import recounted
 from situate.vm.model import Machine, Node, Phase, Ref
 from situate.vm.names import APPROVED, REQUESTED
+from situate.vm.names import RESOURCES as GUEST
 from situate.vm.permit_answers import answered, answered_by_ledger, asked, too_late
 from situate.vm.protocol import Answer, PermitRequest, Shown
 from situate.vm.rules import Rules
@@ -54,6 +55,26 @@ def shown(wants: int | None, has: int | None) -> Shown:
 def test_by_annotations(request_: PermitRequest, seen: Shown, elapsed: float, wanted: int | None) -> None:
     answer = answered(request_, seen, elapsed)
     assert answer == (None if wanted is None else Answer(200, units(wanted)))
+
+
+@pytest.mark.rule("vm:C16", "vm:C2")
+def test_what_was_approved_before_the_request_came_is_no_answer_to_it() -> None:
+    """The request itself may write away what the pod shows then."""
+    before = shown(4, 4)
+    assert answered(ask(4, 2), before, 0.0, changed=False) is None
+    assert answered(ask(4, 2), before, 0.9, changed=False) is None
+    assert answered(ask(4, 2), before, 1.0, changed=False) == Answer(200, units(4))
+    assert answered(ask(4, 4), before, 0.0, changed=False) == Answer(200, units(4)), "no increase"
+    assert answered(ask(4, 2), shown(4, 3), 0.1) == Answer(200, units(3))
+
+
+@pytest.mark.rule("vm:C16", "vm:C8")
+def test_at_the_end_of_the_wait_what_a_machine_uses_counts_as_approved_until_something_is() -> None:
+    guest = '{"cpus":{"min":1,"use":2,"max":8},"memorySlots":{"min":1,"use":8,"max":32},"memorySlotSize":"1Gi"}'
+    seen = shown(9, None)
+    seen = replace(seen, annotations={**seen.annotations, GUEST: guest})
+    assert answered(ask(9, None), seen, 0.5) is None
+    assert answered(ask(9, None), seen, 1.0) == Answer(200, units(8))
 
 
 @pytest.mark.rule("vm:C14", "vm:C16")

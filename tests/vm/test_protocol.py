@@ -87,22 +87,30 @@ def test_a_request() -> None:
 @pytest.mark.parametrize(
     ("method", "sent", "said"),
     [
-        ("GET", body(), "method 'GET' is not supported"),
-        ("POST", b"", "the body is no JSON"),
+        ("GET", body(), "must be POST: method 'GET' is not supported"),
+        ("POST", b"", "bad JSON: the body is no JSON"),
         ("POST", b"{", "the body is no JSON"),
         ("POST", b"\xff\xfe", "the body is no JSON"),
         ("POST", b"[" * 1024, "the body is no JSON"),
         ("POST", b'{"protoVersion":NaN}', "NaN is no JSON"),
-        ("POST", b"[]", "request: found [], allowed: a mapping"),
+        ("POST", b"[]", "bad JSON: request: found [], allowed: a mapping"),
         ("POST", b"1" * 1024, "allowed: a mapping"),
-        ("POST", body(protoVersion=0), "version 0 is not supported: send protoVersion 7, v5.0"),
-        ("POST", body(protoVersion=6), "protocol v4.0 is not supported"),
+        (
+            "POST",
+            body(protoVersion=0),
+            "invalid protocol version: protocol version 0 is not supported: send protoVersion 7, v5.0",
+        ),
+        ("POST", body(protoVersion=6), "protocol version mismatch: protocol v4.0 is not supported"),
         ("POST", body(protoVersion=8), "version 8 is not supported"),
         ("POST", body(protoVersion=...), "version 0 is not supported"),
         ("POST", body(protoVersion="7"), 'protoVersion: found "7", allowed: an integer'),
         ("POST", body(protoVersion=1, resources=..., computeUnit=...), "protocol v1.0 is not supported"),
         ("POST", body(protoVersion=10**30), "protoVersion: found 1000"),
-        ("POST", body(computeUnit={"vCPUs": 0, "mem": "1Gi"}), "computeUnit.vCPUs: found 0"),
+        (
+            "POST",
+            body(computeUnit={"vCPUs": 0, "mem": "1Gi"}),
+            "computeUnit fields must be non-zero quantities: request: comp",
+        ),
         ("POST", body(computeUnit={"vCPUs": "1e-999999999", "mem": "1Gi"}), "computeUnit.vCPUs"),
         ("POST", body(resources={"vCPUs": "1E999999999", "mem": 1}), "is no quantity"),
         ("POST", body(resources={"vCPUs": 1, "mem": "9" * 190 + "Ei"}), "resources.mem"),
@@ -149,19 +157,19 @@ def test_no_body_gives_a_traceback(sent: bytes) -> None:
 
 @pytest.mark.rule("vm:C14", "vm:C15")
 @pytest.mark.parametrize(
-    ("pod", "status"),
+    ("pod", "status", "said"),
     [
-        (None, 404),
-        (shown(1, 1, node=""), 404),
-        (shown(1, 1, node="", machine=None), 404),
-        (shown(1, 1, machine=None), 400),
+        (None, 404, "pod not found"),
+        (shown(1, 1, node=""), 404, "pod's node is unknown"),
+        (shown(1, 1, node="", machine=None), 404, "pod's node is unknown"),
+        (shown(1, 1, machine=None), 400, "pod is not associated with a VM"),
     ],
 )
-def test_a_pod_that_is_unknown_unbound_or_no_runner_is_refused(pod: Shown | None, status: int) -> None:
+def test_a_pod_that_is_unknown_unbound_or_no_runner_is_refused(pod: Shown | None, status: int, said: str) -> None:
     answer = refused(ask(2, 1), pod)
     assert answer is not None
     assert answer.status == status
-    assert "default/a-xyz" in answer.text
+    assert answer.text.startswith(f"{said}: default/a-xyz ")
     assert refused(ask(2, 1), shown(1, 1)) is None
 
 

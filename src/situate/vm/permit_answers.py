@@ -12,42 +12,65 @@ from situate.vm.amounts import Amounts
 from situate.vm.answering import Reason, answer, settled
 from situate.vm.events import Asked
 from situate.vm.names import APPROVED, REQUESTED
+from situate.vm.names import RESOURCES as GUEST
 from situate.vm.protocol import Answer, PermitRequest, Shown, unknown_pod
 from situate.vm.rules import Rules
 from situate.vm.state import State
-from situate.vm.text import read_amounts
-from situate.vm.unreadable import Place, Unreadable
+from situate.vm.text import read_amounts, read_guest
+from situate.vm.unreadable import Misread, Place, Unreadable
 
 WAIT_S: Final = 1.0
+_TIMED_OUT: Final = "timed out waiting for updates to be processed"
 
 
-def answered(request: PermitRequest, shown: Shown | None, elapsed_s: float, wait_s: float = WAIT_S) -> Answer | None:
-    """What the pod's annotations allow to say after so long a wait; None: it goes on waiting (C16)."""
+def answered(
+    request: PermitRequest, shown: Shown | None, elapsed_s: float, wait_s: float = WAIT_S, *, changed: bool = True
+) -> Answer | None:
+    """What the pod's annotations allow to say after so long a wait; None: it goes on waiting (C16).
+
+    `changed`: whether the pod has since the request came; what was approved before that answers no request for more.
+    """
     if shown is None:
         return unknown_pod(request)
     if not request.increases:
         return Answer(200, request.resources)
-    found: list[Amounts | None] = []
-    for key in (REQUESTED, APPROVED):
-        text = shown.annotations.get(key)
-        read = None if text is None else read_amounts(text, Place.annotation(f"pod {request.pod}", key))
-        if isinstance(read, Unreadable):
-            return Answer(500, text=f"state of pod {request.pod} cannot be read: {read}")
-        found.append(read)
-    requested, approved = found
+    if not changed and elapsed_s < wait_s:
+        return None
     over = elapsed_s >= wait_s
-    if requested != request.resources:
-        return _in_vain(request, "it has not shown the request in time") if over else None
-    if approved is None:
-        return _in_vain(request, "nothing is approved for it yet") if over else None
+    try:
+        requested, approved = (_said(request, shown, key) for key in (REQUESTED, APPROVED))
+        if requested != request.resources:
+            return _in_vain(request, f"{_TIMED_OUT}: it has not shown the request") if over else None
+        if approved is None:
+            return Answer(200, _used(request, shown)) if over else None
+    except Misread as problem:
+        return Answer(500, text=f"failed to extract state from pod {request.pod}: {problem.unreadable}")
     if over or request.last_permit is None or approved.exceeds(request.last_permit):
         return Answer(200, approved)
     return None
 
 
+def _said(request: PermitRequest, shown: Shown, key: str) -> Amounts | None:
+    """Raises `Misread`."""
+    text = shown.annotations.get(key)
+    read = None if text is None else read_amounts(text, Place.annotation(f"pod {request.pod}", key))
+    if isinstance(read, Unreadable):
+        raise Misread(read)
+    return read
+
+
+def _used(request: PermitRequest, shown: Shown) -> Amounts:
+    """As approved counts what a machine uses until something is (C8). Raises `Misread`."""
+    place = Place.annotation(f"pod {request.pod}", GUEST)
+    read = read_guest(shown.annotations.get(GUEST, ""), place)
+    if isinstance(read, Unreadable):
+        raise Misread(read)
+    return read.use
+
+
 def unread(request: PermitRequest) -> Answer:
     """Of a pod that could not be read since this term began: it is booked as what it may grow to, and as no machine."""
-    return Answer(500, text=f"state of pod {request.pod} cannot be read: its Event NotUnderstood says why")
+    return Answer(500, text=f"failed to extract state from pod {request.pod}: its Event NotUnderstood says why")
 
 
 def asked(request: PermitRequest, uid: str, state: State) -> Asked:

@@ -96,31 +96,37 @@ def read_request(method: str, body: bytes) -> PermitRequest | Answer:
     Of the body the first KiB is read, and of that the first JSON value.
     """
     if method != "POST":
-        return Answer(400, text=f"method {method[:20]!r} is not supported: POST the request")
+        return Answer(400, text=f"must be POST: method {method[:20]!r} is not supported")
     try:
         part = Part(Place("request", ""), first_value(body[:MOST_BODY]))
         part.mapping()
         version = part["protoVersion"].integer() if part["protoVersion"].there else 0
         if version != VERSION:  # another one may have other members, of which it is no use to complain
             known = VERSIONS.get(version, f"version {version}")
-            return Answer(400, text=f"protocol {known} is not supported: send protoVersion {VERSION}, v5.0")
-        unit_of(part["computeUnit"])
+            wrong = "protocol version mismatch" if version else "invalid protocol version"
+            return Answer(400, text=f"{wrong}: protocol {known} is not supported: send protoVersion {VERSION}, v5.0")
+        wrong_unit = _wrong_unit(part["computeUnit"])
+        if wrong_unit:
+            return Answer(400, text=f"computeUnit fields must be non-zero quantities: {wrong_unit}")
         read = _request(part)
     except NoJson as problem:
-        return Answer(400, text=f"the body is no JSON of at most {MOST_BODY} bytes: {problem}")
+        return Answer(400, text=f"bad JSON: the body is no JSON of at most {MOST_BODY} bytes: {problem}")
     except Misread as problem:
-        return Answer(400, text=str(problem.unreadable))
+        return Answer(400, text=f"bad JSON: {problem.unreadable}")
     return read
 
 
 def refused(request: PermitRequest, shown: Shown | None) -> Answer | None:
-    """The refusal of a request whose pod is unknown, not bound, or no runner (C15); None: it goes on."""
+    """The refusal of a request whose pod is unknown, not bound, or no runner (C15); None: it goes on.
+
+    Texts of refusals begin as those of the reference do: whoever looks for them in a log finds them.
+    """
     if shown is None:
         return unknown_pod(request)
     if not shown.node:
-        return Answer(404, text=f"pod {request.pod} is not bound to a node yet: ask again when it is")
+        return Answer(404, text=f"pod's node is unknown: {request.pod} is not bound yet: ask again when it is")
     if shown.machine is None:
-        return Answer(400, text=f"pod {request.pod} is no runner of a VirtualMachine")
+        return Answer(400, text=f"pod is not associated with a VM: {request.pod} is no runner of a VirtualMachine")
     return None
 
 
@@ -155,7 +161,7 @@ def patch_failed(request: PermitRequest, why: str) -> Answer:
 
 
 def unknown_pod(request: PermitRequest) -> Answer:
-    return Answer(404, text=f"pod {request.pod} is not known here, or was deleted")
+    return Answer(404, text=f"pod not found: {request.pod} is not known here, or was deleted")
 
 
 def _besides(told: Told) -> dict[str, Any]:
@@ -169,6 +175,15 @@ def _besides(told: Told) -> dict[str, Any]:
     if told.expires is not None:
         value["expires"] = rfc3339(datetime.fromtimestamp(told.expires, UTC))
     return value
+
+
+def _wrong_unit(part: Part) -> str:
+    """Why it is no compute unit; empty: it is one."""
+    try:
+        unit_of(part)
+    except Misread as problem:
+        return str(problem.unreadable)
+    return ""
 
 
 def _request(part: Part) -> PermitRequest:

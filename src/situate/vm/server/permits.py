@@ -85,7 +85,7 @@ class Permits:
         def look(elapsed_s: float) -> Answer | None:
             now = self._pod(request.pod)
             shown = None if now is None or now.metadata.uid != pod.metadata.uid else _shown(now)
-            return answered(request, shown, elapsed_s, self._wait_s)
+            return answered(request, shown, elapsed_s, self._wait_s, changed=now is not pod)
 
         found = await self._rounds.wait(look, lambda: (self._pod(request.pod),), self._wait_s)
         assert found is not None, "the end of the wait is an answer"
