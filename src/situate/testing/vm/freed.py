@@ -66,8 +66,15 @@ class FreedRoom:
         amount = before.wanted - before.approved
         self._open[claim["id"]] = _Room(claim["node"], uid, amount, before, others, now)
 
+    def awaited(self, claim_text: str, stand: Callable[[str], Stand | None]) -> None:
+        """The source is there. Who wants no more than he has ends his claim, also if he wants more again (B7, B22)."""
+        claim = json.loads(claim_text)
+        there = stand(claim["beneficiary"]["uid"])
+        if there is not None and there.wanted.within(there.approved):
+            self.given_up(claim["id"])
+
     def given_up(self, claim: str) -> None:
-        """Its move was cancelled before anybody of us could know that the room was free."""
+        """Before anybody of us could know that the room was free."""
         self._known.add(claim)
         self._open.pop(claim, None)
 

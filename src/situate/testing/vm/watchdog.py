@@ -139,8 +139,12 @@ class Watchdog:
         for each in self.counting.table(MIGRATION_TABLE):
             notes = each["metadata"].get("annotations") or {}
             source = (each.get("status") or {}).get("sourcePodName")
-            if CLAIM in notes and phase(each) == "Succeeded" and source not in names:
+            if CLAIM not in notes:
+                continue
+            if phase(each) == "Succeeded" and source not in names:
                 self._freed.seen(notes[CLAIM], stand, booked, now)
+            elif source in names:
+                self._freed.awaited(notes[CLAIM], stand)
         self._freed.look(stand, booked, total, disturbed_at, now)
 
     def _hear(self, request: Request, answer: Response | Watch, identity: Identity) -> None:
