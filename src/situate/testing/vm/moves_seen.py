@@ -146,9 +146,12 @@ class MovesSeen:
             if user != meta["uid"]:
                 self._breach(f"I3: claim {closed} was used twice, now by {meta['name']}")
             _, beneficiary = self._claims.get(closed, ("", ""))
-            runner = (machine.get("status") or {}).get("podName")
-            owners = {name_of(each) for each in self._counting.table("pods") if each["metadata"]["uid"] == beneficiary}
-            if first and owners and runner not in owners:
+            pods = (each["metadata"] for each in self._counting.table("pods"))
+            owners = {
+                owner["uid"] for pod in pods if pod["uid"] == beneficiary for owner in pod.get("ownerReferences") or ()
+            }
+            # it may have left that pod since: what was decided there is written when it has arrived
+            if first and owners and meta["uid"] not in owners:
                 self._breach(f"I3: claim {closed} was used for {meta['name']}, and was another's")
 
     def bound(self, name: str) -> None:
