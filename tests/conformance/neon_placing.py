@@ -19,7 +19,7 @@ Json = Any
 TOLERANCE: Final = 1e-9
 SEED: Final = 7
 LEAST_RUNS: Final = 50
-"""A small score may well come out as it was, once."""
+"""All are within the ranges; a small score may well come out as it was, once."""
 
 
 def schedule_and_migrate(case: Case) -> Outcome:
@@ -106,8 +106,8 @@ def normalize_score(case: Case) -> Outcome:
     )
     wanted = dict.fromkeys(varied, distinct) if isinstance(distinct, int) else distinct
     for node_name, least in wanted.items():
-        if len({run[node_name] for run in runs}) < least:
-            return failed(f"{node_name}: fewer than {least} values in {len(runs)} runs")
+        if len({run[node_name] for run in runs[:count]}) < least:
+            return failed(f"{node_name}: fewer than {least} values in {count} runs")
     return compared({"status": "success"}, {"status": expected.get("status", "success")})
 
 
