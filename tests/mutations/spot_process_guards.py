@@ -71,4 +71,12 @@ SPOT_PROCESS_GUARDS = (
         "",
         (f"{_STORIES}::test_nothing_is_moved_while_a_pod_is_missing_or_does_not_serve",),
     ),
+    Mutation(
+        "spot-abrupt-end",
+        "from the end of a term on nothing is answered, also what was asked before (P1, I11)",
+        "runtime/serving/listener.py",
+        "        for connection in handled.connections if self._abrupt else ():",
+        "        for connection in ():",
+        ("tests/spot/server/test_listener.py",),
+    ),
 )

@@ -47,7 +47,7 @@ async def listening(certificate: Certificate | None, answer: Answers = echo, **m
     listener = Listener("echo", "127.0.0.1:0", certificate, answer, **more)
     running = asyncio.create_task(listener.run())
     try:
-        await asyncio.wait_for(listener.listening(), 60)
+        await asyncio.wait_for(listener.wait_listening(), 60)
         yield listener
     finally:
         running.cancel()

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from situate.runtime.serving.issuing import generation
-from situate.runtime.serving.webhooks import Listener, Reply
+from situate.runtime.serving.webhooks import Reply, Webhook
 
 LARGEST = 1000
 
@@ -23,7 +23,7 @@ async def _length(body: bytes) -> Reply:
 
 @pytest.fixture
 async def url() -> AsyncIterator[str]:
-    listener = Listener("127.0.0.1:0", _length, path="/asked", setting="x", largest=LARGEST)
+    listener = Webhook("127.0.0.1:0", _length, path="/asked", setting="x", largest=LARGEST)
     listener.serve_with(generation(("localhost",), datetime.datetime.now(datetime.UTC), 3600.0))
     running = asyncio.create_task(listener.run())
     await listener.wait_listening()

@@ -14,7 +14,7 @@ import pytest
 
 from situate.runtime.serving.certificates import Generation
 from situate.runtime.serving.issuing import generation, host_names
-from situate.runtime.serving.webhooks import Answers, Listener, Reply
+from situate.runtime.serving.webhooks import Answers, Reply, Webhook
 from situate.spot.names import WEBHOOK_PATH
 
 WITHIN_S = 60.0
@@ -28,8 +28,8 @@ def trusting(*generations: Generation) -> ssl.SSLContext:
     return ssl.create_default_context(cadata=b"".join(each.authority for each in generations).decode())
 
 
-def on(address: str, answer: Answers) -> Listener:
-    return Listener(address, answer, path=WEBHOOK_PATH, setting="spot.webhook.address")
+def on(address: str, answer: Answers) -> Webhook:
+    return Webhook(address, answer, path=WEBHOOK_PATH, setting="spot.webhook.address")
 
 
 async def echo(body: bytes) -> Reply:
@@ -37,7 +37,7 @@ async def echo(body: bytes) -> Reply:
 
 
 @asynccontextmanager
-async def listening(address: str = "127.0.0.1:0", first: Generation | None = None) -> AsyncIterator[Listener]:
+async def listening(address: str = "127.0.0.1:0", first: Generation | None = None) -> AsyncIterator[Webhook]:
     listener = on(address, echo)
     running = asyncio.create_task(listener.run())
     listener.serve_with(first or made())
@@ -134,6 +134,33 @@ async def test_before_an_orderly_end_what_was_asked_is_answered() -> None:
         await asyncio.wait([running])
         async with await question as response:
             assert (response.status, response.headers["Connection"]) == (200, "close")
+
+
+@pytest.mark.rule("spot:P1", "spot:I11")
+async def test_an_answer_that_is_ready_after_the_end_is_not_given() -> None:
+    one, asked, answer, answered = made(), asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def slow(body: bytes) -> Reply:
+        asked.set()
+        await answer.wait()
+        answered.set()
+        return Reply(200, body)
+
+    listener = on("127.0.0.1:0", slow)
+    running = asyncio.create_task(listener.run())
+    listener.serve_with(one)
+    async with asyncio.timeout(WITHIN_S), aiohttp.ClientSession() as http:
+        await listener.wait_listening()
+        url = f"https://127.0.0.1:{listener.port}{WEBHOOK_PATH}"
+        question = asyncio.create_task(http.post(url, data=b"{}", ssl=trusting(one)))
+        await asked.wait()
+        running.cancel()
+        await asyncio.sleep(0)
+        answer.set()
+        await answered.wait()
+        with pytest.raises(aiohttp.ClientError):
+            await question
+        await asyncio.wait([running])
 
 
 async def test_a_question_that_takes_too_long_does_not_hold_up_the_end() -> None:

@@ -30,7 +30,7 @@ from situate.runtime.outcomes import Retriable
 from situate.runtime.serving.issuing import host_names
 from situate.runtime.serving.upkeep import MUTATING, Upkeep, published
 from situate.runtime.serving.upkeep import Kept as Names
-from situate.runtime.serving.webhooks import Listener, Reply
+from situate.runtime.serving.webhooks import Reply, Webhook
 from situate.spot.names import CERTIFICATES, WEBHOOK, WEBHOOK_PATH, configuration_name
 from situate.spot.webhook import webhook_configuration
 
@@ -65,7 +65,7 @@ class Kept:
             client, SECRETS, Store("s"), rng=rng, namespace=OURS, field_selector=f"metadata.name={CERTIFICATES}"
         )
         self.configurations = Reflector(client, MUTATING, Store("w"), rng=rng)
-        self.listener = Listener("127.0.0.1:0", self._answer, path=WEBHOOK_PATH, setting="spot.webhook.address")
+        self.listener = Webhook("127.0.0.1:0", self._answer, path=WEBHOOK_PATH, setting="spot.webhook.address")
         self.generations = 0
         self._upkeep = Upkeep(
             Names(MUTATING, configuration_name(OURS), WEBHOOK, CERTIFICATES, OURS),

@@ -169,7 +169,7 @@ async def test_a_neighbour_makes_room_and_the_command_line_shows_it(tmp_path: Pa
             story = await asyncio.to_thread(said, file, "explain", f"{NAMESPACE}/a")
             dry_run = json.loads(await asyncio.to_thread(said, file, "plan", "-o", "json"))
         assert shown["leader"] == "vm-1"
-        assert [(each["machine"], each["from"], each["to"], each["stage"]) for each in shown["moves"]] == [
+        assert [(each["machine"], each["from"], each["to"], each["state"]) for each in shown["moves"]] == [
             ("b", "n1", "n2", "copying")
         ]
         assert shown["moves"][0]["claim"]["for"]["kind"] == "VM"

@@ -57,7 +57,7 @@ _MOVES = (
     Column("machine"),
     Column("from"),
     Column("to"),
-    Column("stage"),
+    Column("state"),
     Column("copied", right=True),
     Column("for"),
     Column("room", right=True),
@@ -180,7 +180,7 @@ def _move(move: Move, observed: Observed) -> dict[str, Any]:
         "migration": move.name,
         "from": move.source_node,
         "to": move.target_node,
-        "stage": move.stage.value,
+        "state": move.stage.value,
         "copied": round(1 - progress.remaining / progress.total, 3)
         if progress is not None and progress.total
         else None,
@@ -287,7 +287,7 @@ def _move_row(each: dict[str, Any]) -> tuple[object, ...]:
         f"{each['namespace']}/{each['machine']}",
         each["from"] or "-",
         each["to"] or "-",
-        each["stage"],
+        each["state"],
         "-" if each["copied"] is None else f"{each['copied']:.0%}",
         "-" if claim is None else claim["for"]["machine"] or claim["for"]["name"],
         "-" if claim is None else short_text(claim["amount"]),

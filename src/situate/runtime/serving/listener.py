@@ -33,6 +33,10 @@ _LOOK_S: Final = 10.0
 """Between two looks at the certificate's files; the kubelet changes them together."""
 _END_S: Final = 5.0
 """For answers under way when the process is asked to end."""
+_ABRUPT_END_S: Final = 1.0
+"""For what still works on an answer when its connection is gone. aiohttp takes 0 for no limit at all."""
+_LEAVING_S: Final = 0.1
+"""For answers that are given to leave the process, and for idle connections to hear that they should end."""
 _LINGER_S: Final = 1.0
 """For what is left of a body that nobody reads: an end without reading it could overtake the answer."""
 _BACKLOG: Final = 4096
@@ -116,10 +120,11 @@ class Listener:
         setting: str = "--address",
         most_body: Callable[[str], int] = lambda _: 0,
         limits: Limits = Limits(),
+        abrupt: bool = False,
     ) -> None:
         """`address`: `host:port`, without host for every address, and what it is called in the settings. No
         certificate: plain HTTP; a context is kept up by whoever gives it. `most_body`: so many bytes of a body are
-        read, by the path. Raises `CannotServe`."""
+        read, by the path. `abrupt`: from the moment of its end on nothing is answered. Raises `CannotServe`."""
         self.name = name
         self._address = address
         self._setting = setting
@@ -129,12 +134,15 @@ class Listener:
         self._answer = answer
         self._most_body = most_body
         self._limits = limits
-        self._listening = asyncio.Event()
+        self._abrupt = abrupt
+        self._leaving = False
+        self._open = asyncio.Event()
         self._silent: dict[web.RequestHandler, asyncio.TimerHandle] = {}
         self._coming: dict[asyncio.Future[None], socket.socket] = {}
         """Connections that are none yet."""
         self._turns = asyncio.Semaphore(TOGETHER)
         self._under_way = 0
+        self._idle = asyncio.Event()
         self.port = 0
         """The port that is listened on, also if the address asked for any (`:0`); 0 before that."""
         self._log = structlog.get_logger().bind(service=name)
@@ -151,23 +159,28 @@ class Listener:
             auto_decompress=False,  # nobody is asked to, and whoever sends a kilobyte is to keep us busy with no more
             logger=log_of_defects(),
         )
-        runner = web.ServerRunner(handled, shutdown_timeout=_END_S)
+        runner = web.ServerRunner(handled, shutdown_timeout=_ABRUPT_END_S if self._abrupt else _END_S)
         await runner.setup()
         try:
             ports = await self._ports()
             try:
                 self.port = ports[0].getsockname()[1]
-                self._listening.set()
+                self._open.set()
                 self._log.info("a server listens", address=self._address, port=self.port)
                 async with asyncio.TaskGroup() as group:
                     most = _connections(self._limits.connections)
                     for port in ports:
                         group.create_task(self._accept(port, handled, most))
                     group.create_task(self._renew())
+                    try:
+                        await asyncio.get_running_loop().create_future()
+                    finally:
+                        self._abort(handled)
             finally:
-                self._listening.clear()
+                self._open.clear()
                 for port in ports:
                     port.close()
+                self._log.info("a server closes", address=self._address)
         finally:
             for coming in list(self._coming):
                 coming.cancel()
@@ -175,7 +188,15 @@ class Listener:
             for timer in self._silent.values():
                 timer.cancel()
             self._silent.clear()
+            self._abort(handled)
             await runner.cleanup()
+            self._leaving = False
+
+    def _abort(self, handled: web.Server) -> None:
+        """Where the end is abrupt: without an orderly end of TLS."""
+        for connection in handled.connections if self._abrupt else ():
+            if connection.transport is not None:
+                connection.transport.abort()
 
     async def _ports(self) -> list[socket.socket]:
         """What is listened on: one for each address that the host has. Raises `CannotServe`."""
@@ -254,9 +275,28 @@ class Listener:
             await asyncio.sleep(_LOOK_S)
             self.renew()
 
-    async def listening(self) -> None:
-        """Until requests are answered."""
-        await self._listening.wait()
+    @property
+    def listening(self) -> bool:
+        """Whether requests are answered."""
+        return self._open.is_set()
+
+    async def wait_listening(self) -> None:
+        await self._open.wait()
+
+    async def drain(self, within_s: float) -> None:
+        """Before an orderly end: what is asked is answered, and each connection is asked to end with its answer.
+
+        What comes meanwhile is answered too; who asks next meets a closed door, or another pod.
+        """
+        self._leaving = True
+        self._idle.clear()
+        if self._under_way:
+            try:
+                async with asyncio.timeout(within_s):
+                    await self._idle.wait()
+            except TimeoutError:
+                self._log.warning("some requests are left without an answer", dropped=self._under_way)
+        await asyncio.sleep(_LEAVING_S)
 
     def renew(self) -> None:
         """New connections get the certificate that is in its files by now; one that is spoilt changes nothing."""
@@ -290,15 +330,17 @@ class Listener:
                 answer, whole = await self._answered(request)
             finally:
                 self._under_way -= 1
+                if not self._under_way:
+                    self._idle.set()
         response = web.Response(status=answer.status, body=answer.body, headers=dict(answer.headers))
-        if not whole:
+        if self._leaving or not whole:
             response.force_close()  # what is left of its body is read by nobody
         return response
 
     async def _answered(self, request: web.BaseRequest) -> tuple[Response, bool]:
         """And whether all of the request was read."""
         most = self._most_body(request.path)
-        body = b""
+        body = bytearray()
         if most and request.body_exists:
             try:
                 async with asyncio.timeout(self._limits.silence_s):
@@ -307,7 +349,7 @@ class Listener:
             except TimeoutError:
                 return _SLOW, False
         headers = {name.lower(): _text(", ".join(request.headers.getall(name))) for name in request.headers}
-        asked = Request(request.method, request.path, tuple(request.query.items()), headers, body)
+        asked = Request(request.method, request.path, tuple(request.query.items()), headers, bytes(body))
         answer = await self._answer(asked, request.remote or "")
         return answer, not request.body_exists or request.content.at_eof()
 

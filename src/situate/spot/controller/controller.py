@@ -31,7 +31,7 @@ from situate.runtime.outcomes import Retriable
 from situate.runtime.serving.certificates import Generation
 from situate.runtime.serving.issuing import host_names
 from situate.runtime.serving.upkeep import MUTATING, Kept, Upkeep
-from situate.runtime.serving.webhooks import Answers, Door, Listener
+from situate.runtime.serving.webhooks import Answers, Door, Webhook
 from situate.runtime.standing import STANDS_ASIDE, Standing
 from situate.spot.admission import Admission, LiveRead, View
 from situate.spot.calm import recalled
@@ -72,7 +72,7 @@ _DRAIN_S: Final = 1.5
 
 
 def _https(address: str, answer: Answers) -> Door:
-    return Listener(address, answer, path=WEBHOOK_PATH, setting="spot.webhook.address")
+    return Webhook(address, answer, path=WEBHOOK_PATH, setting="spot.webhook.address")
 
 
 class NotLeading(Retriable):

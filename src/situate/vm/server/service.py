@@ -105,5 +105,5 @@ class PermitServer:
     async def listening(self) -> int:
         """Until requests are answered; the port."""
         assert self._listener is not None, "without a certificate nobody is answered"
-        await self._listener.listening()
+        await self._listener.wait_listening()
         return self._listener.port

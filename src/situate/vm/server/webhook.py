@@ -14,7 +14,7 @@ import structlog
 from situate.kube.client import Client
 from situate.objects.meta import ObjectMeta
 from situate.objects.resources import PODDISRUPTIONBUDGETS
-from situate.runtime.serving.webhooks import Listener
+from situate.runtime.serving.webhooks import Webhook
 from situate.vm.actions import Tell
 from situate.vm.configuration import EvictionSettings
 from situate.vm.controller.budgets import Budgets
@@ -46,7 +46,7 @@ class EvictionWebhook:
         self._certificates = certificates
         self._configurations = certificates.configurations
         self.evictions = Evictions(Desk(leading, client, call_timeout_s), tell)
-        self.listener = Listener(
+        self.listener = Webhook(
             settings.address, self.evictions.answer, path=PATH, setting="vm.evictions.address", largest=MOST_REVIEW
         )
         certificates.on_kept = self.listener.serve_with
