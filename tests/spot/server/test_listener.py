@@ -8,6 +8,7 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from typing import Any
 
 import aiohttp
 import pytest
@@ -108,24 +109,38 @@ async def test_the_end_closes_connections_that_are_open() -> None:
     writer.close()
 
 
+@asynccontextmanager
+async def asked(answer: Answers) -> AsyncIterator[tuple[Webhook, asyncio.Task[None], asyncio.Task[Any]]]:
+    """A webhook, its life, and a question of which it has begun the answer."""
+    one, begun = made(), asyncio.Event()
+
+    async def noted(body: bytes) -> Reply:
+        begun.set()
+        return await answer(body)
+
+    webhook = on("127.0.0.1:0", noted)
+    running = asyncio.create_task(webhook.run())
+    webhook.serve_with(one)
+    async with asyncio.timeout(WITHIN_S), aiohttp.ClientSession() as http:
+        await webhook.wait_listening()
+        url = f"https://127.0.0.1:{webhook.port}{WEBHOOK_PATH}"
+        question = asyncio.ensure_future(http.post(url, data=b"{}", ssl=trusting(one)))
+        await begun.wait()
+        yield webhook, running, question
+        running.cancel()
+        await asyncio.wait([running])
+
+
 @pytest.mark.rule("spot:P1")
 async def test_before_an_orderly_end_what_was_asked_is_answered() -> None:
-    one, asked, answer = made(), asyncio.Event(), asyncio.Event()
+    answer = asyncio.Event()
 
     async def slow(body: bytes) -> Reply:
-        asked.set()
         await answer.wait()
         return Reply(200, body)
 
-    listener = on("127.0.0.1:0", slow)
-    running = asyncio.create_task(listener.run())
-    listener.serve_with(one)
-    async with asyncio.timeout(WITHIN_S), aiohttp.ClientSession() as http:
-        await listener.wait_listening()
-        url = f"https://127.0.0.1:{listener.port}{WEBHOOK_PATH}"
-        question = asyncio.create_task(http.post(url, data=b"{}", ssl=trusting(one)))
-        await asked.wait()
-        draining = asyncio.create_task(listener.drain(WITHIN_S))
+    async with asked(slow) as (webhook, running, question):
+        draining = asyncio.create_task(webhook.drain(WITHIN_S))
         await asyncio.sleep(0)
         assert not draining.done()
         answer.set()
@@ -138,48 +153,29 @@ async def test_before_an_orderly_end_what_was_asked_is_answered() -> None:
 
 @pytest.mark.rule("spot:P1", "spot:I11")
 async def test_an_answer_that_is_ready_after_the_end_is_not_given() -> None:
-    one, asked, answer, answered = made(), asyncio.Event(), asyncio.Event(), asyncio.Event()
+    answer, answered = asyncio.Event(), asyncio.Event()
 
     async def slow(body: bytes) -> Reply:
-        asked.set()
         await answer.wait()
         answered.set()
         return Reply(200, body)
 
-    listener = on("127.0.0.1:0", slow)
-    running = asyncio.create_task(listener.run())
-    listener.serve_with(one)
-    async with asyncio.timeout(WITHIN_S), aiohttp.ClientSession() as http:
-        await listener.wait_listening()
-        url = f"https://127.0.0.1:{listener.port}{WEBHOOK_PATH}"
-        question = asyncio.create_task(http.post(url, data=b"{}", ssl=trusting(one)))
-        await asked.wait()
+    async with asked(slow) as (_, running, question):
         running.cancel()
         await asyncio.sleep(0)
         answer.set()
         await answered.wait()
         with pytest.raises(aiohttp.ClientError):
             await question
-        await asyncio.wait([running])
 
 
 async def test_a_question_that_takes_too_long_does_not_hold_up_the_end() -> None:
-    one, asked = made(), asyncio.Event()
-
     async def endless(body: bytes) -> Reply:
-        asked.set()
         await asyncio.Event().wait()
         return Reply(200, body)
 
-    listener = on("127.0.0.1:0", endless)
-    running = asyncio.create_task(listener.run())
-    listener.serve_with(one)
-    async with asyncio.timeout(WITHIN_S), aiohttp.ClientSession() as http:
-        await listener.wait_listening()
-        url = f"https://127.0.0.1:{listener.port}{WEBHOOK_PATH}"
-        question = asyncio.create_task(http.post(url, data=b"{}", ssl=trusting(one)))
-        await asked.wait()
-        await listener.drain(0.01)
+    async with asked(endless) as (webhook, running, question):
+        await webhook.drain(0.01)
         running.cancel()
         await asyncio.wait([running])
         with pytest.raises(aiohttp.ClientError):
