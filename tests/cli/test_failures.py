@@ -53,6 +53,15 @@ def test_a_kubeconfig_that_is_not_there(command: tuple[str, ...], good: Path, tm
     assert sentence == f"{missing}: there is no such file; name an existing kubeconfig"
 
 
+@pytest.mark.parametrize("command", [("status",), ("explain", "a"), ("plan",), ("drain", "n1")], ids=" ".join)
+def test_commands_of_vm_do_without_a_configuration_and_not_without_a_cluster(
+    command: tuple[str, ...], tmp_path: Path
+) -> None:
+    missing = tmp_path / "nowhere"
+    sentence = failed(ExitCode.CLUSTER, "vm", *command, "--kubeconfig", str(missing))
+    assert sentence == f"{missing}: there is no such file; name an existing kubeconfig"
+
+
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 @pytest.mark.parametrize("content", ["", "[", "clusters: 7", "\x00", json.dumps({"current-context": "none"})])
 def test_a_kubeconfig_that_is_none(command: tuple[str, ...], content: str, good: Path, tmp_path: Path) -> None:

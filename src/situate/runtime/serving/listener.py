@@ -188,7 +188,7 @@ class Listener:
             for timer in self._silent.values():
                 timer.cancel()
             self._silent.clear()
-            self._abort(handled)
+            self._abort(handled)  # again: some had nearly come
             await runner.cleanup()
             self._leaving = False
 
