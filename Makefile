@@ -7,13 +7,13 @@ RUNS := $(VENV)/.runs
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 ARGS ?=
 DIRS ?=
-# The longest tests come first (tests/conftest.py), whatever xdist thinks of the size of their groups.
+# The longest tests come first (tests/conftest.py); by itself xdist would order them by the size of their groups.
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadgroup --no-loadscope-reorder
 # A hundred processes of ours start during the tests: each would compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types contracts unit conformance demo rules deploy control-plane mutations soak soak-vpod soak-spot soak-shard soak-vm soak-scheduler lock clean
+.PHONY: help setup test verify fresh lint types contracts unit conformance demo rules deploy control-plane mutations soak soak-vpod soak-spot soak-shard soak-vm soak-scheduler lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,20 +44,24 @@ types: $(STAMP) ## strict types
 contracts: $(STAMP) ## who may import whom
 	@$(BIN)/lint-imports --no-cache --no-logo 2>/dev/null || $(BIN)/lint-imports --no-cache
 
-unit: $(STAMP) ## the tests that need no real control plane; ARGS go to pytest
-	@$(PYTEST) -m 'not realcluster' $(ARGS)
+unit: $(STAMP) ## the tests of `make test` alone, without lint and types; ARGS go to pytest
+	@$(PYTEST) -m 'not verify' $(ARGS)
 
-# The real control plane and the S3 server are built beside the first tests where they are not cached; those that need
-# them come last and wait.
-# Types and imports are checked beside the tests as well, which leave processors idle; what they say comes at the end.
+# Types and imports are checked beside the tests, which leave processors idle at times; their output comes at the end.
 # The last line is pytest's summary, unless types or contracts have something to say.
-test: lint ## everything; the one command
-	@$(BIN)/python -m tests.controlplane build >/dev/null 2>&1 & \
-	$(BIN)/python -m tests.archive.servers >/dev/null 2>&1 & \
-	told=$$(mktemp); { $(MAKE) --no-print-directory -k types contracts; } >$$told 2>&1 & checks=$$!; \
-	$(PYTEST) $(ARGS); tests=$$?; \
+test: lint ## what every change needs, in minutes, on the embedded server; ARGS go to pytest
+	@told=$$(mktemp); { $(MAKE) --no-print-directory -k types contracts; } >$$told 2>&1 & checks=$$!; \
+	$(PYTEST) -m 'not verify' $(ARGS); tests=$$?; \
 	wait $$checks; checks=$$?; test $$checks = 0 || cat $$told; rm -f $$told; \
 	test $$tests = 0 && test $$checks = 0
+
+# Where the servers are not cached they are built beside the first tests; the tests that need them come last and wait.
+verify: $(STAMP) ## the rest: real control plane, stores, 1,000 histories a product, benchmarks in small; ARGS go to pytest
+	@{ $(BIN)/python -m tests.controlplane build; $(BIN)/python -m tests.archive.servers; } >/dev/null 2>&1 & \
+	$(PYTEST) -m verify $(ARGS)
+
+fresh: ## time demo, test and verify in a clean clone with an empty home, as on a new machine
+	@$(PYTHON) -m tests.fresh $(ARGS)
 
 conformance: $(STAMP) ## run vector files: DIRS="DIR ...", or the project's own copy
 	@$(BIN)/python -m tests.conformance $(DIRS)

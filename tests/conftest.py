@@ -6,9 +6,10 @@ import asyncio
 import gc
 import logging
 import os
+import signal
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from itertools import zip_longest
 from pathlib import Path
@@ -20,7 +21,7 @@ from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
-from tests import bytecode
+from tests import bytecode, descendants
 from tests.archive.servers.programs import S3_SERVER
 from tests.controlplane.build import Programs, build, locate
 from tests.controlplane.components import CONTROL_PLANE
@@ -32,8 +33,11 @@ PlaneFactory = Callable[[Options], ControlPlane]
 
 _BUILT = pytest.StashKey[bool]()
 _GROUPS = pytest.StashKey[Groups]()
+_FAILED = pytest.StashKey[bool]()
 _BUILDS = (CONTROL_PLANE, S3_SERVER)
 _PLANES = {"control_plane", "start_control_plane", "control_plane_programs", "s3_program"}
+_STORES = {"s3", "postgresql", "mongodb"}
+"""Groups of tests that need a server of an archive's store."""
 
 
 # A deadline would make a property fail because other work keeps the machine busy. The same examples every time: what
@@ -50,6 +54,10 @@ def pytest_configure(config: pytest.Config) -> None:
     # When a plain test comes before an async one, pytest-asyncio asks for "the current loop", and asyncio makes one
     # that nobody closes: a warning at the end of the run, which is an error here. Saying that there is none helps.
     asyncio.set_event_loop(None)
+    # A shell that starts a command in the background has it ignore SIGINT, and programs inherit that. With a handler
+    # here, the programs that tests start and interrupt listen to it, however this run was started.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    descendants.adopt_orphans()
     gc.disable()  # until the tests are collected
     # What is written in Go collects its garbage a third as often: a fifth less work for an API server, for 80 MB more.
     os.environ.setdefault("GOGC", "300")
@@ -80,7 +88,20 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     groups.begin(item)
     result = yield
     groups.finish(item, nextitem)
+    if item.stash.get(_FAILED, False):
+        descendants.end_orphans()
     return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    item.stash[_FAILED] = item.stash.get(_FAILED, False) or report.failed
+    return report
+
+
+def pytest_sessionfinish() -> None:
+    descendants.end_orphans()
 
 
 @pytest.fixture(autouse=True)
@@ -106,12 +127,16 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 2
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark what `make verify` runs because it needs a real control plane or a store; other tests mark themselves."""
     used = set(getattr(item, "fixturenames", ()))
     if _PLANES & used:
         item.add_marker(pytest.mark.realcluster)
     if "control_plane" in used and item.get_closest_marker("xdist_group") is None:
         item.add_marker(pytest.mark.xdist_group("control-plane"))  # started once, in one worker
+    if item.get_closest_marker("realcluster") or group_of(item) in _STORES:
+        item.add_marker(pytest.mark.verify)
 
 
 @pytest.hookimpl(trylast=True)

@@ -24,11 +24,13 @@ def last_line(*command: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.verify
 def test_vpod() -> None:
     found = last_line("bench.vpod", "--quick")
     assert all(found[key]["100x10x50"] > 0 for key in ("fill_s", "noop_us", "policy_call_s"))
 
 
+@pytest.mark.verify
 def test_engine() -> None:
     rows = ("classes_5000", "parse_bind_5000", "SchedulingBasic", "TopologySpreading", "memory")
     found = last_line("bench.engine", "--quick", "--rows", *rows)
@@ -39,6 +41,7 @@ def test_engine() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.verify
 def test_client() -> None:
     found = last_line("bench.client", "--quick")
     assert {"writes_ratio", "watch_ratio", "memory_ratio"} <= found.keys()
@@ -47,6 +50,7 @@ def test_client() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.verify
 def test_embedded() -> None:
     found = last_line("bench.embedded", "--quick", "--no-real")
     assert {"writes_per_s", "watch_events_per_s", "mib_100k_pods", "ready_s"} <= found.keys()
@@ -55,6 +59,7 @@ def test_embedded() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.verify
 def test_embedded_beside_the_real_one(control_plane: ControlPlane, tmp_path: Path) -> None:
     pids = tuple(control_plane.component(name).pid for name in ("etcd", "kube-apiserver"))
     real = Target("etcd and kube-apiserver", control_plane.kubeconfig(), pids)
@@ -78,6 +83,7 @@ def test_the_ratios_of_embedded() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.verify
 def test_e2e(control_plane_programs: object) -> None:
     found = last_line("bench.e2e", "--quick")
     for key in ("ours", "kube_scheduler", "kube_scheduler_all_nodes"):
@@ -86,6 +92,7 @@ def test_e2e(control_plane_programs: object) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.verify
 @pytest.mark.rule("spot:B38")
 def test_spot() -> None:
     found = last_line("bench.spot", "--quick")

@@ -21,6 +21,7 @@ ROWS = ("placements", "failover", "rollout", "drain", "herd", "caches", "away", 
 
 
 @pytest.mark.slow
+@pytest.mark.verify
 @pytest.mark.rule(
     "sharding:B1", "sharding:B2", "sharding:B4", "sharding:B5", "sharding:B7", "sharding:B8", "sharding:B10"
 )
@@ -81,6 +82,7 @@ def test_twice_the_partitions_place_twice_as_much() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.verify
 @pytest.mark.rule("sharding:B14", "sharding:K11")
 async def test_what_is_archived_leaves_etcd(control_plane: ControlPlane, tmp_path: Path) -> None:
     count = 20

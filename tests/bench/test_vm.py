@@ -32,6 +32,7 @@ def test_every_decision_that_is_measured_is_a_grant(nodes: int, machines: int, t
 
 
 @pytest.mark.slow
+@pytest.mark.verify
 @pytest.mark.rule("vm:B11", "vm:B18", "vm:B19", "vm:B23", "vm:B43")
 def test_plans_hand_over_cancel_and_start() -> None:
     found = last_line("bench.vm", "--quick", "--rows", "plans,handover,cancel,ready")

@@ -25,7 +25,7 @@ STATEFULSET = "kafka-source-dispatcher"
 WITHIN_S = 600.0
 """More than enough for each command; what takes longer hangs."""
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("wheel")]
+pytestmark = [pytest.mark.verify, pytest.mark.slow, pytest.mark.xdist_group("wheel")]
 
 
 def run(*command: str | Path, cwd: Path, given: str = "", **environment: str) -> str:

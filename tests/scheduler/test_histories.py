@@ -1,6 +1,8 @@
 """The shipped scheduler under faults on virtual time: killed and paused at any point of binding, with answers lost.
 
-No pod is bound twice, none is forgotten, no node holds more than it has, and nobody writes who does not lead.
+No Pod is bound twice or forgotten, no node holds more than it has, and only the leader writes.
+
+A failure prints a replayable history, shortened: `python -m situate.testing.scheduler replay FILE`.
 """
 
 from __future__ import annotations
@@ -8,65 +10,31 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections import Counter
 
 import pytest
 
-from situate.testing.scheduler.history import generate
-from situate.testing.scheduler.run import play, shortened
-
-SEEDS = 40
-"""So many show every kind of trouble."""
-
-MUST_HAPPEN = (
-    "victim deleted",
-    "bound by somebody else",
-    "stale leader woke up",
-    "request lost",
-    "answer lost",
-    "request refused",
-    "write in conflict",
-    "event delayed",
-    "watch cut",
-    "binding written answered 409",
-    *(
-        f"leader {what} {when}"
-        for what in ("killed", "paused")
-        for when in (
-            "before its binding left",
-            "before the answer to its binding",
-            "before its status left",
-            "before the answer to its status",
-            "before the answer to its delete",
-        )
-    ),
-)
+from situate.testing.scheduler.history import History, generate
+from situate.testing.scheduler.run import play
+from situate.testing.scheduler.soak import PRODUCT
+from tests import histories
 
 
 @pytest.mark.slow
-def test_invariants_hold_under_faults() -> None:
-    happened: Counter[str] = Counter()
-    for seed in range(SEEDS):
-        history = generate(seed)
-        played = play(seed, history)
-        happened.update(played.happened)
-        if played.breach is not None:
-            short = "\n".join(map(repr, shortened(seed, history, most_tries=60)))
-            pytest.fail(f"seed {seed}: {played.breach}\nshortened:\n{short}")
-    for what, count in sorted(happened.items()):
-        print(f"{count:8} {what}")
-    assert not [what for what in MUST_HAPPEN if not happened[what]]
+@histories.seeds
+def test_invariants_hold_under_faults(seeds: range) -> None:
+    happened = histories.played(PRODUCT, seeds)
+    assert histories.absent(PRODUCT, happened, seeds) == []
 
 
 _STORY = """
 from situate.testing.scheduler.history import generate
 from situate.testing.scheduler.run import play
-print(play(3, generate(3, 30)).story)
+print(play(generate(3, 30)).story)
 """
 
 
 def test_one_seed_gives_one_story_whatever_the_interpreter_hashes_with() -> None:
-    stories = {play(3, generate(3, 30)).story + "\n"}
+    stories = {play(generate(3, 30)).story + "\n"}
     for hashes in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": hashes}
         ran = subprocess.run(
@@ -74,3 +42,8 @@ def test_one_seed_gives_one_story_whatever_the_interpreter_hashes_with() -> None
         )
         stories.add(ran.stdout)
     assert len(stories) == 1
+
+
+def test_a_history_can_be_written_down_and_read_again() -> None:
+    history = generate(5)
+    assert History.from_json(history.to_json()) == history

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections import Counter
 
 import pytest
 
@@ -17,28 +16,16 @@ from situate.testing.spot.generating import generate
 from situate.testing.spot.history import History
 from situate.testing.spot.run import play
 from situate.testing.spot.soak import PRODUCT
-
-BLOCK = 16
-BLOCKS = 2
-"""Workers of xdist share them."""
+from tests import histories
 
 
 @pytest.mark.slow
 @pytest.mark.rule("spot:I1-I6", "spot:I10-I15", "spot:F1-F17", "spot:B28", "spot:P29")
 @pytest.mark.rule("spot:B13", "spot:B14", "spot:B42", "spot:B45", "spot:P1", "spot:P7", "spot:P8")
-@pytest.mark.parametrize("first", range(0, BLOCKS * BLOCK, BLOCK))
-def test_invariants_hold_under_faults(first: int) -> None:
-    happened: Counter[str] = Counter()
-    for seed in range(first, first + BLOCK):
-        history = generate(seed)
-        played = play(history)
-        happened.update(played.happened)
-        if played.breach is not None:
-            short = PRODUCT.shortened(history, most_tries=60)
-            last = "\n".join(played.last)
-            pytest.fail(f"seed {seed}: {played.breach}\n{last}\nshortened:\n{short.to_json().decode()}")
-    print(*PRODUCT.table(happened), sep="\n")
-    assert PRODUCT.empty(happened) == [], f"rows of which nothing happened in seeds {first} to {first + BLOCK - 1}"
+@histories.seeds
+def test_invariants_hold_under_faults(seeds: range) -> None:
+    happened = histories.played(PRODUCT, seeds)
+    assert PRODUCT.empty(happened) == []
 
 
 _STORY = """

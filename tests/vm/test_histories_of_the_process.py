@@ -13,35 +13,21 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections import Counter
 
 import pytest
 
 from situate.testing.vm.history import ABOUT, BLOCK, History, generate
 from situate.testing.vm.product import PRODUCT
-from situate.testing.vm.run import play
-
-BLOCKS = 10
-"""Workers of xdist share them."""
+from tests import histories
 
 
 @pytest.mark.slow
 @pytest.mark.rule(*(f"vm:I{number}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14)))
 @pytest.mark.rule("vm:F1-F16", "vm:B2", "vm:B7", "vm:B12", "vm:B27", "vm:B43", "vm:B44", "vm:C14", "vm:C28")
-@pytest.mark.parametrize("first", range(0, BLOCKS * BLOCK, BLOCK))
-def test_invariants_hold_under_faults(first: int) -> None:
-    happened: Counter[str] = Counter()
-    for seed in range(first, first + BLOCK):
-        history = generate(seed)
-        played = play(history)
-        happened.update(played.happened)
-        if played.breach is not None:
-            short = PRODUCT.shortened(history, most_tries=60)
-            last = "\n".join(played.last)
-            pytest.fail(f"seed {seed}: {played.breach}\n{last}\nshortened:\n{short.to_json().decode()}")
-    print(*PRODUCT.table(happened), sep="\n")
-    never = PRODUCT.missing(happened)
-    assert not never, f"these never happened in seeds {first} to {first + BLOCK - 1}: {never}"
+@histories.seeds
+def test_invariants_hold_under_faults(seeds: range) -> None:
+    happened = histories.played(PRODUCT, seeds)
+    assert histories.absent(PRODUCT, happened, seeds) == []
 
 
 _STORY = """

@@ -45,11 +45,7 @@ from situate.vpod.policy.registry import Policy, Predicate
 from situate.vpod.records import DrainGoal
 from situate.vpod.shortage import Shortage
 from situate.vpod.state import State
-
-BLOCK = 100
-"""So many seeds show every row of the fault table."""
-BLOCKS = 10
-"""Workers of xdist share them: 1,000 histories in all, some 13 minutes of one processor; `make soak` plays more."""
+from tests import histories
 
 RARE = {"placement evicted", "eviction failed", "pending inside podGrace"}
 """Seen in some four of a hundred histories: the evictor has something to do where a beat comes between a cut without
@@ -61,19 +57,10 @@ each is brought about; a soak asks for them too."""
 @pytest.mark.rule(
     "vpod:S1-S10", "vpod:L1-L5", "vpod:B2", "vpod:B4", "vpod:B5", "vpod:B6", "vpod:D1", "vpod:D9", "vpod:D24"
 )
-@pytest.mark.parametrize("first", range(0, BLOCKS * BLOCK, BLOCK))
-def test_invariants_hold_under_faults(first: int) -> None:
-    happened: Counter[str] = Counter()
-    for seed in range(first, first + BLOCK):
-        history = generate(seed)
-        played = play(history)
-        happened.update(played.happened)
-        if played.breach is not None:
-            short = PRODUCT.shortened(history, most_tries=60)
-            pytest.fail(f"seed {seed}: {played.breach}\nshortened:\n{short.to_json().decode()}")
-    print(*PRODUCT.table(happened), sep="\n")
-    never = set(PRODUCT.missing(happened)) - RARE
-    assert not never, f"these never happened in seeds {first} to {first + BLOCK - 1}: {never}"
+@histories.seeds
+def test_invariants_hold_under_faults(seeds: range) -> None:
+    happened = histories.played(PRODUCT, seeds)
+    assert histories.absent(PRODUCT, happened, seeds, rare=RARE) == []
 
 
 @pytest.mark.rule("vpod:V15", "vpod:V16")

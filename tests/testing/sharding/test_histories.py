@@ -11,35 +11,29 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Iterable
 
 import msgspec
 import pytest
 
-from situate.testing.playing import Product
 from situate.testing.sharding import run, steps
 from situate.testing.sharding.faults import SHIPPED
 from situate.testing.sharding.history import LEAST_FAULTS, Fencing, History, Settings, generate
 from situate.testing.sharding.scenes import SCENES
 from situate.testing.sharding.shipped.run import play
 from situate.testing.sharding.soak import DECISIONS, PRODUCT
+from tests import histories
 
-BLOCK = 100
-"""So many seeds show every name of the fault table, for scenes bring the rare ones about."""
-BLOCKS = 10
-"""Workers of xdist share them."""
 DECIDED = 210
-"""So many show every name of the fault table, and take a quarter of the time of shipped ones."""
+"""This many show every name of the fault table, and take a quarter of the time of shipped ones."""
 
 
 @pytest.mark.slow
 @pytest.mark.rule("sharding:B3", "sharding:S1-S11", "sharding:L1-L3", "sharding:L6")
 @pytest.mark.rule("sharding:B9", "sharding:X4", "sharding:X5", "sharding:X9", "sharding:X10")
-@pytest.mark.parametrize("first", range(0, BLOCKS * BLOCK, BLOCK))
-def test_nothing_stale_nothing_twice_nothing_lost(first: int) -> None:
-    happened = _played(PRODUCT, range(first, first + BLOCK))
-    assert PRODUCT.missing(happened) == [], f"these never happened in seeds {first} to {first + BLOCK - 1}"
+@histories.seeds
+def test_nothing_stale_nothing_twice_nothing_lost(seeds: range) -> None:
+    happened = histories.played(PRODUCT, seeds)
+    assert histories.absent(PRODUCT, happened, seeds) == []
 
 
 TIMED = (24, 38, 80)
@@ -48,31 +42,16 @@ TIMED = (24, 38, 80)
 
 @pytest.mark.rule("sharding:S4", "sharding:L1-L3")
 def test_every_kind_of_wait_is_judged_in_a_few_histories() -> None:
-    happened = _played(PRODUCT, TIMED)
+    happened = histories.played(PRODUCT, TIMED)
     assert [name for name in SHIPPED["judged while all is calm"] if not happened[name]] == []
 
 
 @pytest.mark.slow
 @pytest.mark.rule("sharding:B3", "sharding:S1-S3", "sharding:S5-S11", "sharding:L2", "sharding:L3", "sharding:L6")
-@pytest.mark.parametrize("first", [0, DECIDED])
+@pytest.mark.parametrize("first", [0, pytest.param(DECIDED, marks=pytest.mark.verify)])
 def test_nothing_that_is_decided_is_stale_or_twice_or_lost(first: int) -> None:
-    happened = _played(DECISIONS, range(first, first + DECIDED))
+    happened = histories.played(DECISIONS, range(first, first + DECIDED))
     assert DECISIONS.missing(happened) == [], f"these never happened in seeds {first} to {first + DECIDED - 1}"
-
-
-def _played(product: Product[History], seeds: Iterable[int]) -> Counter[str]:
-    """What happened in all of these."""
-    happened: Counter[str] = Counter()
-    for seed in seeds:
-        history = product.generate(seed)
-        played = product.play(history)
-        happened.update(played.happened)
-        if played.breach is not None:
-            short = product.shortened(history, most_tries=60)
-            last = "\n".join(played.last)
-            pytest.fail(f"seed {seed}: {played.breach}\n{last}\nshortened:\n{short.to_json().decode()}")
-    print(*product.table(happened), sep="\n")
-    return happened
 
 
 @pytest.mark.rule("sharding:B3")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from random import Random
 from typing import Literal, TypeAlias
+
+import msgspec
+
+from situate.testing.steps import Calm, CutWatches, KillLeader, ServerDown, Step, StopLeader
 
 NODES = 10
 NODE_CPU_MILLI = 4000
@@ -16,105 +19,65 @@ PROCESSES = 2
 Message: TypeAlias = Literal["binding", "status", "delete"]
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """Something that is done, after which `wait` virtual seconds pass."""
-
-    wait: float
-
-
-@dataclass(frozen=True, slots=True)
-class CreatePods(Step):
-    """So many pods, each of which asks for so much."""
+class CreatePods(Step, frozen=True, tag=True):
+    """A number of equal Pods."""
 
     count: int
     cpu_milli: int
     priority: int
 
 
-@dataclass(frozen=True, slots=True)
-class DeletePod(Step):
-    """Of those that exist, the one of this number from the front."""
+class DeletePod(Step, frozen=True, tag=True):
+    """Delete the Pod with this number, counted from the oldest."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class LabelPods(Step):
-    """Somebody writes to every pod that waits, so that its resourceVersion moves on."""
+class LabelPods(Step, frozen=True, tag=True):
+    """A user writes to every Pod that waits, so that its resourceVersion moves on."""
 
 
-@dataclass(frozen=True, slots=True)
-class BindElsewhere(Step):
-    """Somebody else binds a pod of ours, to a node that we leave alone."""
+class BindElsewhere(Step, frozen=True, tag=True):
+    """Another scheduler binds a Pod of ours, to a node that we leave alone."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class KillLeader(Step):
-    """SIGKILL; a new process takes its place after a while."""
-
-
-@dataclass(frozen=True, slots=True)
-class KillLeaderAt(Step):
+class KillLeaderAt(Step, frozen=True, tag=True):
     """SIGKILL at the leader's next write of a kind: when it would leave, or when its answer is on its way."""
 
     message: Message
     answered: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PauseLeaderAt(Step):
-    """SIGSTOP at the leader's next write of a kind, for so many seconds."""
+class PauseLeaderAt(Step, frozen=True, tag=True):
+    """SIGSTOP at the leader's next write of a kind, for a number of seconds."""
 
     message: Message
     answered: bool
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class StopLeader(Step):
-    """SIGTERM: an orderly end, which hands the Lease over."""
-
-
-@dataclass(frozen=True, slots=True)
-class RemoveNode(Step):
-    """It vanishes, whatever is about to be bound to it."""
+class RemoveNode(Step, frozen=True, tag=True):
+    """The node vanishes, whatever is about to be bound to it."""
 
     node: int
 
 
-@dataclass(frozen=True, slots=True)
-class RestoreNodes(Step):
-    """All nodes are there, and may be used."""
+class RestoreNodes(Step, frozen=True, tag=True):
+    """All nodes exist and are schedulable."""
 
 
-@dataclass(frozen=True, slots=True)
-class CordonNode(Step):
+class CordonNode(Step, frozen=True, tag=True):
+    """The node becomes unschedulable."""
+
     node: int
 
 
-@dataclass(frozen=True, slots=True)
-class Storm(Step):
+class Storm(Step, frozen=True, tag=True):
+    """The network misbehaves in one way, until it is calm."""
+
     kind: str
-
-
-@dataclass(frozen=True, slots=True)
-class Calm(Step):
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class CutWatches(Step):
-    """With `compact`, what was there is answered 410."""
-
-    compact: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ServerDown(Step):
-    seconds: float
 
 
 AnyStep: TypeAlias = (
@@ -135,15 +98,32 @@ AnyStep: TypeAlias = (
     | ServerDown
 )
 
+
+class History(msgspec.Struct, frozen=True, rename="camel"):
+    """A replayable run."""
+
+    seed: int
+    steps: tuple[AnyStep, ...]
+
+    def to_json(self) -> bytes:
+        return msgspec.json.format(msgspec.json.encode(self), indent=1)
+
+    @classmethod
+    def from_json(cls, data: bytes) -> History:
+        """Raise `msgspec.ValidationError` for anything that `to_json` did not write."""
+        return msgspec.json.decode(data, type=cls)
+
+
 _MESSAGES: tuple[Message, ...] = ("binding", "binding", "status", "delete")
 STORMS = ("request lost", "answer lost", "refused", "conflict", "late events", "blind")
 
 
-def generate(seed: int, steps: int = 60) -> tuple[AnyStep, ...]:
+def generate(seed: int, steps: int = 60) -> History:
     """At least 20 pods in all, and a fault in every third step."""
     rng = Random(f"scheduler {seed}")
     load = [CreatePods(rng.uniform(0, 2), 12, 2000, 0), CreatePods(rng.uniform(0, 2), 12, 1000, 0)]
-    return (*load, *(_fault(rng) if rng.random() < 0.5 else _load(rng) for _ in range(steps)))
+    drawn = (_fault(rng) if rng.random() < 0.5 else _load(rng) for _ in range(steps))
+    return History(seed, (*load, *drawn))
 
 
 def _wait(rng: Random) -> float:

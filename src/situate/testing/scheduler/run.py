@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, assert_never
 
 from situate.cluster.effects import Identity
 from situate.cluster.watch import Watch
 from situate.objects.messages import Request, Response
-from situate.scheduler.setup import Setup
-from situate.sim.shrink import shrink
 from situate.testing.network import CALM, Weather
 from situate.testing.objects import pod as pod_object
+from situate.testing.playing import Played
 from situate.testing.processes import ProcessState, Stuck
 from situate.testing.scheduler import history as steps
-from situate.testing.scheduler.history import AnyStep
+from situate.testing.scheduler.history import AnyStep, History
 from situate.testing.scheduler.invariants import Breach, Watchdog, overfull, unsettled
 from situate.testing.scheduler.world import FOREIGN, NAMESPACE, SchedulerMember, SchedulerWorld
+from situate.testing.steps import Calm, CutWatches, KillLeader, ServerDown, StopLeader
 from situate.testing.undisturbed import collector_at_rest, logs_off
 
 HEALING_S = 900.0
@@ -40,39 +39,19 @@ _STORMS = {
 }
 
 
-@dataclass(slots=True)
-class Played:
-    """How a history went."""
-
-    breach: str | None = None
-    """The first invariant that did not hold, or what kept the end from being reached."""
-    at_step: int = 0
-    happened: Counter[str] = field(default_factory=Counter)
-    """How often each kind of step, of write, of trouble on the network, and of Event occurred."""
-    story: str = ""
-    """A digest of every write: equal for equal histories."""
-
-
-def play(seed: int, history: Sequence[AnyStep], setup: Setup | None = None) -> Played:
-    """Runs a history from an empty cluster. Equal histories go equally. `setup` None: the built-in profile."""
+def play(history: History) -> Played:
+    """Run a history from an empty cluster. Equal histories go equally."""
     with collector_at_rest(), logs_off():
-        return _play(seed, history, setup)
+        return _play(history)
 
 
-def shortened(
-    seed: int, history: Sequence[AnyStep], setup: Setup | None = None, *, most_tries: int = 100
-) -> tuple[AnyStep, ...]:
-    """A short history that still fails."""
-    return shrink(history, lambda candidate: play(seed, candidate, setup).breach is not None, most_tries=most_tries)
-
-
-def _play(seed: int, history: Sequence[AnyStep], setup: Setup | None) -> Played:
-    world = SchedulerWorld(seed, setup)
+def _play(history: History) -> Played:
+    world = SchedulerWorld(history.seed)
     watchdog = Watchdog(world)
     played = Played()
     story = _Story(world, watchdog.happened)
     try:
-        for number, step in enumerate(history):
+        for number, step in enumerate(history.steps):
             played.at_step = number
             watchdog.happened[type(step).__name__] += 1
             story.perform(step)
@@ -83,6 +62,8 @@ def _play(seed: int, history: Sequence[AnyStep], setup: Setup | None) -> Played:
         played.breach = str(breach)
     finally:
         played.happened = watchdog.happened + world.network.happened + world.events
+        played.writes = watchdog.writes
+        played.virtual_s = world.now
         played.story = watchdog.story()
         world.close()
     return played
@@ -131,14 +112,14 @@ class _Story:
                     world.call("PATCH", f"{_PODS_PATH}/{pod['metadata']['name']}", labels, patch=True)
             case steps.BindElsewhere(number=number):
                 self._with_pod(number, _waiting(world), self._bind_elsewhere)
-            case steps.KillLeader():
+            case KillLeader():
                 if (member := world.leader()) is not None:
                     world.end(member)
             case steps.KillLeaderAt(message=message, answered=answered):
                 self._at(message, answered, "killed", world.end)
             case steps.PauseLeaderAt(message=message, answered=answered, seconds=seconds):
                 self._at(message, answered, "paused", partial(self._pause, seconds=seconds))
-            case steps.StopLeader():
+            case StopLeader():
                 if (member := world.leader()) is not None:
                     world.stop(member)
             case steps.RemoveNode(node=node):
@@ -149,13 +130,13 @@ class _Story:
                 world.call("PATCH", f"/api/v1/nodes/node-{node}", {"spec": {"unschedulable": True}}, patch=True)
             case steps.Storm(kind=kind):
                 world.network.weather = _STORMS[kind]
-            case steps.Calm():
+            case Calm():
                 world.network.weather = CALM
-            case steps.CutWatches(compact=compact):
+            case CutWatches(compact=compact):
                 if compact:
                     world.cluster.api.store.compact()
                 world.network.cut_watches()
-            case steps.ServerDown(seconds=seconds):
+            case ServerDown(seconds=seconds):
                 world.network.down = True
                 world.network.cut_watches()
                 world.timeline.after(seconds, lambda: setattr(world.network, "down", False))

@@ -1,0 +1,46 @@
+"""Histories of the scheduler as `situate.testing.playing` takes them."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from situate.testing import playing
+from situate.testing.playing import Played, Product
+from situate.testing.scheduler.history import History, generate
+from situate.testing.scheduler.run import play
+
+_MOMENTS = (
+    "before its binding left",
+    "before the answer to its binding",
+    "before its status left",
+    "before the answer to its status",
+    "before the answer to its delete",
+)
+
+FAULTS: Final = {
+    "preemption": ("victim deleted",),
+    "another scheduler": ("bound by somebody else",),
+    "network": (
+        "request lost",
+        "answer lost",
+        "request refused",
+        "write in conflict",
+        "event delayed",
+        "watch cut",
+        "binding written answered 409",
+    ),
+    "leader killed": tuple(f"leader killed {moment}" for moment in _MOMENTS),
+    "leader paused": ("stale leader woke up", *(f"leader paused {moment}" for moment in _MOMENTS)),
+}
+"""Kinds of trouble, and what has to have happened for each."""
+
+
+class Totals(playing.Totals):
+    PREFIX: ClassVar[str] = "scheduler-"
+
+
+def play_seed(seed: int) -> Played:
+    return play(generate(seed))
+
+
+PRODUCT = Product("situate.testing.scheduler", generate, History.from_json, play, play_seed, FAULTS, Totals)

@@ -1,0 +1,56 @@
+"""How many histories of a product the tests play: 50 seeds in `make test`, 1,000 in `make verify`, always the same.
+
+Fixed seeds keep a rare find from stopping somebody else's change. `make soak` goes on to new ones.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import TypeVar
+
+import pytest
+
+from situate.testing.playing import AnyHistory, Product
+
+H = TypeVar("H", bound=AnyHistory)
+
+FEW = 50
+"""Enough for every row of a product's fault table."""
+BLOCK = 100
+"""Enough for every name in it. A block runs in one worker of xdist."""
+MANY = 1000
+
+seeds = pytest.mark.parametrize(
+    "seeds",
+    [
+        pytest.param(range(FEW), id=f"{FEW}"),
+        *(
+            pytest.param(range(first, first + BLOCK), id=f"{first}", marks=pytest.mark.verify)
+            for first in range(0, MANY, BLOCK)
+        ),
+    ],
+)
+"""Parametrizes a test of histories. The ids: how many, or the first seed of a block."""
+
+
+def played(product: Product[H], seeds: Iterable[int]) -> Counter[str]:
+    """Play the histories of some seeds and count what happened; fail at the first that does not hold, shortened."""
+    happened: Counter[str] = Counter()
+    for seed in seeds:
+        history = product.generate(seed)
+        outcome = product.play(history)
+        happened.update(outcome.happened)
+        if outcome.breach is not None:
+            short = product.shortened(history, most_tries=60)
+            last = "\n".join(outcome.last)
+            pytest.fail(f"seed {seed}: {outcome.breach}\n{last}\nshortened:\n{short.to_json().decode()}")
+    print(*product.table(happened), sep="\n")
+    return happened
+
+
+def absent(product: Product[H], happened: Counter[str], seeds: range, *, rare: Iterable[str] = ()) -> list[str]:
+    """What did not happen though it should: names of the fault table in a whole block, rows of it in fewer seeds."""
+    if len(seeds) < BLOCK:
+        return product.empty(happened)
+    return [name for name in product.missing(happened) if name not in rare]
