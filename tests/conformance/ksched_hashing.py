@@ -31,7 +31,10 @@ Json = Any
 _SEED = 20261122
 _UIDS = 20_000
 _ABOUT = {"format_version", "about", "source", "note"}
-_OBSERVED = (re.compile(r"(?<!un)changed ([\d.]+) s ago"), re.compile(r"unchanged for ([\d.]+) s"))
+_OBSERVED = (
+    re.compile(r"(?<!un)(?:changed|change|renewed|renewal)\b[^.;,]*? ([\d.]+) ?s(?:econds?)? ago"),
+    re.compile(r"(?:unchanged|not changed|no change|has not moved)\b[^.;,]*? ([\d.]+) ?s(?:econds?)?\b"),
+)
 
 
 def cases(document: Json) -> list[Case]:
@@ -248,7 +251,7 @@ def _seen_to_change(case: Case) -> float | None:
     for pattern in _OBSERVED:
         if match := pattern.search(note):
             return float(match[1])
-    if case["basis"] == "required":
+    if "clock" in note and case["basis"] == "required":
         raise UnknownPhraseError(f"when the Lease was seen to change: {note}")
     age: float | None = case["lease"]["renew_age_s"]
     return age
