@@ -116,6 +116,8 @@ class CacheSteps:
 
 
 def cache_sequence(case: Case) -> Outcome:
+    if unknown := case["expected"].keys() - {"steps"}:
+        raise UnknownOperationError(f"expectation {', '.join(sorted(unknown))}; known: steps")
     steps = CacheSteps(case["input"])
     for number, step in enumerate(case["expected"]["steps"]):
         outcome = steps.run(step)
@@ -183,7 +185,7 @@ def scheduler_func(case: Case) -> Outcome:
 def reserve(case: Case) -> Outcome:
     """Main replaces; the merging of v0.43.0 and the flag of leadership are looked at too."""
     given, expected = case["input"], case["expected"]
-    state = State(options({"capacity": 10}))
+    state = State(options({"capacity": 10, **given}))
     subject = vpod(given["vpod"])
     for listed in given.get("reserve_sequence") or ():
         places = {state.ordinal(each.pod_name): each.vreplicas for each in placements(listed)}
@@ -198,7 +200,7 @@ def reserve(case: Case) -> Outcome:
         "leader_after_promote": promoted,
         "leader_after_demote": scheduler.is_leader,
     }
-    none = {"reserved_for_vpod_on_main": None, "reserved_for_vpod": {}}
+    none: dict[str, Json] = {"reserved_for_vpod_on_main": None, "reserved_for_vpod": {}}
     return compared(actual, {key: wanted or none[key] if key in none else wanted for key, wanted in expected.items()})
 
 

@@ -6,6 +6,7 @@ tables below, any other makes the case skipped.
 
 from __future__ import annotations
 
+import json
 import operator
 import re
 from collections.abc import Callable, Mapping
@@ -18,7 +19,7 @@ from situate.vpod.pods import NodeFacts, PodFacts
 from situate.vpod.state import State
 from situate.vpod.state_json import to_json
 from tests.conformance import knative_policy
-from tests.conformance.knative_main import as_json, nodes, pod_facts, replicas, state_json, vpod
+from tests.conformance.knative_main import as_json, nodes, pod_facts, replicas, state_json, statefulset, vpod
 from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, UnknownPhraseError, compared, failed
 
 Json = Any
@@ -418,8 +419,17 @@ def _refused(given: Mapping[str, Json], expected: Mapping[str, Json]) -> Outcome
     )
 
 
+def _statefulset(case: Case) -> str:
+    """The usual name, unless the case speaks of pods and none of them is of that name."""
+    usual = "statefulset-name"
+    if f'"{usual}-' in json.dumps([case["input"], case["expected"]]):
+        return usual
+    return statefulset(case["input"])
+
+
 def scenario(case: Case) -> Outcome:
     """Every key that is expected must hold at the end."""
+    case = {**case, "input": {"statefulset": _statefulset(case), **case["input"]}}
     given, expected = case["input"], case["expected"]
     if "descheduler_policy" in given or "scheduler_policy" in given:
         return knative_policy.divergence(case)

@@ -62,10 +62,27 @@ def replicas(given: Mapping[str, Json]) -> int:
     return max((ordinal + 1 for ordinal in listed if ordinal is not None), default=0)
 
 
+def statefulset(given: Mapping[str, Json]) -> str:
+    """As the case says; else the one whose pods it names first."""
+    if given.get("statefulset"):
+        return str(given["statefulset"])
+    vpods = [given.get("vpod"), *_listed(given.get("vpods")), *_listed(given.get("other_vpods"))]
+    entries = [*_listed(given.get("pods")), *(e for each in vpods if each for e in _listed(each.get("placements")))]
+    entries += [entry for each in _listed(given.get("reserve_sequence")) for entry in _listed(each)]
+    entries += [e for each in (given, *_listed(given.get("cases"))) for e in _listed(each.get("placements"))]
+    entries += _listed(given.get("status_before"))
+    names = (entry.get("name") or entry.get("pod") or "" for entry in entries)
+    return next((prefix for prefix, dash, _ in (name.rpartition("-") for name in names) if dash), "statefulset-name")
+
+
+def _listed(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
 def options(given: Mapping[str, Json], **others: Json) -> Options:
     return Options(
         statefulset_namespace="knative-eventing",
-        statefulset_name=given.get("statefulset", "statefulset-name"),
+        statefulset_name=statefulset(given),
         capacity=given.get("capacity", 10),
         min_replicas=given.get("min_replicas") or 0,
         **{"profile": Profile.REFERENCE, **others},

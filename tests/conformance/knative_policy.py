@@ -29,7 +29,7 @@ from situate.vpod.policy.registry import Policy, Predicate, Priority, filter_plu
 from situate.vpod.policy.status import Code, Status, merged
 from situate.vpod.policy.view import UNKNOWN_DOMAIN, Domains, View
 from situate.vpod.state import State
-from tests.conformance.knative_main import as_json, without_empty
+from tests.conformance.knative_main import as_json, replicas, without_empty
 from tests.conformance.outcome import (
     PASSED,
     Case,
@@ -99,8 +99,8 @@ def cluster(case: Case) -> EraCluster:
     default = names[0].rpartition("-")[0] if names else "statefulset-name"
     return EraCluster(
         case.get("statefulset", default),
-        case["replicas"],
-        case["capacity"],
+        replicas(case),
+        case.get("capacity", 10),
         tuple(
             PodFacts(pod["name"], pod.get("node") or "", None if pod.get("schedulable", True) else "true")
             for pod in pods
@@ -187,9 +187,8 @@ def _with_placements(expected: Json) -> dict[str, Any]:
 def trace(case: Case) -> list[str]:
     """The shipped `decide`, exact up to the first step that upstream gets wrong, from there on only totals."""
     how = mode(case)
-    assert isinstance(how, PredicatesAndPriorities)
-    assert how.placing is not None
-    assert how.removing is not None
+    if not isinstance(how, PredicatesAndPriorities):
+        raise UnknownOperationError("a trace of policy mode with scheduler_policy_type MAXFILLUP")
     over = cluster(case)
     options = Options(
         "ns",
@@ -197,8 +196,8 @@ def trace(case: Case) -> list[str]:
         over.capacity,
         policy=PolicyName.POLICY,
         profile=Profile.REFERENCE,
-        placing=how.placing,
-        removing=how.removing,
+        placing=how.placing or Policy((), ()),
+        removing=how.removing or Policy((), ()),
     )
     listed = {entry["key"]: vpod(entry) for entry in case.get("vpods") or ()}
     state = State.rebuilt(options, over.replicas, over.pods, listed.values(), 0.0, over.nodes, reserved={})
@@ -207,7 +206,8 @@ def trace(case: Case) -> list[str]:
         if step["op"] != "schedule":
             raise UnknownOperationError(f"op {step['op']!r}")
         before = listed[step["vpod"]]
-        subject = listed[step["vpod"]] = PlainVPod(before.key, step["vreplicas"], before.placements)
+        wanted = step.get("vreplicas", before.vreplicas)
+        subject = listed[step["vpod"]] = PlainVPod(before.key, wanted, before.placements)
         state.observe_vpod(subject, 0.0)
         decision = decide(state, subject, 0.0)
         commit(state, decision)
@@ -215,9 +215,7 @@ def trace(case: Case) -> list[str]:
         if exact:
             found = _outcome(decision, step["expected"])
         else:
-            found = (
-                [] if decision.left else differences(total=(total_vreplicas(decision.placements), step["vreplicas"]))
-            )
+            found = [] if decision.left else differences(total=(total_vreplicas(decision.placements), wanted))
         if found:
             return [f"step {number}: {line}" for line in found]
         if step.get("commit_status") and not decision.left:
@@ -386,16 +384,16 @@ def _decided(given: Json, policies: Mapping[str, Any], call: Json) -> Decision:
     statefulset = given.get("statefulset", "statefulset-name")
     held = placements(own.get("placements") or own.get("status_before"))
     highest = max((ordinal_of(each.pod_name, statefulset) or 0 for each in held), default=0)
-    replicas = given.get("replicas", highest + 1)
+    count = given.get("replicas", highest + 1)
     options = Options("ns", statefulset, given.get("capacity", 10), policy=PolicyName.POLICY, **policies)
     if given.get("pods") is None:
-        pods = [PodFacts(f"{statefulset}-{ordinal}", f"node-{ordinal}") for ordinal in range(replicas)]
+        pods = [PodFacts(f"{statefulset}-{ordinal}", f"node-{ordinal}") for ordinal in range(count)]
     else:
-        pods = list(cluster({"capacity": 0, **given, "replicas": replicas}).pods)
+        pods = list(cluster({**given, "replicas": count}).pods)
     listed = nodes(given["nodes"]) if given.get("nodes") is not None else None
     subject = PlainVPod(Key("ns", "v"), own["vreplicas"], held)
     others = map(vpod, given.get("other_vpods") or ())
-    state = State.rebuilt(options, replicas, pods, [subject, *others], 0.0, listed)
+    state = State.rebuilt(options, count, pods, [subject, *others], 0.0, listed)
     return decide(state, subject, 0.0)
 
 

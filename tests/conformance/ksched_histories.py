@@ -23,7 +23,7 @@ def history(case: Case) -> Outcome:
 def _whole(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The events, each that names an executor without an incarnation with the latest one that the log has shown."""
     latest: dict[str, Any] = {}
-    found = []
+    found: list[Mapping[str, Any]] = []
     for event in events:
         executor = event.get("ex", event.get("to"))
         if executor is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -95,10 +95,14 @@ class Play:
                 self.conditions.setdefault(uid, []).append((t, reason))
 
 
+def _events(case: Case) -> Sequence[Mapping[str, Any]]:
+    return case.get("events") or ()
+
+
 def reassign(case: Case) -> Outcome:
     """One case: the world is played to the end, then every expectation is looked at."""
     play = _set_up(case)
-    events = sorted(case["events"], key=lambda event: event["t"])
+    events = sorted(_events(case), key=lambda event: event["t"])
     expect = case["expect"]
     moments = [entry["t"] for kind in ("by", "not_before", "at") for entry in expect.get(kind, ())]
     end = max([event["t"] for event in events] + moments) + AFTER_S
@@ -144,13 +148,13 @@ def _set_up(case: Case) -> Play:
         max_forced_moves_per_s=case.get("max_moves_per_s", defaults.max_forced_moves_per_s),
     )
     play = Play(case, World(times), config)
-    for wire in case["executors"]:
+    for wire in case.get("executors") or ():
         _join(play, wire)
     scripted = {
-        event["object"] for event in case["events"] if event["type"] == "assign_patch_committed_but_response_lost"
+        event["object"] for event in _events(case) if event["type"] == "assign_patch_committed_but_response_lost"
     }
-    to_come = {event["object"] for event in case["events"] if event["type"] == "create"}
-    for wire in case["objects"]:
+    to_come = {event["object"] for event in _events(case) if event["type"] == "create"}
+    for wire in case.get("objects") or ():
         if wire["uid"] not in to_come:
             _appear(play, wire, play.hidden if wire["uid"] in scripted else play.world.objects)
     return play
@@ -238,7 +242,7 @@ def _pod_deleted(play: Play, event: Mapping[str, Any]) -> None:
         actor.pod["deleting"] = True
         return
     actor.pod["deleting"] = True
-    told = [other for other in play.case["events"] if other["type"] in _ENDS and other["t"] >= event["t"]]
+    told = [other for other in _events(play.case) if other["type"] in _ENDS and other["t"] >= event["t"]]
     if not actor.renews or any(other.get("executor", actor.id) == actor.id for other in told):
         return
     for uid in play.world.objects:
@@ -268,13 +272,14 @@ def _status(play: Play, event: Mapping[str, Any]) -> None:
 
 
 def _create(play: Play, event: Mapping[str, Any]) -> None:
-    known: Mapping[str, Any] = next((each for each in play.case["objects"] if each["uid"] == event["object"]), {})
+    listed = play.case.get("objects") or ()
+    known: Mapping[str, Any] = next((each for each in listed if each["uid"] == event["object"]), {})
     if event["object"] not in play.world.objects:
         scripted = any(
             each["type"] == "assign_patch_committed_but_response_lost"
             and each["object"] == event["object"]
             and each["t"] > event["t"]
-            for each in play.case["events"]
+            for each in _events(play.case)
         )
         _appear(play, {**known, **event, "uid": event["object"]}, play.hidden if scripted else play.world.objects)
 
@@ -503,12 +508,12 @@ def _after_completion(play: Play, uid: str) -> bool:
     return any(before.completed and before.uid != after.uid for before, after in itertools.pairwise(log))
 
 
-_OBJECT: Final = r"(?:any object|an object|the same object|(?:object )?(\w+))"
+_OBJECT: Final = r"(?:any object|an object|the same object|(?:object )?([\w.-]+))"
 _NEVER: Final[list[tuple[str, Callable[[Play, re.Match[str]], bool]]]] = [  # the first that fits is meant
     (rf"two (?:executors|holders|owners|incarnations|pods) (?:are )?"
      rf"(?:start(?:ed)?|active|at work|running|work(?:ing)?)(?: at once)? (?:for|on) {_OBJECT}", _any(_two_at_once)),
-    (r"(?:any|an|the|no|new) (?:object|work) (?:is )?(?:re)?(?:assigned|given|moved) to (\w+)", _ever_on),
-    (r"(\w+) (?:is )?(?:re)?(?:assigned|moved|given|started|runs)(?: again)? (?:to|on) (\w+)(?: again)?",
+    (r"(?:any|an|the|no|new) (?:object|work) (?:is )?(?:re)?(?:assigned|given|moved) to ([\w.-]+)", _ever_on),
+    (r"([\w.-]+) (?:is )?(?:re)?(?:assigned|moved|given|started|runs)(?: again)? (?:to|on) ([\w.-]+)(?: again)?",
      lambda play, it: _assigned(play, it[1], it[2])),
     (rf"{_OBJECT} (?:is )?(?:re)?assigned after (?:its )?completion", _any(_after_completion)),
     (rf"(?:any )?(?:reassignment|move) of {_OBJECT}", _any(_moved)),

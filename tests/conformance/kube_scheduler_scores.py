@@ -229,7 +229,7 @@ def sorting(case: Case) -> Outcome:
         queued = datetime.fromisoformat(wire["timestamp"]).timestamp()
         return PrioritySort().sort_key(Vectors.of(World(())).read(pod({}, priority=wire["priority"])), queued)
 
-    one, other = ({"priority": 0, **case[each]} for each in ("p1", "p2"))
+    one, other = ({"priority": 0, "timestamp": "0001-01-01T00:00:00Z", **case[each]} for each in ("p1", "p2"))
     earlier = datetime.fromisoformat(one["timestamp"]) < datetime.fromisoformat(other["timestamp"])
     plain = one["priority"] > other["priority"] or (one["priority"] == other["priority"] and earlier)
     return _each({"vector": key(one) < key(other), "twin": plain}, case["expected"]["p1_less_p2"])

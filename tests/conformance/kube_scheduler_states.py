@@ -33,7 +33,7 @@ def spread(case: Case) -> Outcome:
     defaults = pod_topology_spread.SYSTEM if args.defaulting_type == "System" else args.default_constraints
     afterwards = given
     if "add_pod" in case:
-        afterwards = given.with_pods(pod(case["add_pod"], nodeName=case["op_node"]))
+        afterwards = given.with_pods(pod(case["add_pod"], nodeName=_op_node(case)))
     if "remove_pod" in case:
         gone = _named(given, case["remove_pod"])
         afterwards = given.without(gone) if gone is not None else given
@@ -73,10 +73,17 @@ def _spread_by_plugin(case: Case, given: World, subject: Pod, plugin: PodTopolog
         return []
     for op, change in (("add_pod", plugin.add_pod), ("remove_pod", plugin.remove_pod)):
         if op in case:
-            other = vectors.read(pod(case[op], nodeName=case["op_node"]))
-            index = vectors.snapshot.nodes.index[case["op_node"]]
+            other = vectors.read(pod(case[op], nodeName=_op_node(case)))
+            index = vectors.snapshot.nodes.index[_op_node(case)]
             state = change(state, info, other, index, vectors.snapshot)
     return _spread_counts(state)
+
+
+def _op_node(case: Case) -> str:
+    """Where the pod is added or removed: as the case says, else where the pod itself is."""
+    wire = case.get("add_pod") or case.get("remove_pod") or {}
+    named: str = case.get("op_node") or (wire.get("spec") or {}).get("nodeName", "")
+    return named
 
 
 def _spread_counts(state: SpreadState) -> Counts:
@@ -113,7 +120,7 @@ def _named(given: World, wire: Mapping[str, Json]) -> Pod | None:
 
 def affinity(case: Case) -> Outcome:
     """After a pod was added; taking it away again restores what was before."""
-    given, subject, added = world(case), incoming(case), pod(case["add_pod"])
+    given, subject, added = world(case), incoming(case), pod(case["add_pod"], nodeName=_op_node(case))
     _, attracted, disliked = inter_pod_affinity.pairs(subject, given.with_pods(added))
     twin = {"affinity": _pairs_json(attracted), "anti_affinity": _pairs_json(disliked)}
     vectors = Vectors.of(given)

@@ -32,22 +32,22 @@ SETTINGS = Admission(
 
 
 def targets(case: Case) -> Outcome:
-    text = policy_text(case["policy"])
+    text = policy_text(case.get("policy") or {})
     try:
         policy = parse_policy(text if text is not None else "default")
     except BadPolicy:
         return compared({"invalid": True}, case["expect"])
     replicas = case.get("replicas", 1)
-    number = number_of(policy, replicas, stateful=case["kind"] == "StatefulSet")
+    number = number_of(policy, replicas, stateful=case.get("kind") == "StatefulSet")
     return compared({"on_demand": number, "spot": replicas - number}, case["expect"])
 
 
 def admission(case: Case) -> Outcome:
     of = owner(case)
-    text = policy_text(case["policy"])
+    text = policy_text(case.get("policy") or {})
     annotations = {"spot.situate.dev/mix": "disabled"} if text is None else {ON_DEMAND: text}
     of = replace(of, annotations=annotations)
-    request = case["request"]
+    request = case.get("request") or {}
     ledger, held = _ledger(case, of, request.get("rev", of.revision))
     answered = admit(_request(case, of), View(_cluster(case, of), SETTINGS, {}), ledger, NOW, token="a-new-token")
     if isinstance(answered, NeedsRead):
@@ -75,7 +75,7 @@ def _ledger(case: Case, of: Owner, revision: str) -> tuple[Ledger, int]:
 
 
 def _request(case: Case, of: Owner) -> PodRequest:
-    request = case["request"]
+    request = case.get("request") or {}
     told = request.get("annotations") or {}
     annotations = {key: value for key, value in told.items() if not _OPTED_OUT.fullmatch(key)}
     labels = {"pod-template-hash": request.get("rev", "")}

@@ -56,7 +56,7 @@ def nodes() -> dict[str, NodeFacts]:
 
 
 def owner(case: Case) -> Owner:
-    wire = case["workload"]
+    wire = case.get("workload") or {}
     return Owner(
         kind=wire.get("kind") or "",
         namespace=NAMESPACE.name,

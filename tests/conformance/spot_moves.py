@@ -32,11 +32,11 @@ Json = Any
 
 
 def evictions(case: Case) -> Outcome:
-    after = case["policy_after"]
+    after = _policy_after(case)
     if policy_text(after) is None:
         return _compare_moves(case, (), 0, 0)
     try:
-        last = parse_policy(policy_text(case["policy_before"]) or "default")
+        last = parse_policy(policy_text(case.get("policy_before", after)) or "default")
     except BadPolicy:
         last = None
     found = workload(case, after, last)
@@ -54,6 +54,12 @@ def evictions(case: Case) -> Outcome:
     if any(pod.uid in ending for pod in moves.victims):
         now = max(now, 1)  # what stands on an ending node is evacuated at once
     return _compare_moves(case, moves.candidates, moves.total, now)
+
+
+def _policy_after(case: Case) -> Mapping[str, Json]:
+    """The policy in force; one that does not change may stand alone."""
+    found: Mapping[str, Json] = case.get("policy_after", case.get("policy", case.get("policy_before"))) or {}
+    return found
 
 
 def _compare_moves(case: Case, candidates: Sequence[PodFacts], total: int, now: int) -> Outcome:
@@ -86,7 +92,7 @@ def _class(case: Case, pod: PodFacts) -> str:
 
 def _admits(case: Case, expected: Mapping[str, str] | Sequence[str] | str) -> Outcome:
     """By name for a StatefulSet. Else the classes, in order, of those that come for the pods that are moved."""
-    found = workload(case, case["policy_after"])
+    found = workload(case, _policy_after(case))
     if not isinstance(expected, Mapping):
         listed = [expected] if isinstance(expected, str) else list(expected)
         return compared({"then_admit": _classes_of_successors(found, len(listed))}, {"then_admit": listed})
@@ -214,7 +220,7 @@ def merge_cases(document: Mapping[str, Json]) -> list[Case]:
 
 
 def merge(case: Case) -> Outcome:
-    if case["capacity_label"] != "node.kubernetes.io/capacity":
+    if case.get("capacity_label", "node.kubernetes.io/capacity") != "node.kubernetes.io/capacity":
         raise UnknownOperationError(f"capacity label {case['capacity_label']!r}")
     wanted = Capacity(case["class"])
     pod_spec = case.get("pod_spec") or {}
@@ -261,7 +267,7 @@ def merge(case: Case) -> Outcome:
 
 
 def _feasible(spec: Mapping[str, Json], name: str, node: Mapping[str, Json]) -> bool:
-    labels = node["labels"]
+    labels = node.get("labels") or {}
     if any(labels.get(key) != value for key, value in mapping(spec.get("nodeSelector")).items()):
         return False
     terms = required_terms(spec)
@@ -272,7 +278,10 @@ def _feasible(spec: Mapping[str, Json], name: str, node: Mapping[str, Json]) -> 
 
 
 def _node(name: str, given: Mapping[str, Json]) -> Node:
-    wire = {"metadata": {"name": name, "labels": given["labels"]}, "spec": {"taints": given.get("taints") or []}}
+    wire = {
+        "metadata": {"name": name, "labels": given.get("labels") or {}},
+        "spec": {"taints": given.get("taints") or []},
+    }
     return msgspec.convert(wire, Node, dec_hook=decode_quantity)
 
 
@@ -292,7 +301,11 @@ def _term(wire: Mapping[str, Json]) -> Term:
 def _preferred(spec: Mapping[str, Json], feasible: Iterable[str], given: Mapping[str, Json]) -> list[str]:
     wishes = mapping(mapping(spec.get("affinity")).get("nodeAffinity")).get(PREFERRED) or ()
     sums = {
-        name: sum(wish["weight"] for wish in wishes if _term(wish["preference"]).matches(given[name]["labels"], name))
+        name: sum(
+            wish["weight"]
+            for wish in wishes
+            if _term(wish["preference"]).matches(given[name].get("labels") or {}, name)
+        )
         for name in feasible
     }
     most = max(sums.values(), default=0)

@@ -74,6 +74,16 @@ def test_scenarios(given: dict[str, Any], expected: dict[str, Any]) -> None:
         assert run("divergences.json", wrong).verdict == "failed", f"{key} was not looked at"
 
 
+@pytest.mark.finding("R1")
+@pytest.mark.parametrize("file", ["divergences.json", "scheduler.json"])
+def test_a_statefulset_of_another_name(file: str) -> None:
+    pods = [{"name": f"my-set-{ordinal}", "node": "n"} for ordinal in range(2)]
+    given = {"replicas": 2, "capacity": 10, "pods": pods, "vpod": {"key": "a/b", "vreplicas": 3}}
+    action = "scenario" if file == "divergences.json" else "schedule"
+    held = [{"pod": "my-set-0", "vreplicas": 2}, {"pod": "my-set-1", "vreplicas": 1}]
+    assert run(file, {"action": action, "input": given, "expected": {"placements": held}}).verdict == "passed"
+
+
 POLICY = {"predicates": [], "priorities": [{"name": "LowestOrdinalPriority", "weight": 1, "args": None}]}
 
 

@@ -238,6 +238,9 @@ def test_what_is_proposed_is_counted_apart(tmp_path: Path) -> None:
         pytest.param([DEAD], {**by(27), "never": ["o1 is reassigned to c", "an object assigned after its completion",
                                                   "the epoch of any object is lowered"]}, {}, id="what never happens"),
         pytest.param([DEAD], by(27), {"timing": {"lease_duration_s": 15}}, id="times left out"),
+        pytest.param([on("create", 1, object="job-7")],
+                     {"never": ["two executors started for job-7", "job-7 assigned to ex.a", "epoch of job-7 decreases"],
+                      "by": [{"t": 2, "object": "job-7", "assigned_in": ["b"]}]}, {}, id="names with dashes and dots"),
         pytest.param([on("create", 1, object="o2")], {"by": [{"t": 2, "object": "o2", "assigned_in": ["b"]}]},
                      {"executors": [{**TWO[0], "pod_conditions": [{"type": "Ready", "status": "Unknown"}]}, TWO[1]]},
                      id="conditions in a list"),
@@ -282,7 +285,7 @@ def test_observations(tmp_path: Path, observations: str, actions: list[str], req
 
 @pytest.mark.finding("R1")
 def test_a_supervisor_case_that_leaves_out_what_is_usual(tmp_path: Path) -> None:
-    case = {"object": {"exists": True}, "env": {"executors": {"e1": "Healthy"}}, "expect": {"actions": [
+    case: dict[str, Any] = {"object": {"exists": True}, "env": {"executors": {"e1": "Healthy"}}, "expect": {"actions": [
         "add_finalizer", "assign:e1"], "note": "a remark"}}  # fmt: skip
     assert outcome(tmp_path, "supervisor.json", case).verdict == "passed"
     wrong = {**case, "expect": {**case["expect"], "mood": 1}}

@@ -173,6 +173,8 @@ SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedu
         pytest.param("preemption_nodes_that_might_help.json",
                      {"all_nodes": ["a", "b"], "node_status": {"b": "Unschedulable", "a": {"code": "Unschedulable"}},
                       "expected": {"nodes": ["b", "a"]}}, id="a set of nodes"),
+        pytest.param("queue_sort.json", {"p1": {"priority": 1}, "p2": {"timestamp": "2026-01-01T00:00:00Z"},
+                                         "expected": {"p1_less_p2": True}}, id="no time is the zero time"),
         pytest.param("preemption_pod_eligible.json",
                      {"pod": {"spec": {"preemptionPolicy": "Never"}}, "nominated_node_status": None,
                       "expected": {"eligible": False}}, id="no nominated node"),

@@ -123,6 +123,19 @@ def test_words_for_a_migration(events: list[Json], expected: Json) -> None:
 
 
 @pytest.mark.finding("R1")
+@pytest.mark.parametrize("backwards", [False, True])
+def test_the_order_of_expectations_means_nothing(backwards: bool) -> None:
+    expected = [
+        ("granted_now", {"A": 4}),
+        ("claims", [{"for": "A", "amount": 3}]),
+        ("after", [["source_pod_deleted", "B"], {"A": 7}]),
+        ("granted_at_end", {"A": 7}),
+    ]
+    case = {"nodes": TWO, "vms": [A, B], "events": MOVED, "expected": dict(expected[:: -1 if backwards else 1])}
+    assert scenario(case).verdict == "passed", scenario(case)
+
+
+@pytest.mark.finding("R1")
 def test_a_pod_that_never_was_pending_fails_by_name() -> None:
     case = {"nodes": TWO, "vms": [A], "events": [], "expected": {"Q_placed_on": "n1"}}
     assert "no pod_pending of Q" in attempted(scenario, case).detail

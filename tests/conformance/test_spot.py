@@ -222,6 +222,8 @@ def test_all_scenarios_on_one_cluster(floor: int, verdict: str) -> None:
             "op": {"sequence": ["admit t1 (first)", "retry t1", "pod t1 is seen", "5 s pass", "reconcile again"]},
             "before": {"target": 5}, "after": {"observed_active": 1, "missing": 4, "reservations": []}},
             id="other words, and what is not said"),
+        pytest.param("evictions.json", {"workload": {**WEB, "replicas": 2}, "policy": {"on_demand": "0"}, "pods": OVER,
+                                        "expect": {"class": "spot", "total": 2, "now": 1}}, id="the policy stays"),
         pytest.param("ledger.json", {
             "op": {"sequence": ["admit", "admit again", "rejected by quota", "delete t9 (dry-run)"]},
             "before": {"target": 5}, "after": {"granted_on_demand": 2, "missing": 3}}, id="nameless pods"),
