@@ -239,7 +239,7 @@ def test_what_is_proposed_is_counted_apart(tmp_path: Path) -> None:
                                                   "the epoch of any object is lowered"]}, {}, id="what never happens"),
         pytest.param([DEAD], by(27), {"timing": {"lease_duration_s": 15}}, id="times left out"),
         pytest.param([on("create", 1, object="job-7")],
-                     {"never": ["two executors started for job-7", "job-7 assigned to ex.a", "epoch of job-7 decreases"],
+                     {"never": ["two executors started for job-7", "job-7 assigned to e.a", "epoch of job-7 decreases"],
                       "by": [{"t": 2, "object": "job-7", "assigned_in": ["b"]}]}, {}, id="names with dashes and dots"),
         pytest.param([on("create", 1, object="o2")], {"by": [{"t": 2, "object": "o2", "assigned_in": ["b"]}]},
                      {"executors": [{**TWO[0], "pod_conditions": [{"type": "Ready", "status": "Unknown"}]}, TWO[1]]},

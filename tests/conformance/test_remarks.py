@@ -13,6 +13,7 @@ from tests.conformance.outcome import Outcome, attempted
 from tests.conformance.remarks import EXPECTATIONS, without_remarks
 from tests.conformance.runner import NOT_A_TEST, SYSTEMS, VECTORS, _cases
 
+_OUTAGE = "scheduling_of_other_objects_blocked_s_max"
 FILES = [
     f"{system}/{file.name}"
     for system in SYSTEMS
@@ -28,6 +29,8 @@ def first_of_each_shape(file: str) -> Iterator[dict[str, Any]]:
     cases = _cases(document, name)
     seen = set()
     for case in cases:
+        if _OUTAGE in case.get("final", ()):  # an hour of the shipped supervisor, which test_conformance plays
+            continue
         shape = tuple(sorted({(*path, *at) for path in expectations(case) for at in at_path(case, path)}))
         if shape not in seen:
             seen.add(shape)
