@@ -6,6 +6,7 @@ tables below, any other makes the case skipped.
 
 from __future__ import annotations
 
+import json
 import operator
 import re
 from collections.abc import Callable, Mapping
@@ -13,15 +14,17 @@ from typing import Any
 
 from situate.vpod.controller.facade import SchedulerConfig, StatefulSetScheduler
 from situate.vpod.model import Key, NotEnoughReplicas, Placement, PlainVPod, Scale, pod_name, total_vreplicas
-from situate.vpod.options import DrainOptions, Options, RebalanceOptions
+from situate.vpod.options import DrainOptions, Options, RebalanceOptions, Shrink
 from situate.vpod.pods import NodeFacts, PodFacts
+from situate.vpod.state import State
 from situate.vpod.state_json import to_json
 from tests.conformance import knative_policy
-from tests.conformance.knative_main import as_json, nodes, pod_facts, vpod
-from tests.conformance.outcome import PASSED, Case, Outcome, UnknownPhraseError, compared, failed
+from tests.conformance.knative_main import as_json, nodes, pod_facts, replicas, state_json, statefulset, vpod
+from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, UnknownPhraseError, compared, failed
 
 Json = Any
 _PERIOD_S = 100.0
+_CAPACITY = 10
 
 
 class ScaleUnreadable(Exception):
@@ -31,11 +34,12 @@ class ScaleUnreadable(Exception):
 class World:
     """A StatefulSet whose pods follow its scale, a consumer that writes what is scheduled, and the schedulers."""
 
-    def __init__(self, given: Mapping[str, Json]) -> None:
+    def __init__(self, given: Mapping[str, Json], shrink: Shrink = Shrink.AUTO) -> None:
         self.now = 0.0
         self.statefulset = given.get("statefulset", "statefulset-name")
-        self.capacity = given["capacity"]
-        self.replicas = given.get("scale_replicas", given.get("replicas_before", given.get("replicas", 0)))
+        self.capacity = given.get("capacity", _CAPACITY)
+        before = next((given[key] for key in ("scale_replicas", "replicas_before") if given.get(key) is not None), None)
+        self.replicas = replicas(given) if before is None else before
         self.replicas_after = given.get("replicas_after")
         listed = given.get("pods")
         if listed is None:
@@ -50,6 +54,8 @@ class World:
         self.last: dict[Key, tuple[list[Placement], int]] = {}  # the last result of each vpod and what was left
         self.reserved_after_promote: dict[str, dict[str, int]] | None = None
         self.replicas_log: list[int] = []
+        self.free_before: list[int] = []  # `free_cap` as the statuses of the case leave it
+        self.case_has_steps = True
         self._options = Options(
             "knative-eventing",
             self.statefulset,
@@ -59,6 +65,7 @@ class World:
             scale_down_stabilization=0.0,
             drain=DrainOptions(settle=0.0),
             rebalance=RebalanceOptions(enabled=True, interval=_PERIOD_S),
+            shrink=shrink,
         )
         self._schedulers: dict[str, StatefulSetScheduler] = {}
 
@@ -127,6 +134,13 @@ class World:
             key, held.vreplicas, tuple(result), deletion_timestamp=held.deletion_timestamp, weight=held.weight
         )
 
+    def of_statuses(self) -> dict[str, Json]:
+        """The fields of `build_state` as pods and statuses are now."""
+        state = State.rebuilt(
+            self._options, self.replicas, self.pods.values(), self.vpods.values(), 0.0, self.nodes, reserved={}
+        )
+        return state_json(state)
+
     def schedule_all(self) -> None:
         for key in list(self.vpods):
             self.schedule(key)
@@ -164,11 +178,18 @@ def _vpods(given: Mapping[str, Json]) -> list[PlainVPod]:
     found = [given["vpod"]] if "vpod" in given else []
     listed = given.get("vpods") or []
     if isinstance(listed, str):
-        sentence = re.fullmatch(r"(\d+) vpods? of (\d+) vreplicas?( each)?", listed)
+        sentence = _MANY.fullmatch(listed.strip())
         if sentence is None:
             raise UnknownPhraseError(listed)
         listed = [{"key": f"ns/vpod-{i}", "vreplicas": int(sentence[2])} for i in range(int(sentence[1]))]
     return [vpod(each) for each in (*found, *listed, *(given.get("other_vpods") or ()))]
+
+
+_MANY = re.compile(
+    r"(\d+) (?:vpods?|resources?|sources?|consumer ?groups?|objects?)"
+    r" (?:of|with|wanting|that want|which want|asking for|having|,) ?(\d+) vreplicas?(?:,? each)?",
+    re.IGNORECASE,
+)
 
 
 def _only(world: World) -> Key:
@@ -187,49 +208,88 @@ def _fail_once(world: World) -> None:
     world.schedule(_only(world))
 
 
-def _to_zero(world: World) -> None:
-    key = _only(world)
+def _resize(world: World, key: Key, vreplicas: int) -> None:
     held = world.vpods[key]
-    world.vpods[key] = PlainVPod(key, 0, held.placements)
-    world.schedule(key)
+    world.vpods[key] = PlainVPod(key, vreplicas, held.placements)
 
 
 STEPS: Mapping[str, Callable[[World], None]] = {
-    "schedule": lambda world: world.schedule(_only(world)),
-    "schedule (no-op)": lambda world: world.schedule(_only(world)),
-    "schedule all": World.schedule_all,
-    "autoscale": lambda world: world.beat(may_shrink=False),
-    "refresh period elapses with scale-down allowed": _refresh,
-    "refresh period elapses again": _refresh,
     "reservations rebuilt from status": World.promote,
-    "promote": World.promote,
-    "promote with a leader-aware autoscaler attached": World.promote,
-    "demote": lambda world: world.scheduler().demote(),
     "scale cache expired and the API read fails once: schedule": _fail_once,
     "API back: schedule": lambda world: world.schedule(_only(world)),
-    "set vreplicas to 0 and schedule": _to_zero,
     "rebalance": World.rebalance,
 }
+"""Steps without arguments."""
 
-_CONTROLLER = re.compile(r"controller (\d+)(?: \([^)]*\))? schedules(?: and commits)? (\S+)(?: to status)?")
-_SCHEDULE = re.compile(r"schedule (\S+/\S+)")
-_REPEAT = re.compile(r"repeat (\d+) times")
+_WORDS = {"once": 1, "twice": 2}
+
+
+def _scheduled_by(world: World, match: re.Match[str]) -> None:
+    world.schedule(Key.parse(match["key"]), match["number"])
+
+
+def _scheduled(world: World, match: re.Match[str]) -> None:
+    world.schedule(Key.parse(match["key"]))
+
+
+def _resized(world: World, match: re.Match[str]) -> None:
+    """`set vreplicas of a/b to 3 and schedule`; without a name it is the first vpod's."""
+    key = Key.parse(match["key"]) if match["key"] else _only(world)
+    _resize(world, key, int(match["vreplicas"]))
+    if match["then"]:
+        world.schedule(key)
+
+
+def _scaled(world: World, match: re.Match[str]) -> None:
+    world.scale_to(int(match["replicas"]))
+
+
+_STEPS_WITH_ARGUMENTS: tuple[tuple[re.Pattern[str], Callable[[World, re.Match[str]], None]], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), meaning)
+    for pattern, meaning in (
+        (r"controller (?P<number>\d+) schedules(?: and commits)? (?P<key>\S+/\S+)(?: to (?:its )?status)?",
+         _scheduled_by),
+        (r"schedules? (?:vpod |resource )?(?P<key>\S+/\S+)(?: again)?", _scheduled),
+        (r"schedules?(?: again| once more| it| the vpod)?", lambda world, _: world.schedule(_only(world))),
+        (r"schedules? (?:all|every|each)(?: of them| vpods?| resources?| sources?)?(?: again)?",
+         lambda world, _: world.schedule_all()),
+        (r"promote(?:d)?\b.*", lambda world, _: world.promote()),
+        (r"demote(?:d)?\b.*", lambda world, _: world.scheduler().demote()),
+        (r"set (?:the )?vreplicas(?: of (?P<key>\S+/\S+))? to (?P<vreplicas>\d+)"
+         r"(?P<then>(?: and|, then|,)? schedules?(?: it| again)?)?", _resized),
+        (r"set (?:the )?replicas to (?P<replicas>\d+)", _scaled),
+        (r"refresh period elapses(?: \w+)*(?: with scale-down allowed)?", lambda world, _: _refresh(world)),
+        (r"autoscales?(?: again| once more)?", lambda world, _: world.beat(may_shrink=False)),
+        (r"autoscales? with scale-down allowed", lambda world, _: _refresh(world)),
+    )
+)  # fmt: skip
+_REPEAT = re.compile(r"repeat (?:(?P<times>\d+) times?|(?P<word>once|twice))")
 
 
 def perform(world: World, step: str, before: list[str]) -> None:
     """One step; `before` are the steps that a repetition repeats."""
+    if _performed(world, step, before):
+        return
+    plain = re.sub(r"\s*\([^)]*\)", "", step).strip()  # a remark in parentheses is for people
+    if plain != step and _performed(world, plain, before):
+        return
+    raise UnknownPhraseError(step)
+
+
+def _performed(world: World, step: str, before: list[str]) -> bool:
     if step in STEPS:
         STEPS[step](world)
-    elif match := _CONTROLLER.fullmatch(step):
-        world.schedule(Key.parse(match[2]), match[1])
-    elif match := _SCHEDULE.fullmatch(step):
-        world.schedule(Key.parse(match[1]))
-    elif match := _REPEAT.fullmatch(step):
-        for _ in range(int(match[1])):
+        return True
+    if match := _REPEAT.fullmatch(step):
+        for _ in range(int(match["times"] or _WORDS[match["word"]])):
             for number, each in enumerate(before):
                 perform(world, each, before[:number])
-    else:
-        raise UnknownPhraseError(step)
+        return True
+    for pattern, meaning in _STEPS_WITH_ARGUMENTS:
+        if match := pattern.fullmatch(step):
+            meaning(world, match)
+            return True
+    return False
 
 
 def _final(world: World, key: Key | None) -> list[Placement]:
@@ -258,9 +318,19 @@ def _memory_is_bounded(world: World) -> bool:
     return len(state.slots) <= len(world.pods) + entries and len(dense) <= 4 * (world.replicas + 1024) + 1
 
 
+def _free_capacity_fits(world: World, wanted: Json) -> Json:
+    """`free_cap` as the steps leave it. Without steps a case may mean the statuses that it states itself."""
+    if not world.case_has_steps and wanted == world.free_before:
+        return wanted
+    return world.of_statuses()["free_cap"]
+
+
 def _failed(world: World) -> list[str]:
     return sorted(str(key) for key, (_, left) in world.last.items() if left)
 
+
+_OF_STATE = frozenset({"schedulable_pods", "pod_spread", "pending", "expected_vreplicas", "free_capacity"})
+"""Expectations that are fields of `build_state`."""
 
 METRICS: Mapping[str, Callable[[World], Json]] = {
     "placements": lambda world: as_json(_final(world, world.first)),
@@ -274,7 +344,6 @@ METRICS: Mapping[str, Callable[[World], Json]] = {
     "reserved": lambda world: {str(key): pods for key, pods in world.scheduler().reserved().items()},
     "reserved_after_promote": lambda world: world.reserved_after_promote,
     "failed_resources": _failed,
-    "ha_placements": lambda world: as_json(_final(world, world.first)),
     "panic": lambda _world: False,
     "memory_bounded_by_number_of_pods": _memory_is_bounded,
 }
@@ -286,14 +355,22 @@ def found(world: World, name: str, wanted: Json) -> Json:
         return [_like(actual, like) for actual, like in zip(world.results, wanted, strict=False)]
     if name in METRICS:
         value = METRICS[name](world)
-        return len(value) if isinstance(value, list) and isinstance(wanted, int) else value
+        counted = isinstance(value, list) and isinstance(wanted, int) and not isinstance(wanted, bool)
+        return len(value) if counted else value
+    if name == "ha_placements":
+        return as_json(_final(world, world.first))
+    if name == "free_cap":
+        return _free_capacity_fits(world, wanted)
+    if name in _OF_STATE:
+        return world.of_statuses()[name]
     if match := re.fullmatch(r"(\S+/\S+)_placed", name):
         return total_vreplicas(_final(world, Key.parse(match[1])))
     if match := re.fullmatch(r"used_on_pod_(\d+)", name):
         return _used(world, int(match[1]))
     if name in _by_key(world):
         return _by_key(world)[name]
-    raise UnknownPhraseError(f"expectation {name!r}")
+    known = ", ".join((*METRICS, "free_cap", *sorted(_OF_STATE), "results", "ha_placements"))
+    raise UnknownOperationError(f"expectation {name!r}; known: {known}")
 
 
 def _like(actual: Json, like: Json) -> Json:
@@ -327,28 +404,51 @@ def _refused(given: Mapping[str, Json], expected: Mapping[str, Json]) -> Outcome
             "error": True,
             "placements": [],
             "converges": False,
-            "replicas": given.get("replicas", 0),
+            "left": sum(each.vreplicas for each in _vpods(given)),
+            "failed_resources": sorted(str(each.key) for each in _vpods(given)),
+            "replicas": replicas(given),
         }
     else:
         return failed(f"capacity {given['capacity']} is taken")
-    for name in expected:
-        if name not in said and name != "note":
-            raise UnknownPhraseError(f"expectation {name!r}")
     return compared(
         said,
-        {name: wanted or [] if name == "placements" else wanted for name, wanted in expected.items() if name != "note"},
+        {
+            name: wanted or [] if name in ("placements", "failed_resources") else wanted
+            for name, wanted in expected.items()
+        },
     )
+
+
+def _statefulset(case: Case) -> str:
+    """The usual name, unless the case speaks of pods and none of them is of that name."""
+    usual = "statefulset-name"
+    if f'"{usual}-' in json.dumps([case["input"], case["expected"]]):
+        return usual
+    return statefulset(case["input"])
 
 
 def scenario(case: Case) -> Outcome:
     """Every key that is expected must hold at the end."""
+    case = {**case, "input": {"statefulset": _statefulset(case), **case["input"]}}
     given, expected = case["input"], case["expected"]
     if "descheduler_policy" in given or "scheduler_policy" in given:
         return knative_policy.divergence(case)
-    if given.get("capacity", 1) < 1:
+    if given.get("capacity", _CAPACITY) < 1:
         return _refused(given, expected)
-    world = World(given)
+    world = _played(given)
+    wrong = [
+        holds(_played(given, Shrink.SPREAD) if name == "ha_placements" else world, name, wanted)
+        for name, wanted in expected.items()
+    ]
+    differences = [each for each in wrong if each]
+    return failed("; ".join(differences)) if differences else PASSED
+
+
+def _played(given: Mapping[str, Json], shrink: Shrink = Shrink.AUTO) -> World:
+    """The world after every step. Without steps every vpod is scheduled once."""
+    world = World(given, shrink)
     steps = list(given.get("steps") or ())
+    world.case_has_steps = bool(steps)
     if not any("promote" in step or "reservations rebuilt" in step for step in steps):
         world.promote()
     if not steps:
@@ -356,8 +456,7 @@ def scenario(case: Case) -> Outcome:
         if world.replicas_after is not None:
             world.scale_to(world.replicas_after)
             steps = ["schedule all", "rebalance"]
+    world.free_before = world.of_statuses()["free_cap"]
     for number, step in enumerate(steps):
         perform(world, step, steps[:number])
-    wrong = [holds(world, name, wanted) for name, wanted in expected.items() if name != "note"]
-    differences = [each for each in wrong if each]
-    return failed("; ".join(differences)) if differences else PASSED
+    return world

@@ -6,6 +6,7 @@ The fields are described in the README beside the vectors. Which file goes to wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from situate.vpod.policy.registry import Policy, Predicate, Priority, filter_plu
 from situate.vpod.policy.status import Code, Status, merged
 from situate.vpod.policy.view import UNKNOWN_DOMAIN, Domains, View
 from situate.vpod.state import State
-from tests.conformance.knative_main import without_empty
+from tests.conformance.knative_main import as_json, replicas, without_empty
 from tests.conformance.outcome import (
     PASSED,
     Case,
@@ -52,8 +53,22 @@ def differences(**pairs: tuple[object, object]) -> list[str]:
     ]
 
 
+def against(expected: Json, found: Mapping[str, object]) -> list[str]:
+    """What was found against every key that is expected; a key that nobody knows is a difference too."""
+    unknown = [f"unknown expectation {name!r}" for name in expected if name not in found]
+    return unknown + differences(**{name: (found[name], expected[name]) for name in expected if name in found})
+
+
 def placements(entries: Iterable[Json] | None) -> tuple[Placement, ...]:
     return tuple(Placement(entry["pod"], entry.get("vreplicas", 0)) for entry in entries or ())
+
+
+def expected_placements(entries: Iterable[Json] | None) -> list[Placement]:
+    """The placements of an expectation; one with a key that nobody knows is refused."""
+    for entry in entries or ():
+        if unknown := entry.keys() - {"pod", "vreplicas"}:
+            raise UnknownOperationError(f"expected placement with {', '.join(sorted(unknown))}")
+    return list(placements(entries))
 
 
 def vpod(entry: Json) -> PlainVPod:
@@ -84,8 +99,8 @@ def cluster(case: Case) -> EraCluster:
     default = names[0].rpartition("-")[0] if names else "statefulset-name"
     return EraCluster(
         case.get("statefulset", default),
-        case["replicas"],
-        case["capacity"],
+        replicas(case),
+        case.get("capacity", 10),
         tuple(
             PodFacts(pod["name"], pod.get("node") or "", None if pod.get("schedulable", True) else "true")
             for pod in pods
@@ -114,7 +129,7 @@ def reservations(entry: Mapping[str, Mapping[str, int]] | None) -> Reservations:
 def build_state(case: Case) -> list[str]:
     given, expected = case["input"], case["expected"]
     state, _ = era_state(cluster(given), map(vpod, given.get("vpods") or ()), reservations(given.get("reserved")))
-    return differences(**{name: (found, expected[name]) for name, found in state_json(state).items()})
+    return against(expected, state_json(state))
 
 
 def state_json(state: EraState) -> dict[str, object]:
@@ -146,37 +161,34 @@ def schedule(case: Case) -> list[str]:
     subject = vpod(given["vpod"])
     vpods = [subject, *map(vpod, given.get("other_vpods") or ())]
     decision = era_decision(cluster(given), vpods, reservations(given.get("reserved")), subject, mode(given))
-    reserved = {str(key): by_pod for key, by_pod in decision.reserved.items() if by_pod}
     more = {
         "requeue_after_seconds": _REQUEUE_S if decision.left else None,
-        "left": decision.left,
-        "reserved": reserved,
+        "reserved": {str(key): by_pod for key, by_pod in decision.reserved.items() if by_pod},
     }
-    asked = {name: wanted for name, wanted in expected.items() if name not in ("placements", "error")}
-    unknown = [f"unknown expectation {name!r}" for name in asked if name not in more]
-    known = {
-        name: (more[name], wanted) for name, wanted in asked.items() if name in more and not _unasserted(name, wanted)
-    }
-    return _outcome(decision, expected) + unknown + differences(**known)
+    return _outcome(decision, expected, more)
 
 
-def _unasserted(name: str, wanted: object) -> bool:
-    return name == "reserved" and wanted is None
+def _outcome(
+    decision: EraDecision | Decision, expected: Json, more: Mapping[str, object] = MappingProxyType({})
+) -> list[str]:
+    found = {"placements": list(decision.placements), "error": decision.left > 0, "left": decision.left, **more}
+    wanted = {name: value for name, value in expected.items() if name != "reserved" or value is not None}
+    if wanted.get("reserved"):
+        wanted["reserved"] = {key: by_pod for key, by_pod in wanted["reserved"].items() if by_pod}
+    return against(_with_placements(wanted), found)
 
 
-def _outcome(decision: EraDecision | Decision, expected: Json) -> list[str]:
-    return differences(
-        placements=(decision.placements, placements(expected.get("placements"))),
-        error=(decision.left > 0, expected["error"]),
-    )
+def _with_placements(expected: Json) -> dict[str, Any]:
+    """The expectation with its list of placements as values."""
+    listed = {"placements": expected_placements(expected["placements"])} if "placements" in expected else {}
+    return {**expected, **listed}
 
 
 def trace(case: Case) -> list[str]:
     """The shipped `decide`, exact up to the first step that upstream gets wrong, from there on only totals."""
     how = mode(case)
-    assert isinstance(how, PredicatesAndPriorities)
-    assert how.placing is not None
-    assert how.removing is not None
+    if not isinstance(how, PredicatesAndPriorities):
+        raise UnknownOperationError("a trace of policy mode with scheduler_policy_type MAXFILLUP")
     over = cluster(case)
     options = Options(
         "ns",
@@ -184,8 +196,8 @@ def trace(case: Case) -> list[str]:
         over.capacity,
         policy=PolicyName.POLICY,
         profile=Profile.REFERENCE,
-        placing=how.placing,
-        removing=how.removing,
+        placing=how.placing or Policy((), ()),
+        removing=how.removing or Policy((), ()),
     )
     listed = {entry["key"]: vpod(entry) for entry in case.get("vpods") or ()}
     state = State.rebuilt(options, over.replicas, over.pods, listed.values(), 0.0, over.nodes, reserved={})
@@ -194,7 +206,8 @@ def trace(case: Case) -> list[str]:
         if step["op"] != "schedule":
             raise UnknownOperationError(f"op {step['op']!r}")
         before = listed[step["vpod"]]
-        subject = listed[step["vpod"]] = PlainVPod(before.key, step["vreplicas"], before.placements)
+        wanted = step.get("vreplicas", before.vreplicas)
+        subject = listed[step["vpod"]] = PlainVPod(before.key, wanted, before.placements)
         state.observe_vpod(subject, 0.0)
         decision = decide(state, subject, 0.0)
         commit(state, decision)
@@ -202,9 +215,7 @@ def trace(case: Case) -> list[str]:
         if exact:
             found = _outcome(decision, step["expected"])
         else:
-            found = (
-                [] if decision.left else differences(total=(total_vreplicas(decision.placements), step["vreplicas"]))
-            )
+            found = [] if decision.left else differences(total=(total_vreplicas(decision.placements), wanted))
         if found:
             return [f"step {number}: {line}" for line in found]
         if step.get("commit_status") and not decision.left:
@@ -217,7 +228,7 @@ def autoscale(case: Case) -> list[str]:
     given, expected = case["input"], case["expected"]
     state, _ = era_state(cluster(given), map(vpod, given.get("vpods") or ()), reservations(given.get("reserved")))
     wanted = era_replicas(state, mode(given), may_shrink=bool(given.get("attempt_scale_down")))
-    return differences(replicas=(wanted if given["is_leader"] else given["replicas"], expected["replicas"]))
+    return against(expected, {"replicas": wanted if given.get("is_leader", True) else given["replicas"]})
 
 
 def compact(case: Case) -> list[str]:
@@ -225,11 +236,11 @@ def compact(case: Case) -> list[str]:
     vpods = [vpod(entry) for entry in given.get("vpods") or ()]
     state, _ = era_state(cluster(given), vpods, {})
     evictions: dict[str, list[Placement]] = {}
-    if given["is_leader"]:
+    if given.get("is_leader", True):
         for key, placement in era_compaction(state, vpods, mode(given)):
             evictions.setdefault(str(key), []).append(placement)
-    wanted = {key: list(placements(entries)) for key, entries in without_empty(expected["evictions"]).items()}
-    return differences(evictions=(evictions, wanted))
+    wanted = {key: expected_placements(entries) for key, entries in without_empty(expected.get("evictions")).items()}
+    return against({**expected, "evictions": wanted}, {"evictions": evictions})
 
 
 def compact_v0_43_1(case: Case) -> list[str]:
@@ -239,13 +250,12 @@ def compact_v0_43_1(case: Case) -> list[str]:
     return compact({**case, "input": {**given, "nodes": hosts, "scheduler_policy_type": "MAXFILLUP"}})
 
 
-def reserve(case: Case) -> list[str]:
-    """Each list of the sequence as if it were the result of a schedule."""
-    given, expected = case["input"], case["expected"]
-    reserved: dict[str, int] = {}
-    for entries in given["reserve_sequence"]:
-        reserved = with_reserved(reserved, placements(entries))
-    return differences(reserved_for_vpod=(reserved, expected["reserved_for_vpod"]))
+def reserved(case: Case) -> dict[str, int]:
+    """Reserve each list of the sequence as if it were the result of a schedule."""
+    found: dict[str, int] = {}
+    for entries in case["input"].get("reserve_sequence") or ():
+        found = with_reserved(found, placements(entries))
+    return found
 
 
 def plugin(case: Case) -> list[str]:
@@ -257,20 +267,17 @@ def plugin(case: Case) -> list[str]:
         subject = filter_plugin(Predicate(name, args))
         passes = bool(subject.passes(view)[index])
         status = Status() if passes else Status(Code.UNSCHEDULABLE, (subject.reason,))
-        found = differences(reasons=(list(status.reasons), expected["reasons"]))
+        found: dict[str, object] = {}
     elif case["kind"] == "score":
         scores = score_plugin(Priority(name, 1, args)).scores(view)
         status = Status(scores.code, (scores.reason,)) if bool(scores.failed[index]) else Status()
         number = int(scores.as_uint64()[index])
-        minus = 2**64 - 1 - number if expected["score_is_max_minus"] is not None else None
-        found = differences(
-            reasons=(list(status.reasons), expected["reasons"]),
-            score_uint64=(str(number), expected["score_uint64"]),
-            score_is_max_minus=(minus, expected["score_is_max_minus"]),
-        )
+        minus = 2**64 - 1 - number if expected.get("score_is_max_minus") is not None else None
+        found = {"score_uint64": str(number), "score_is_max_minus": minus}
     else:
         raise UnknownOperationError(f" kind {case['kind']!r}")
-    return found + differences(code=(status.code.name.lower(), expected["code"]))
+    found |= {"code": status.code.name.lower(), "reasons": list(status.reasons)}
+    return against({**expected, **({"reasons": expected["reasons"] or []} if "reasons" in expected else {})}, found)
 
 
 def plugin_view(given: Json) -> View:
@@ -317,51 +324,77 @@ def _domains(of_pod: list[str], names: list[str], own: Mapping[str, int] | None)
 
 def merge(case: Case) -> list[str]:
     given, expected = case["input"], case["expected"]
-    code = merged(Status(Code[name.upper()]) for name in given["statuses"].values()).code
-    return differences(code=(code.name.lower(), expected["code"]))
+    listed = given.get("statuses") or {}
+    named = listed.values() if isinstance(listed, Mapping) else listed
+    return against(expected, {"code": merged(Status(_code(name)) for name in named).code.name.lower()})
 
 
 def status(case: Case) -> list[str]:
     given, expected = case["input"], case["expected"]
-    found = Status(Code[given["code"].upper()], tuple(given["reasons"]))
-    return differences(
-        code=(found.code.name.lower(), expected["code"]),
-        is_success=(found.is_success, expected["is_success"]),
-        is_unschedulable=(found.is_unschedulable, expected["is_unschedulable"]),
-        is_error=(found.is_error, expected["is_error"]),
-        message=(found.message, expected["message"]),
+    found = Status(_code(given.get("code")), tuple(given.get("reasons") or ()))
+    return against(
+        expected,
+        {
+            "code": found.code.name.lower(),
+            "reasons": list(found.reasons),
+            "is_success": found.is_success,
+            "is_unschedulable": found.is_unschedulable,
+            "is_error": found.is_error,
+            "message": found.message,
+        },
     )
+
+
+def _code(name: str | None) -> Code:
+    """A status that is not there is a success."""
+    return Code[(name or "success").upper()]
 
 
 def even_spread_case(case: Case) -> list[str]:
     given, expected = case["input"], case["expected"]
     over = {"EVENSPREAD": SpreadOver.ZONES, "EVENSPREAD_BYNODE": SpreadOver.NODES}[given["scheduler_policy_type"]]
     found, left = even_spread(cluster(given), vpod(given["vpod"]), over, reservations(given.get("reserved")))
-    return differences(placements=(found, placements(expected.get("placements"))), error=(left > 0, expected["error"]))
+    return against(_with_placements(expected), {"placements": list(found), "error": left > 0, "left": left})
 
 
 def divergence(case: Case) -> Outcome:
     """A scenario of v0.43.0 as the safe profile answers it: each call by itself, on healthy pods."""
-    given, expected = case["input"], case["expected"]
-    removing = policy(given["descheduler_policy"])
-    assert removing is not None
-    calls = given.get("cases") or [{"placements": given["status_before"], "vreplicas": given["vreplicas"]}]
-    results = []
-    for call in calls:
-        held = placements(call["placements"])
-        highest = max((ordinal_of(each.pod_name, "statefulset-name") or 0 for each in held), default=0)
-        replicas = given.get("replicas", highest + 1)
-        capacity = given.get("capacity", 10)
-        options = Options("ns", "statefulset-name", capacity, policy=PolicyName.POLICY, removing=removing)
-        pods = [PodFacts(f"statefulset-name-{ordinal}", f"node-{ordinal}") for ordinal in range(replicas)]
-        subject = PlainVPod(Key("ns", "v"), call["vreplicas"], held)
-        state = State.rebuilt(options, replicas, pods, [subject], 0.0)
-        results.append(decide(state, subject, 0.0).placements)
-    found: dict[str, object] = {"total": sum(total_vreplicas(result) for result in results)}
-    found["placements"] = [
-        [{"pod": each.pod_name, "vreplicas": each.vreplicas} for each in result] for result in results
-    ]
-    return compared(found, {key: value for key, value in expected.items() if key != "note"})
+    given = case["input"]
+    policies = {
+        name: read
+        for name, key in (("placing", "scheduler_policy"), ("removing", "descheduler_policy"))
+        if (read := policy(given.get(key))) is not None
+    }
+    decisions = [_decided(given, policies, call) for call in given.get("cases") or [given]]
+    results = [as_json(decision.placements) for decision in decisions]
+    left = sum(decision.left for decision in decisions)
+    found = {
+        "total": sum(total_vreplicas(decision.placements) for decision in decisions),
+        "placements": results if "cases" in given else results[0],
+        "left": left,
+        "error": left > 0,
+        "panic": False,
+    }
+    return compared(found, case["expected"])
+
+
+def _decided(given: Json, policies: Mapping[str, Any], call: Json) -> Decision:
+    """One call. What the vpod holds is given as `placements` or `status_before`, in the call or in a `vpod`."""
+    own = {**(given.get("vpod") or {}), **(call.get("vpod") or {}), **call}
+    statefulset = given.get("statefulset", "statefulset-name")
+    held = placements(own.get("placements") or own.get("status_before"))
+    highest = max((ordinal_of(each.pod_name, statefulset) or 0 for each in held), default=0)
+    count = given.get("replicas", highest + 1)
+    options = Options("ns", statefulset, given.get("capacity", 10), policy=PolicyName.POLICY, **policies)
+    if given.get("pods") is None:
+        pods = [PodFacts(f"{statefulset}-{ordinal}", f"node-{ordinal}") for ordinal in range(count)]
+    else:
+        pods = list(cluster({**given, "replicas": count}).pods)
+    listed = nodes(given["nodes"]) if given.get("nodes") is not None else None
+    subject = PlainVPod(Key("ns", "v"), own["vreplicas"], held)
+    others = map(vpod, given.get("other_vpods") or ())
+    state = State.rebuilt(options, count, pods, [subject, *others], 0.0, listed)
+    return decide(state, subject, 0.0)
 
 
 def _runner(adapter: Callable[[Case], list[str]]) -> CaseRunner:

@@ -41,9 +41,9 @@ class Trace:
             case "autoscale":
                 return self._autoscale(step)
             case "add_vpod":
-                self._observe(PlainVPod(Key.parse(step["vpod"]), step["vreplicas"]))
+                self._observe(PlainVPod(Key.parse(step["vpod"]), step.get("vreplicas", 0)))
             case "delete_vpod_and_resync":
-                del self._vpods[step["vpod"]]
+                self._vpods.pop(step["vpod"], None)
                 self.state.drop_unlisted([each.key for each in self._vpods.values()], 0.0)
             case "promote_init_reserved_from_status":
                 self.state.reserve_from_status()
@@ -60,18 +60,18 @@ class Trace:
 
     def _schedule(self, step: Step) -> Outcome:
         before = self._vpods[step["vpod"]]
-        asking = PlainVPod(before.key, step["vreplicas"], before.placements)
+        asking = PlainVPod(before.key, step.get("vreplicas", before.vreplicas), before.placements)
         self._observe(asking)
         decision = decide(self.state, asking, 0.0)
         commit(self.state, decision)
         if step.get("commit_status") and not decision.left:
-            self._with_placements(step["vpod"], step["vreplicas"], decision.placements)
+            self._with_placements(step["vpod"], asking.vreplicas, decision.placements)
         actual = {
             "placements": as_json(decision.placements),
             "left": decision.left,
             "error": decision.left > 0,
         }
-        return compared(actual, {**step["expected"], "placements": step["expected"].get("placements") or []})
+        return compared(actual, _listed(step.get("expected") or {}, "placements"))
 
     def _set_pod(self, name: str, condition: str) -> None:
         node = f"node-of-{name}"
@@ -111,12 +111,27 @@ class Trace:
             "evictions": [{"vpod": str(e.key), **as_json([e.placement])[0]} for e in beat.evictions],
         }
         self._set_replicas(beat.replicas)
-        return compared(actual, {**step["expected"], "evictions": step["expected"].get("evictions") or []})
+        return compared(actual, _listed(step.get("expected") or {}, "evictions"))
 
     def _evict(self, eviction: drain.Eviction) -> None:
         held = self._vpods[str(eviction.key)]
         kept = tuple(p for p in held.placements if p != eviction.placement)
         self._with_placements(str(eviction.key), held.vreplicas, kept)
+
+
+def _listed(expected: Case, name: str) -> Case:
+    """The expectation with null read as an empty list."""
+    return {**expected, name: expected[name] or []} if name in expected else expected
+
+
+def _compared_after(trace: Trace, after: Case) -> Outcome:
+    """Compare the state after a step with what the step says of it."""
+    if unknown := after.keys() - {"reserved", "state"}:
+        raise UnknownOperationError(f"after with {', '.join(sorted(unknown))}; known: reserved, state")
+    wanted = dict(after.get("state") or {})
+    if "reserved" in after:
+        wanted["reserved"] = {key: pods for key, pods in (after["reserved"] or {}).items() if pods}
+    return compared({"reserved": reserved_json(trace.state), **state_json(trace.state)}, wanted)
 
 
 def replay(case: Case) -> Outcome:
@@ -125,10 +140,7 @@ def replay(case: Case) -> Outcome:
     for number, step in enumerate(case["steps"]):
         outcome = trace.run(step)
         if outcome.verdict == "passed" and "after" in step:
-            after = step["after"]
-            actual = {"reserved": reserved_json(trace.state), **state_json(trace.state)}
-            reserved = {key: pods for key, pods in (after.get("reserved") or {}).items() if pods}
-            outcome = compared(actual, {"reserved": reserved, **after["state"]})
+            outcome = _compared_after(trace, step["after"])
         if outcome.verdict != "passed":
             return failed(f"step {number} ({step['op']}): {outcome.detail}")
     return PASSED

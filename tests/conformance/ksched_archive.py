@@ -43,7 +43,8 @@ def archive_cases(document: Any) -> list[Case]:
     searches = document.get("query", {})
     content = {"objects": searches.get("objects", [])}
     return [
-        *listed(document, ("ttl_policies", "failure_sequences", "get")),
+        *listed(document, ("ttl_policies", "failure_sequences")),
+        *({**content, **case} for case in listed(document, ("get",))),
         *({**content, **case} for case in listed({**document, "query": searches.get("cases", ())}, ("query",))),
     ]
 
@@ -118,9 +119,11 @@ def _condition(name: str, value: Any) -> Any:
 
 async def _get(case: Case, backend: Backend) -> Outcome:
     live, archived = (_objects(case.get(where)) for where in ("live", "archived"))
+    if "archived" not in case and "live" not in case:  # a key of the content that all searches have
+        archived = [(each["namespace"], each["name"], f"uid-{n}") for n, each in enumerate(case.get("objects") or ())]
     for number, (namespace, name, uid) in enumerate(archived):
         await _put(backend.archiver, namespace, name, uid, {}, number)
-    archiver: Archiver | None = {"none": None, "ok": backend.archiver}.get(case.get("archiver", "ok"), _Away())
+    archiver = _archiver(case.get("archiver", "ok"), backend)
     reading = ReadThrough(KIND, _Live(live), archiver, lambda: builders.wall(3600))
     if isinstance(case["expect"], list):
         listed_ = [
@@ -138,30 +141,66 @@ async def _get(case: Case, backend: Backend) -> Outcome:
     return _told(case["expect"], await _got(reading, namespace, name))
 
 
+def _archiver(name: str | None, backend: Backend) -> Archiver | None:
+    """The one that the case names: none, one that fails, or any that works."""
+    if name in (None, "none", "disabled", "noop", "no-op"):
+        return None
+    if re.search(r"error|away|unavailable|down|timeout|fail", name):
+        return _Away()
+    if re.fullmatch(r"ok|in-?memory|memory|file(system|s)?|s3|sql(ite)?|postgres(ql)?|mongodb", name, re.IGNORECASE):
+        return backend.archiver
+    raise UnknownOperationError(f"archiver {name!r}; known: none, ok, error, or the name of a backend")
+
+
 async def _got(reading: ReadThrough, namespace: str, name: str) -> set[str]:
     """Everything that may be said of what was found."""
     try:
         found = await reading.get(namespace, name)
     except NotArchived:
-        return {"notexist error", "not found", "notexist", "404"}
+        return {"notexist error", "not found", "notexist", "404", "notexist (404)", "absent", "none"}
     except ArchiveUnavailable:
-        return {"error", "backend error", "backend failure", "unavailable", "error other than notexist"}
+        return {
+            "error",
+            "backend error",
+            "backend failure",
+            "unavailable",
+            "unavailable error",
+            "an error",
+            *(f"{name}, not notexist" for name in ("error", "an error", "backend error", "backend failure")),
+            *(f"{name} other than notexist" for name in ("error", "an error")),
+            "error distinguishable from notexist",
+        }
     where, uid = "archived" if found.record else "live", f"uid={found.content['metadata']['uid']}"
-    return {where, uid, f"{uid} ({where})", f"{where} {uid}", f"{where} object", f"{where} version", f"the {where} one"}
+    one = {where, f"{where} object", f"{where} version", f"{where} copy", f"{where} one"}
+    return {
+        *one,
+        *(f"the {each}" for each in one),
+        "found",
+        f"found ({where})",
+        uid,
+        f"{uid} ({where})",
+        f"{where} {uid}",
+    }
 
 
 def _told(expected: str, words: set[str]) -> Outcome:
-    return PASSED if expected.lower() in words else failed(f"expected {expected!r}, got one of {sorted(words)}")
+    plain = re.sub(r"\s*\((?!live|archived)[^)]*\)$", "", expected.lower())  # a remark in parentheses
+    return PASSED if {expected.lower(), plain} & words else failed(f"expected {expected!r}, got one of {sorted(words)}")
 
 
 def _objects(wire: Any) -> list[tuple[str, str, str]]:
-    """Namespace, name and UID of each, such as `ns1/a uid=1`."""
+    """Namespace, name and UID of each: `ns1/a uid=1`, or a version (`rv=5`, `v2`, true) of the object asked about."""
     found = []
-    for text in [] if wire is None else wire if isinstance(wire, list) else [wire]:
-        match = re.fullmatch(r"(\S+)/(\S+?)(?: uid=(\S+))?(?: .*)?", text)
-        if match is None:
-            raise UnknownOperationError(f"object {text!r}; known: NAMESPACE/NAME uid=UID")
-        found.append((match[1], match[2], match[3] or "1"))
+    for each in [] if wire in (None, False) else wire if isinstance(wire, list) else [wire]:
+        if isinstance(each, Mapping):
+            found.append((each.get("namespace", "ns1"), each.get("name", "a"), str(each.get("uid", "1"))))
+            continue
+        text = str(each)
+        match = re.fullmatch(r"(?:(\S+)/(\S+?))?(?:(?:^|,? +)uid=(\S+?))?(?:(?:^|,? +)rv=\d+)?(?: \(.*\))?", text)
+        if match is None and not re.fullmatch(r"v?\d+|True|present|exists|object|yes|found", text):
+            raise UnknownOperationError(f"object {text!r}; known: NAMESPACE/NAME uid=UID, rv=N")
+        namespace, name, uid = match.groups() if match is not None else (None, None, None)
+        found.append((namespace or "ns1", name or "a", uid or "1"))
     return found
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from typing import Any, Final
 
 from situate.archive.equality import Marks
-from situate.archive.protocol import NotArchived
+from situate.archive.protocol import ArchiveCorrupt, NotArchived
 from situate.archive.query import Query
 from situate.archive.record import ByName, ByUid
 from situate.sharding.archiving import Retry
@@ -20,11 +21,24 @@ from tests.conformance.outcome import UnknownOperationError, UnknownPhraseError
 from tests.sharding import builders
 
 _outage: Final = cache(outage)
+_ABSENT: Final = frozenset({"not found", "notexist", "notexist error", "none", "absent"})
+_WAYS: Final = {
+    "condition": r"condition|status",
+    "event": r"event",
+    "alert": r"alert",
+    "metric": r"metric",
+    "verify": r"verify|verification|check|scrub|search|list|read",
+}
 _HELD: Final = {
     "kept": True,
     "present": True,
     "held": True,
     "yes": True,
+    "stays": True,
+    "still there": True,
+    "in place": True,
+    "not removed": True,
+    "gone": False,
     "removed": False,
     "absent": False,
     "no": False,
@@ -44,6 +58,17 @@ async def differences(play: Play, final: Mapping[str, Any]) -> list[str]:
     return found
 
 
+def _is_none(wanted: Any) -> bool:
+    """Whether an expectation says that there is nothing."""
+    return not wanted or wanted == "none"
+
+
+def _as_told(wanted: Any, happened: bool) -> Any:
+    """The expectation itself if it agrees: a name or true for something that happened, false or none for nothing."""
+    agrees = isinstance(wanted, bool | str | None) and _is_none(wanted) is not happened
+    return wanted if agrees else happened
+
+
 async def _object_in_api(play: Play, wanted: Any) -> Any:
     present = next(iter(play.objects), None)
     return present if isinstance(wanted, str) else present is not None
@@ -56,7 +81,19 @@ async def _records(play: Play, wanted: Any) -> Any:
 
 
 async def _count(play: Play, uid: str) -> int:
-    return len((await play.backend.archiver.search(Query(uid=uid))).records)
+    """Records that cannot be read are there too."""
+    readable = len((await play.backend.archiver.search(Query(uid=uid))).records)
+    return readable + await _is_damaged(play, uid)
+
+
+async def _is_damaged(play: Play, uid: str) -> bool:
+    try:
+        await play.backend.archiver.get(ByUid(KIND, uid, (builders.NAMESPACE, NAME)))
+    except ArchiveCorrupt:
+        return True
+    except NotArchived:
+        pass  # what is not there is not damaged
+    return False
 
 
 async def _archived_version(play: Play, wanted: Any) -> Any:
@@ -83,43 +120,72 @@ async def _by_name(play: Play, wanted: Any) -> Any:
     try:
         record = await play.backend.archiver.get(ByName(KIND, builders.NAMESPACE, NAME))
     except NotArchived:
-        return wanted if str(wanted).lower() in ("not found", "notexist") else None
+        return wanted if str(wanted).lower().split(" (")[0] in _ABSENT else None
+    except ArchiveCorrupt:
+        return wanted if re.match(r"(an )?error|corrupt|damaged|unreadable", str(wanted).lower()) else "an error"
     words = str(wanted).split(" ")
     return " ".join((record.subject.uid, *words[1:]))
 
 
 async def _by_uid(play: Play, wanted: Any) -> Any:
+    listed = [wanted] if isinstance(wanted, str) else list(wanted)
     found = []
-    for uid in wanted:
+    for uid in listed:
         try:
             found.append((await play.backend.archiver.get(ByUid(KIND, uid))).subject.uid)
         except NotArchived:
             continue
-    return found
+    if isinstance(wanted, Mapping):
+        return {uid: said if _means_found(said) is (uid in found) else uid in found for uid, said in wanted.items()}
+    return wanted if found == listed else found
+
+
+def _means_found(said: Any) -> bool:
+    return said if isinstance(said, bool) else said is not None and str(said).lower() not in _ABSENT
 
 
 async def _condition(play: Play, wanted: Any) -> Any:
     """`ArchiveFailed` as the last attempt left it; also as the name of the Event."""
     said = isinstance(play.last, Retry) and play.last.condition
-    if isinstance(wanted, str) and wanted != "none":
-        return wanted if said and "ArchiveFailed" in wanted else None
-    return wanted if bool(wanted and wanted != "none") is said else said
+    if _is_none(wanted) or not isinstance(wanted, str):
+        return _as_told(wanted, said)
+    return wanted if said and re.search(r"archiv|too ?large|fail", wanted, re.IGNORECASE) else None
 
 
 async def _event(play: Play, wanted: Any) -> Any:
     """One was written at some time."""
-    return wanted if bool(wanted) is (play.conditions > 0) else play.conditions
+    return _as_told(wanted, play.conditions > 0)
 
 
 async def _alert(play: Play, wanted: Any) -> Any:
-    return wanted if bool(wanted) is (play.alerts > 0) else play.alerts
+    return _as_told(wanted, play.alerts > 0)
 
 
 async def _requeue(play: Play, wanted: Any) -> Any:
     if not isinstance(play.last, Retry):
-        return "none"
+        return wanted if _is_none(wanted) else "none"
     long = any(word in str(wanted) for word in ("1h", "1 h", "3600"))
-    return wanted if str(wanted).startswith("backoff") and (not long or play.last.cap_s == 3600) else "backoff"
+    back_off = re.search(r"\bback-?off\b", str(wanted)) is not None  # each has a cap
+    return wanted if back_off and (not long or play.last.cap_s == 3600) else "backoff"
+
+
+async def _reported_by(play: Play, wanted: Any) -> Any:
+    """Every way that is named tells of the failure, or of the record that cannot be read."""
+    said = {
+        "condition": isinstance(play.last, Retry) and play.last.condition,
+        "event": play.conditions > 0,
+        "alert": play.alerts > 0,
+        "metric": play.conditions > 0 or play.alerts > 0,
+        "verify": play.alerts > 0 or await _is_damaged(play, play.first),
+    }
+    ways = wanted if isinstance(wanted, list) else re.split(r"\s*(?:,|;|\band\b|\+)\s*", str(wanted))
+    for way in ways:
+        meant = [name for name, pattern in _WAYS.items() if re.search(pattern, str(way), re.IGNORECASE)]
+        if not meant:
+            raise UnknownPhraseError(f"reported_by {way}")
+        if not any(said[name] for name in meant):
+            return f"not by {way}"
+    return wanted
 
 
 async def _blocked(play: Play, wanted: Any) -> Any:
@@ -193,6 +259,7 @@ _CHECKS: Final[Mapping[str, Callable[[Play, Any], Awaitable[Any]]]] = {
     "event": _event,
     "alert": _alert,
     "requeue": _requeue,
+    "reported_by": _reported_by,
     "scheduling_of_other_objects_blocked_s_max": _blocked,
     "s1_writes_rejected": _rejected,
     "equal_except": _equal_except,

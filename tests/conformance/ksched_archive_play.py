@@ -134,6 +134,12 @@ class Play:
         events = [event for phrase in phrases for event in events_of(phrase)]
         calls = [event for event in events if isinstance(event, Call | Archived)]
         self.first = (calls[0].uid if calls else "") or FIRST
+        named = [event.version for event in events if isinstance(event, Call | Edited) and event.version is not None]
+        if named and not any(isinstance(event, Cached) for event in events):
+            changed = next(event for event in events if isinstance(event, Call | Edited) and event.version is not None)
+            self.version = (
+                min(named) - 1 - isinstance(changed, Edited)
+            )  # the object is as old as the first that is named
         self.create(self.first)
         for event, following in zip(events, [*events[1:], Marker()], strict=True):
             spoken_for = isinstance(following, Call) and following.by
@@ -151,6 +157,9 @@ class Play:
     async def _happens(self, event: Event) -> None:
         match event:
             case Call():
+                current = self.objects.get(self.first)
+                if event.step is Step.PUT and event.version is not None and current is not None:
+                    self._grown(self.first, event.version)
                 for _ in range(event.times):
                     await self._call(event)
                     self.now += event.over_s / event.times
@@ -164,10 +173,13 @@ class Play:
                 if (progress := self.leaders[name].progress) is not None:  # one call may be under way, and no more
                     await self._until(progress.step, Result.OK, name)
             case Cached(cached, stored):
-                self.version = stored
                 uid, content = next(iter(self.objects.items()))
-                self.cache[uid] = _with(content, resourceVersion=str(cached))
-                self.objects[uid] = {**_with(content, resourceVersion=str(stored)), "newer": True}
+                self.version = cached
+                self.objects[uid] = _with(content, resourceVersion=str(cached))
+                self.cache[uid] = self.objects[uid]
+                if stored is not None:
+                    self.version = stored
+                    self.objects[uid] = {**_with(content, resourceVersion=str(stored)), "newer": True}
             case Archived(uid):
                 if uid not in self.objects:
                     self.create(uid)
@@ -186,8 +198,11 @@ class Play:
                 await self.backend.edit(await self.backend.archiver.get(key))
             case RecordDeleted():
                 await self.backend.archiver.delete(ByUid(KIND, self.first))
-            case Edited():
-                self._changed(self._uid(), labels={"edited": str(self.version)})
+            case Edited(version):
+                if version is None:
+                    self._changed(self._uid(), labels={"edited": str(self.version)})
+                else:
+                    self._grown(self._uid(), version)
             case Foreign(present):
                 self._foreign(self._uid(), present)
             case UserDeletes():
@@ -223,6 +238,12 @@ class Play:
     def _changed(self, uid: str, **metadata: Any) -> None:
         self.version += 1
         self.objects[uid] = _with(self.objects[uid], resourceVersion=str(self.version), **metadata)
+
+    def _grown(self, uid: str, version: int) -> None:
+        """Somebody changes the object until it has this resourceVersion."""
+        if int(self.objects[uid]["metadata"]["resourceVersion"]) < version:
+            self.version = version - 1
+            self._changed(uid, labels={"edited": str(version)})
 
     def _foreign(self, uid: str, present: bool) -> None:
         own = [each for each in self.objects[uid]["metadata"].get("finalizers", ()) if each != _FOREIGN]

@@ -37,6 +37,8 @@ class Call:
     """Empty: the supervisor that leads."""
     times: int = 1
     over_s: float = 0.0
+    version: int | None = None
+    """The resourceVersion that the phrase names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +70,10 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class Cached:
-    """The cache is behind the API."""
+    """The cache is behind the API. Without `stored` the API is as old, until a change is told."""
 
     cached: int
-    stored: int
+    stored: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,9 @@ class Created:
 @dataclass(frozen=True, slots=True)
 class Edited:
     """A user changes the object."""
+
+    version: int | None = None
+    """The resourceVersion that it has from then on, if the phrase names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +182,31 @@ _STEPS: Final = {
     "read back": Step.VERIFY,
     "remove finalizer": Step.RELEASE,
     "delete": Step.DELETE,
+    "archives": Step.PUT,
+    "puts": Step.PUT,
+    "verifies": Step.VERIFY,
+    "reads back": Step.VERIFY,
+    "remove the finalizer": Step.RELEASE,
+    "remove our finalizer": Step.RELEASE,
+    "removes the finalizer": Step.RELEASE,
+    "removes finalizer": Step.RELEASE,
+    "finalizer removal": Step.RELEASE,
+    "deletes the object": Step.DELETE,
+    "delete the object": Step.DELETE,
+    "deletes": Step.DELETE,
 }
 _CALL: Final = re.compile(
-    r"(?:(?P<by>s\d)[: ] ?)?(?:(?:uid=)?(?P<uid>u\d+)[: ] ?)?(?P<name>" + "|".join(_STEPS) + r")\b:? ?(?P<result>.*)"
+    r"(?:(?P<by>s\d)[: ] ?)?(?:(?:uid=)?(?P<uid>u\d+)[: ] ?)?(?P<name>"
+    + "|".join(sorted(_STEPS, key=len, reverse=True))
+    + r")\b:? ?(?P<result>.*)"
+)
+_VERSION: Final = re.compile(r"(?:,? ?(?:the )?(?:copy )?(?:of|at|for|from|to|with) )?\brv ?= ?(\d+)\b", re.IGNORECASE)
+_PRECONDITION: Final = re.compile(
+    r"(?:with |on )?(?:a |the )?(?:(?:uid|rv|resourceversion)(?: and (?:uid|rv|resourceversion))? )?precondition"
+    r"(?: (?:on )?(?:uid|rv|resourceversion))?\b(?! failed)"
+)
+_LASTS: Final = re.compile(
+    r"(?P<how>hangs|blocks|takes|is slow|slow)(?: for)? ?[(]?(?P<over>\d+) ?(?P<unit>h|min|m|s)[)]?"
 )
 _REPEATED: Final = re.compile(
     r"(?P<result>.*?) ?x ?(?P<times>n|\d+)(?: (?:over|for|within) (?P<over>\d+) ?(?P<unit>h|min|m|s))?"
@@ -190,8 +217,7 @@ _N: Final = 12
 """How often `x N` is: the back-off grows, so that an hour has some dozens of attempts at most."""
 
 _RESULTS: Final[tuple[tuple[str, Result], ...]] = (
-    (r"(ok)?(,? (again|twice|idempotent))?", Result.OK),
-    (r"with (precondition|uid precondition).*|with (rv|uid|resourceversion) precondition", Result.OK),
+    (r"(ok|found|accepted)?(,? (again|twice|idempotent))?", Result.OK),
     (r"(ok|stored|committed|accepted|timeout|timed out)\b.*(response|answer|stored).*", Result.LOST),
     (r"(ok|stored),? but (timed out|timeout|response lost)", Result.LOST),
     (r"commit unknown|outcome unknown|timeout|timed out|hangs|no answer|write concern timeout", Result.UNKNOWN),
@@ -203,8 +229,7 @@ _RESULTS: Final[tuple[tuple[str, Result], ...]] = (
         Result.DIFFERS,
     ),
     (
-        r"(error|fails?|failed|rejected)?[:,]? ?[(]?(permanent(ly)?( error)?[:,]? ?)?"
-        r"(the )?(record |object )?(is )?too large[)]?"
+        r".*\btoo large\b.*|.*[(]permanent(ly)?[)]"
         r"|refused|forbidden|403|401|permission denied|access denied|413|rejected.*|permanent(ly)?( error)?"
         r"|(fails|failed) permanently",
         Result.REFUSED,
@@ -227,7 +252,8 @@ def events_of(phrase: str) -> list[Event]:
         return _events_of(phrase)
     except UnknownPhraseError:
         pass  # there are other ways to read it
-    for shorter in (re.sub(r"\s*\([^)]*\)$", "", phrase), re.sub(r"\brv=\d+\b\s*", "", phrase)):
+    remark = re.compile(r"\s*\([^)]*\)$")
+    for shorter in (remark.sub("", phrase), _VERSION.sub("", phrase), remark.sub("", _VERSION.sub("", phrase))):
         if shorter.strip() and shorter != phrase:
             try:
                 return _events_of(shorter)
@@ -246,7 +272,11 @@ def _events_of(phrase: str) -> list[Event]:
     for pattern, meaning in _PHRASES:
         match = re.fullmatch(pattern, text)
         if match:
-            return meaning({name: value or "" for name, value in match.groupdict().items()}, _uids(phrase))
+            found = meaning({name: value or "" for name, value in match.groupdict().items()}, _uids(phrase))
+            version = _VERSION.search(text)
+            if found == [Edited()] and version is not None:
+                return [Edited(int(version[1]))]
+            return found
     return [_call(text, phrase)]
 
 
@@ -254,23 +284,35 @@ def _call(text: str, phrase: str) -> Call:
     match = _CALL.fullmatch(text)
     if match is None:
         raise UnknownPhraseError(phrase)
-    result, times, over_s = match["result"], 1, 0.0
-    if repeated := _REPEATED.fullmatch(result):
+    result, times, over_s = _PRECONDITION.sub("", _VERSION.sub("", match["result"])), 1, 0.0
+    result = result.replace("()", "").strip(" :,;")
+    version = _VERSION.search(match["result"])
+    if lasts := _LASTS.fullmatch(result):
+        result = "hangs" if lasts["how"] in ("hangs", "blocks") else "ok"
+        over_s = float(lasts["over"]) * _UNITS[lasts["unit"]]
+    elif repeated := _REPEATED.fullmatch(result):
         result = repeated["result"]
         times = _N if repeated["times"] == "n" else int(repeated["times"])
         over_s = float(repeated["over"] or 0) * _UNITS[repeated["unit"] or "s"]
     uid = next(iter(_uids(phrase)), "") if match["uid"] else ""
-    if match["by"] and result.startswith("rejected"):
+    if match["by"] and re.match(r"(is |was |must be )?rejected", result):
         result = "ok"  # whether it is rejected is for the server to say
     for pattern, found in _RESULTS:
         if re.fullmatch(pattern, result):
-            return Call(_STEPS[match["name"]], found, uid, match["by"] or "", times, over_s)
+            step = _STEPS[match["name"]]
+            return Call(step, found, uid, match["by"] or "", times, over_s, int(version[1]) if version else None)
     raise UnknownPhraseError(phrase)
 
 
 def _uids(phrase: str) -> list[str]:
     """As the phrase spells them."""
     return re.findall(r"\b(?:uid=(?=\w))?([Uu]\d+)\b", phrase)
+
+
+def _calls_of(name: str, rest: str) -> list[Event]:
+    """The calls of a supervisor that wakes up, which may be several."""
+    parts = re.split(r"[,;]\s+|\s+and\s+", rest)
+    return [_call(text := f"{name} {part}", text) for part in parts]
 
 
 Groups = Mapping[str, str]
@@ -288,25 +330,27 @@ _PHRASES: Final[tuple[tuple[str, Callable[[Groups, list[str]], list[Event]]], ..
         r"( (before|after|between) .*)?",
         lambda *_: [Crash()],
     ),
-    (r"\(new supervisor\)|\(restart(ed)?\)|\(supervisor restart(ed|s)?\)", lambda *_: [NewSupervisor()]),
+    (r"\(?(a )?new supervisor\)?|\(?(supervisor )?restart(ed|s)?\)?", lambda *_: [NewSupervisor()]),
+    (r"\(?(?P<name>s\d) is (the )?(new )?(supervisor|leader)\)?", lambda g, _: [NewSupervisor(g["name"])]),
     (
         r"\(?(?P<name>s\d) (is )?(elected|leads|leader|takes over|becomes (the )?leader)\)?",
         lambda g, _: [NewSupervisor(g["name"])],
     ),
     (r"\(?new supervisor (?P<name>s\d)\)?", lambda g, _: [NewSupervisor(g["name"])]),
-    (r"\(back-?off[^,]*\)", lambda *_: [Marker(waiting=True)]),
+    (r"\((?!.*\b(then|later|until)\b).*\b(back-?off|repeat(ed|s|edly)?)\b.*\)", lambda *_: [Marker(waiting=True)]),
+    (r"(retry|wait)", lambda *_: [Marker()]),
     (r"\(?s\d (is )?(paused|pauses?|sleeps|sigstop|stopped|loses its lease|lease lost)\b.*", lambda *_: [Marker()]),
     (r"\(.*\)", lambda *_: [Marker()]),
     (r"(?P<name>s\d) (resumes|resumed|wakes( up)?|continues|sigcont)", lambda g, _: [Resumed(g["name"])]),
     (
         r"(?P<name>s\d) (resumes|resumed|wakes( up)?|continues|sigcont)(:|,| and| with)? (?P<rest>.+)",
-        lambda g, _: [_call(text := f"{g['name']} {g['rest']}", text)],
+        lambda g, _: _calls_of(g["name"], g["rest"]),
     ),
     (r"(object has (a )?)?foreign finalizer( (is )?(present|added))?", lambda *_: [Foreign(True)]),
     (r"foreign finalizer (is )?(removed|gone)", lambda *_: [Foreign(False)]),
     (r"enospc.*|disk (is )?full.*|no space left.*", lambda *_: [Call(Step.PUT, Result.FULL)]),
     (
-        r"connection lost( during commit)?|commit unknown|write concern timeout|primary steps down",
+        r"connection lost( during commit)?|commit unknown|write concern timeout|primary (steps down|fails over)",
         lambda *_: [Call(Step.PUT, Result.UNKNOWN)],
     ),
     (r"connection lost after commit", lambda *_: [Call(Step.PUT, Result.LOST)]),
@@ -324,6 +368,8 @@ _PHRASES: Final[tuple[tuple[str, Callable[[Groups, list[str]], list[Event]]], ..
         r"cache holds rv=(?P<cached>\d+), api holds rv=(?P<stored>\d+)",
         lambda g, _: [Cached(int(g["cached"]), int(g["stored"]))],
     ),
+    (r"cache holds rv=(?P<cached>\d+)", lambda g, _: [Cached(int(g["cached"]))]),
+    (r"(the )?api (holds|has|is at) rv=(?P<stored>\d+)", lambda g, _: [Edited(int(g["stored"]))]),
     (r"uid=\w+( of the same name)? archived and deleted", lambda _, uids: [Archived(uids[0])]),
     (
         r"u\d+ (is )?deleted( by (a |the )?user)?[;,]? (and )?u\d+ (is )?(re-?)?created with (the )?same name",
@@ -339,15 +385,21 @@ _PHRASES: Final[tuple[tuple[str, Callable[[Groups, list[str]], list[Event]]], ..
         lambda *_: [Unheld()],
     ),
     (
-        r"(the )?(archived? )?(record|copy)( in the archive)? (is )?"
-        r"(edited|corrupted|tampered with|changed|torn|truncated)( by hand)?",
+        r"(the )?((archived?|stored) )?(record|copy|file|row|object|document)( in the archive| of u\d+)? (is )?"
+        r"(edited|corrupted|tampered with|torn|truncated|damaged|garbled|overwritten|bit-?flipped)"
+        r"( by hand| on disk| in the archive)?|bit ?(flip|rot) in the (archive|archived (file|record|copy))",
         lambda *_: [RecordEdited()],
     ),
     (
         r"(the )?(archived? )?(record|copy)( in the archive)? (is )?(deleted|lost|gone)( by hand)?",
         lambda *_: [RecordDeleted()],
     ),
-    (r"(status )?(is )?written by (an |the )?executor|(the |an )?executor writes\b.*", lambda *_: [Edited()]),
+    (
+        r"(status )?(is )?(written|updated)( by (an |the )?executor)?\b.*|(the |an )?executor writes\b.*"
+        r"|(a )?status (write|update)\b.*",
+        lambda *_: [Edited()],
+    ),
+    (r"(?P<uid>u\d+) (is )?(re-?)?created as u\d+", lambda _, uids: [Replaced(uids[0], uids[1])]),
     (r"delete issued for u\d+\b.*", lambda _, uids: [Call(Step.DELETE, uid=uids[0])]),
     (
         r"(the |a )?(user|somebody|controller|other client) "
@@ -355,8 +407,8 @@ _PHRASES: Final[tuple[tuple[str, Callable[[Groups, list[str]], list[Event]]], ..
         r"|(the |api )?object (is )?(changed|edited|updated|changes)\b.*",
         lambda *_: [Edited()],
     ),
-    (r"(the )?user deletes (the )?object.*|object deleted by (a |the )?user", lambda *_: [UserDeletes()]),
-    (r"(get|search)( by (name|uid))?|re-?read|read (the )?object|read ok|cache is stale", lambda *_: [Marker()]),
+    (r"(the )?user deletes (the )?(object|u\d+).*|object deleted by (a |the )?user", lambda *_: [UserDeletes()]),
+    (r"(get|search)( by (name|uid)| u\d+)?|re-?read|read (the )?object|read ok|cache is stale", lambda *_: [Marker()]),
     (r"restore", lambda *_: [Restore()]),
     (r"compare", lambda *_: [Compare()]),
 )  # fmt: skip

@@ -24,6 +24,7 @@ from situate.sharding.strategies import (
     tell_member,
 )
 from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, failed
+from tests.conformance.remarks import is_for_people
 
 Json = Any
 _NOW, _LONG_AGO = 0.0, -1e12
@@ -48,9 +49,10 @@ _METRIC_PARAMS = frozenset({"weights", "capacity", "max_age_s", "missing", "fall
 def assignment(case: Case) -> Outcome:
     play = _Play(case["algorithm"])
     for number, step in enumerate(case["steps"]):
-        if len(step) != 1:
-            raise UnknownOperationError(f"step {number} has the keys {sorted(step)}, allowed: one")
-        ((operation, wire),) = step.items()
+        plain = {key: value for key, value in step.items() if not is_for_people(key)}
+        if len(plain) != 1:
+            raise UnknownOperationError(f"step {number} has the keys {sorted(plain)}, allowed: one")
+        ((operation, wire),) = plain.items()
         difference = play.step(operation, wire)
         if difference:
             return failed(f"step {number}, {operation}: {difference}")
@@ -153,8 +155,10 @@ class _Play:
     def _restart(self, wire: Json) -> None:
         _known(wire, "supervisor_restart", {"listed_objects"})
         self._objects = {
-            each["object"]: ObjectFacts(each["object"], executor=each["executor"] or "", completed=each["completed"])
-            for each in wire["listed_objects"]
+            each["object"]: ObjectFacts(
+                each["object"], executor=each.get("executor") or "", completed=bool(each.get("completed"))
+            )
+            for each in wire.get("listed_objects") or ()
         }
         self._strategy, self._placer = self._started()
 
@@ -173,19 +177,21 @@ class _Play:
     def _metrics(self, wire: Json) -> None:
         _known(wire, "metrics", {"executor", "values", "age_s"})
         values = {metric: _NUMBERS.get(value, value) for metric, value in wire["values"].items()}
-        sample = Sample(values, _NOW - wire["age_s"])
+        sample = Sample(values, _NOW - wire.get("age_s", 0))
         self._samples[wire["executor"]] = sample
         if isinstance(self._strategy, MinMetricScore):
             self._strategy.observe_sample(wire["executor"], sample)
 
     def _choose(self, wire: Json) -> str | None:
         _known(wire, "choose", {
-            "times", "exact", "healthy", "fair", "any_of", "count_between", "error", "alt_error",
+            "times", "exact", "healthy", "fair", "any_of", "count_between", "error", "alt_error", "never",
         })  # fmt: skip
         if "error" in wire:
             return self._refused(wire)
         obj = ObjectFacts("asked about")
-        chosen = [self._placer.choose_executor(obj) for _ in range(wire["times"])]
+        chosen = [self._placer.choose_executor(obj) for _ in range(wire.get("times", 1))]
+        if unwanted := set(chosen) & set(wire.get("never") or ()):
+            return f"chose {sorted(unwanted)}, expected never"
         if "exact" in wire and chosen != wire["exact"] and not _is_fair(chosen, wire.get("healthy")):
             return f"chose {chosen}, expected {wire['exact']}"
         if "any_of" in wire and not set(chosen) <= set(wire["any_of"]):
@@ -194,10 +200,13 @@ class _Play:
             return f"chose {chosen}, which is not fair among {wire['healthy']}"
         if "count_between" in wire:
             low, high = wire["count_between"]
-            counts = {executor: chosen.count(executor) for executor in wire["any_of"]}
+            counts = {executor: chosen.count(executor) for executor in wire.get("any_of") or self._healthy()}
             if not all(low <= count <= high for count in counts.values()):
                 return f"chose {counts}, expected {low} to {high} each"
         return None
+
+    def _healthy(self) -> set[str]:
+        return {each.id for each in self._members.values() if each.status is ExecutorStatus.HEALTHY}
 
     def _refused(self, wire: Json) -> str | None:
         allowed = [wire["error"], *([wire["alt_error"]] if "alt_error" in wire else [])]
@@ -216,15 +225,21 @@ class _Play:
     def _choose_and_schedule(self, wire: Json) -> str | None:
         _known(wire, "choose_and_schedule", {
             "times", "final_open", "max_count", "min_count", "max_count_any", "min_count_any", "metrics_unchanged",
+            "any_of", "never", "error", "alt_error",
         })  # fmt: skip
         chosen: Counter[str] = Counter()
-        for _ in range(wire["times"]):
+        if "error" in wire:
+            return self._refused(wire)
+        for _ in range(wire.get("times", 1)):
             self._made += 1
             uid = f"made up {self._made}"
             executor = self._placer.choose_executor(ObjectFacts(uid))
             self._assign(uid, executor)
             chosen[executor] += 1
-        healthy = {each.id for each in self._members.values() if each.status is ExecutorStatus.HEALTHY}
+        healthy = self._healthy()
+        allowed, never = set(wire.get("any_of") or chosen), set(wire.get("never") or ())
+        if unwanted := (set(chosen) - allowed) | (set(chosen) & never):
+            return f"chose {sorted(unwanted)}, expected never"
         wrong = [
             difference
             for name, limits in wire.items()
@@ -278,5 +293,5 @@ def _beyond(name: str, limits: Mapping[str, int], counts: Mapping[str, int]) -> 
 
 
 def _known(wire: Json, operation: str, fields: set[str] | frozenset[str]) -> None:
-    if unknown := wire.keys() - fields - {"note"}:
+    if unknown := {name for name in wire.keys() - fields if not is_for_people(name)}:
         raise UnknownOperationError(f"{operation} with {sorted(unknown)}; known: {', '.join(sorted(fields))}")

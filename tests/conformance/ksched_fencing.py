@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,7 +18,13 @@ PATHS = FieldPaths()
 FENCE = Fence(PATHS)
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 _SUPERVISORS = ("supervisor", "s1", "s2")
-_RECOGNISED = "re-read shows own assignment: success"
+_OWN = (
+    r"(?:the )?re-?read shows (?:its |the )?own assignment(?:[:,;] (?:it is a )?success)?|recognises its own assignment"
+)
+_OTHER = (
+    r"(?:the )?re-?read shows (?:another|the other|a newer|somebody else's|s\d's) (?:assignment|epoch|holder|owner)"
+    r"(?:[:,;] (?:gives? up|drops? it|does nothing|nothing|backs? off|leaves? it))?|gives? up"
+)
 Json = Mapping[str, Any]
 
 
@@ -28,40 +35,44 @@ class Server:
     stored: Content
     sink: Sink
     last_token: str = ""
+    version: int = 0
+    """Rises with every write that is accepted."""
 
     def apply(self, request: Request) -> Refusal | None:
         refusal = admit(self.stored, request, FENCE)
         if refusal is None:
             self.stored = request.object
+            self.version += 1
         return refusal
 
 
 def fencing(case: Case) -> Outcome:
-    server = Server(_stored(case["initial"]), Sink())
+    server = Server(_stored(case["initial"]), Sink(), version=case["initial"].get("rv", 0))
     for number, wire in enumerate(case["requests"]):
         wanted = wire["expect"]
         if wanted not in ("accept", "reject"):
             raise UnknownOperationError(f"expectation {wanted!r}; known: accept, reject")
         refusal = _perform(server, wire)
         if (refusal is None) != (wanted == "accept"):
-            return failed(f"request {number}, {wire['op']} by {wire['by']}: expected {wanted}, got {refusal}")
-        if "then" in wire and not _recognised(server, wire):
+            return failed(f"request {number}, {wire['op']} by {wire.get('by')}: expected {wanted}, got {refusal}")
+        if "then" in wire and not _holds(server, wire):
             return failed(f"request {number}: {wire['then']}: the object says {view_of(server.stored, PATHS)}")
-    return compared(_final(server), case["final"])
+    return compared(_final(server), case.get("final") or {})
 
 
 def _stored(wire: Json) -> Content:
-    uid = {EXECUTOR_UID: wire["pod_uid"]} if wire["executor"] else {}
-    drain = {DRAIN: f"{wire['epoch']} 2026-01-01T00:00:30Z drain"} if wire.get("draining") else {}
+    executor, epoch = wire.get("executor"), wire.get("epoch", 0)
+    uid = {EXECUTOR_UID: wire.get("pod_uid") or f"p{executor}"} if executor else {}
+    drain = {DRAIN: f"{epoch} 2026-01-01T00:00:30Z drain"} if wire.get("draining") else {}
     metadata = {
         "name": "o",
         "uid": "U1",
-        "resourceVersion": str(wire["rv"]),
-        "annotations": {EPOCH: str(wire["epoch"]), **uid, **drain},
+        "resourceVersion": str(wire.get("rv", 1)),
+        "annotations": {EPOCH: str(epoch), **uid, **drain},
     }
     bare: Content = {"kind": "Work", "metadata": metadata, "spec": {"work": 1}, "status": {}}
-    obj = PATHS.assign_to(bare, wire["executor"])
-    return PATHS.complete(obj, NOW, True) if wire["completed"] else obj
+    obj = PATHS.assign_to(bare, executor)
+    return PATHS.complete(obj, NOW, True) if wire.get("completed") else obj
 
 
 def _perform(server: Server, wire: Json) -> str | None:
@@ -85,18 +96,18 @@ def _perform(server: Server, wire: Json) -> str | None:
 
 
 def _executor(wire: Json) -> Writer:
-    return Writer(Role.EXECUTOR, wire["pod_uid"])
+    return Writer(Role.EXECUTOR, wire.get("pod_uid", f"p{wire['by']}"))
 
 
 def _assigner(wire: Json) -> Writer:
     """Whoever is no supervisor is taken for an executor, whose pod bears its name."""
-    if wire["by"] in _SUPERVISORS:
+    if wire.get("by", "supervisor").lower() in _SUPERVISORS:
         return Writer(Role.SUPERVISOR)
     return Writer(Role.EXECUTOR, wire.get("pod_uid", f"p{wire['by']}"))
 
 
 def _editor(wire: Json) -> Writer:
-    return Writer(Role.OTHER) if wire["by"] == "user" else _assigner(wire)
+    return Writer(Role.OTHER) if wire.get("by", "user") == "user" else _assigner(wire)
 
 
 def _written(stored: Content, wire: Json) -> Content:
@@ -116,19 +127,20 @@ def _assigned(stored: Content, wire: Json) -> Content:
 def _edited(stored: Content, fields: list[str]) -> Content:
     """The object with these fields changed; what a case calls by its meaning is where we keep it."""
     for path in fields:
-        steps = _MEANT.get(path) or tuple(path.split(".", 2))
+        steps = _MEANT.get(re.sub(r"[^a-z]", "", path.rpartition(".")[2].lower())) or tuple(path.split(".", 2))
         if len(steps) < 2:
             raise UnknownPhraseError(f"field {path!r}")
-        stored = _with(stored, steps, "7" if path == "epoch" else "edited")
+        stored = _with(stored, steps, "7" if steps[-1] == EPOCH else "edited")
     return stored
 
 
+_ASSIGNED = ("spec", "assignedTo")
 _MEANT = {
-    "executor": ("spec", "assignedTo"),
-    "assigned_to": ("spec", "assignedTo"),
-    "pod_uid": ("metadata", "annotations", EXECUTOR_UID),
+    **dict.fromkeys(("executor", "assignedto", "assignedexecutor", "assignment", "holder"), _ASSIGNED),
+    **dict.fromkeys(("poduid", "executoruid"), ("metadata", "annotations", EXECUTOR_UID)),
     "epoch": ("metadata", "annotations", EPOCH),
 }
+"""Where we keep what a case calls by its meaning, whatever the path before it."""
 
 
 def _with(content: Any, steps: tuple[str, ...], value: str) -> Content:
@@ -136,11 +148,15 @@ def _with(content: Any, steps: tuple[str, ...], value: str) -> Content:
     return {**content, first: _with(content.get(first) or {}, tuple(rest), value) if rest else value}
 
 
-def _recognised(server: Server, wire: Json) -> bool:
-    if wire["then"] != _RECOGNISED:
-        raise UnknownPhraseError(wire["then"])
+def _holds(server: Server, wire: Json) -> bool:
+    """Whether the stored object shows the caller what the sentence says."""
     view = view_of(server.stored, PATHS)
-    return bool(view.executor == wire["to"] and view.epoch == wire["if_epoch"] + 1)
+    is_own = bool(view.executor == wire.get("to") and view.epoch == wire["if_epoch"] + 1)
+    if re.fullmatch(_OWN, wire["then"]):
+        return is_own
+    if re.fullmatch(_OTHER, wire["then"]):
+        return not is_own and view.epoch != wire["if_epoch"]
+    raise UnknownPhraseError(wire["then"])
 
 
 def _final(server: Server) -> Json:
@@ -152,4 +168,5 @@ def _final(server: Server) -> Json:
         "pod_uid": view.executor_uid or None,
         "draining": view.drain is not None,
         "highest_token": server.last_token,
+        "rv": server.version,
     }

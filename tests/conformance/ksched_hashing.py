@@ -31,7 +31,10 @@ Json = Any
 _SEED = 20261122
 _UIDS = 20_000
 _ABOUT = {"format_version", "about", "source", "note"}
-_OBSERVED = (re.compile(r"(?<!un)changed ([\d.]+) s ago"), re.compile(r"unchanged for ([\d.]+) s"))
+_OBSERVED = (
+    re.compile(r"(?<!un)(?:changed|change|renewed|renewal)\b[^.;,]*? ([\d.]+) ?s(?:econds?)? ago"),
+    re.compile(r"(?:unchanged|not changed|no change|has not moved)\b[^.;,]*? ([\d.]+) ?s(?:econds?)?\b"),
+)
 
 
 def cases(document: Json) -> list[Case]:
@@ -231,9 +234,10 @@ def _lease_state(case: Case) -> Outcome:
     lease = case["lease"]
 
     def state(age_s: float | None) -> RingState:
-        return ring_state(lease["name"], lease["holder"], age_s, lease["duration_s"], lease["acquired"])
+        acquired = bool(lease.get("acquired"))
+        return ring_state(lease["name"], lease.get("holder"), age_s, lease.get("duration_s"), acquired)
 
-    by_renewal = state(lease["renew_age_s"])
+    by_renewal = state(lease.get("renew_age_s"))
     actual = {
         "state": str(by_renewal),
         "available_upstream": by_renewal in (RingState.READY, RingState.EXPIRED, RingState.UNCERTAIN),
@@ -248,9 +252,9 @@ def _seen_to_change(case: Case) -> float | None:
     for pattern in _OBSERVED:
         if match := pattern.search(note):
             return float(match[1])
-    if case["basis"] == "required":
+    if "clock" in note and case["basis"] == "required":
         raise UnknownPhraseError(f"when the Lease was seen to change: {note}")
-    age: float | None = case["lease"]["renew_age_s"]
+    age: float | None = case["lease"].get("renew_age_s")
     return age
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from situate.testing.sharding.events import read_events
@@ -14,10 +14,24 @@ def history(case: Case) -> Outcome:
     wanted = set(case["violates"])
     if unknown := wanted - set(INVARIANTS):
         raise UnknownOperationError(f"invariant {', '.join(sorted(unknown))}; known: {', '.join(INVARIANTS)}")
-    found = breaches(read_events(case["events"]), _limits(case.get("limits", {})))
+    found = breaches(read_events(_whole(case["events"])), _limits(case.get("limits") or {}))
     if {breach.invariant for breach in found} == wanted:
         return PASSED
     return failed(f"expected {sorted(wanted)}, found {[str(breach) for breach in found]}")
+
+
+def _whole(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The events, each that names an executor without an incarnation with the latest one that the log has shown."""
+    latest: dict[str, Any] = {}
+    found: list[Mapping[str, Any]] = []
+    for event in events:
+        executor = event.get("ex", event.get("to"))
+        if executor is not None:
+            inc = latest[executor] = event.get("inc", latest.get(executor, 1))
+            found.append({**event, "inc": inc})
+        else:
+            found.append(event)
+    return found
 
 
 def _limits(wire: Mapping[str, Any]) -> Limits:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -95,10 +95,14 @@ class Play:
                 self.conditions.setdefault(uid, []).append((t, reason))
 
 
+def _events(case: Case) -> Sequence[Mapping[str, Any]]:
+    return case.get("events") or ()
+
+
 def reassign(case: Case) -> Outcome:
     """One case: the world is played to the end, then every expectation is looked at."""
     play = _set_up(case)
-    events = sorted(case["events"], key=lambda event: event["t"])
+    events = sorted(_events(case), key=lambda event: event["t"])
     expect = case["expect"]
     moments = [entry["t"] for kind in ("by", "not_before", "at") for entry in expect.get(kind, ())]
     end = max([event["t"] for event in events] + moments) + AFTER_S
@@ -122,8 +126,9 @@ def reassign(case: Case) -> Outcome:
 
 
 def _set_up(case: Case) -> Play:
-    timing = case["timing"]
-    lease_s, deadline_s = timing["lease_duration_s"], timing["renew_deadline_s"]
+    timing = case.get("timing") or {}
+    lease_s = timing.get("lease_duration_s", 15)
+    deadline_s = timing.get("renew_deadline_s", lease_s * 2 / 3)
     drift = timing.get("max_clock_drift", 0.0)
     renew_s = min(4.0, deadline_s / 2)
     times = LeaseTimes(
@@ -143,13 +148,15 @@ def _set_up(case: Case) -> Play:
         max_forced_moves_per_s=case.get("max_moves_per_s", defaults.max_forced_moves_per_s),
     )
     play = Play(case, World(times), config)
-    for wire in case["executors"]:
+    for wire in case.get("executors") or ():
         _join(play, wire)
     scripted = {
-        event["object"] for event in case["events"] if event["type"] == "assign_patch_committed_but_response_lost"
+        event["object"] for event in _events(case) if event["type"] == "assign_patch_committed_but_response_lost"
     }
-    for wire in case["objects"]:
-        _appear(play, wire, play.hidden if wire["uid"] in scripted else play.world.objects)
+    to_come = {event["object"] for event in _events(case) if event["type"] == "create"}
+    for wire in case.get("objects") or ():
+        if wire["uid"] not in to_come:
+            _appear(play, wire, play.hidden if wire["uid"] in scripted else play.world.objects)
     return play
 
 
@@ -157,9 +164,11 @@ def _join(play: Play, wire: Mapping[str, Any], renewed: float = 0.0) -> Actor:
     name = wire.get("id") or wire["executor"]
     uid = wire.get("pod_uid") or f"uid-{name}-{wire.get('incarnation', 1)}"
     actor = Actor(name, uid, wire.get("partition", 0), renewed=renewed)
-    conditions = wire.get("pod_conditions", {})
+    conditions = wire.get("pod_conditions") or {}
+    if isinstance(conditions, list):
+        conditions = {each["type"]: each["status"] for each in conditions}
     if "Ready" in conditions:
-        actor.pod["ready"] = conditions["Ready"] == "True"
+        actor.pod["ready"] = str(conditions["Ready"]) == "True"
     actor.pod["container_ready"] = wire.get("container_ready", True)
     actor.pod["deleting"] = wire.get("deletion_timestamp") is not None
     for other in play.world.actors.values():
@@ -233,7 +242,7 @@ def _pod_deleted(play: Play, event: Mapping[str, Any]) -> None:
         actor.pod["deleting"] = True
         return
     actor.pod["deleting"] = True
-    told = [other for other in play.case["events"] if other["type"] in _ENDS and other["t"] >= event["t"]]
+    told = [other for other in _events(play.case) if other["type"] in _ENDS and other["t"] >= event["t"]]
     if not actor.renews or any(other.get("executor", actor.id) == actor.id for other in told):
         return
     for uid in play.world.objects:
@@ -263,9 +272,16 @@ def _status(play: Play, event: Mapping[str, Any]) -> None:
 
 
 def _create(play: Play, event: Mapping[str, Any]) -> None:
-    known: Mapping[str, Any] = next((each for each in play.case["objects"] if each["uid"] == event["object"]), {})
+    listed = play.case.get("objects") or ()
+    known: Mapping[str, Any] = next((each for each in listed if each["uid"] == event["object"]), {})
     if event["object"] not in play.world.objects:
-        _appear(play, {"uid": event["object"], **known, **event}, play.world.objects)
+        scripted = any(
+            each["type"] == "assign_patch_committed_but_response_lost"
+            and each["object"] == event["object"]
+            and each["t"] > event["t"]
+            for each in _events(play.case)
+        )
+        _appear(play, {**known, **event, "uid": event["object"]}, play.hidden if scripted else play.world.objects)
 
 
 def _complete(play: Play, event: Mapping[str, Any]) -> None:
@@ -326,6 +342,7 @@ EVENTS: Final[Mapping[str, Callable[[Play, Mapping[str, Any]], None]]] = {
     "complete_write_committed": _complete,
     "assign_patch_committed_but_response_lost": _lost_response,
     "supervisor_failover": _fail_over,
+    "supervisor_restart": _fail_over,
     "supervisor_down": _down,
     "supervisor_up": _fail_over,
     "start": _start,
@@ -374,6 +391,10 @@ def _early(play: Play, entry: Mapping[str, Any]) -> str:
     """Whether before that time the object went to another executor than it had, or was completed."""
     log = play.log.get(entry["object"], [])
     first = log[0] if log else None
+    if unknown := entry.keys() - {"t", "object", "what", "assigned_in"}:
+        raise UnknownOperationError(f"not_before with {', '.join(sorted(unknown))}")
+    if not log:
+        return f"not before {entry['t']}: {entry['object']} is not there at all"
     for seen in log:
         moved = seen.executor is not None and first is not None and seen.uid != first.uid
         completed = seen.completed and first is not None and not first.completed
@@ -396,11 +417,11 @@ def _changed(play: Play, uid: str) -> str:
 
 
 def _differs(play: Play, seen: Seen, entry: Mapping[str, Any], t: float) -> bool:
-    unknown = entry.keys() - {"t", "object", "assigned_in", "epoch_gt", "epoch", "completed", "condition", "note"}
+    unknown = entry.keys() - {"t", "object", "assigned_in", "epoch_gt", "epoch", "completed", "condition"}
     if unknown:
         raise UnknownOperationError(f"expectation {', '.join(sorted(unknown))}")
     checks = [
-        "assigned_in" not in entry or seen.executor in entry["assigned_in"],
+        "assigned_in" not in entry or seen.executor in (entry["assigned_in"] or [None]),
         "epoch_gt" not in entry or seen.epoch > entry["epoch_gt"],
         "epoch" not in entry or seen.epoch == entry["epoch"],
         "completed" not in entry or _is_completed(seen, entry["completed"]),
@@ -412,6 +433,8 @@ def _differs(play: Play, seen: Seen, entry: Mapping[str, Any], t: float) -> bool
 def _is_completed(seen: Seen, wanted: Any) -> bool:
     if not isinstance(wanted, Mapping):
         return seen.completed is bool(wanted)
+    if unknown := wanted.keys() - {"successful", "reason"}:
+        raise UnknownOperationError(f"completed with {', '.join(sorted(unknown))}; known: successful, reason")
     return seen.completed and all(getattr(seen, name) == value for name, value in wanted.items())
 
 
@@ -465,12 +488,37 @@ def _went_back(play: Play, uid: str) -> bool:
     return epochs != sorted(epochs)
 
 
-_NEVER: Final[list[tuple[str, Callable[[Play, re.Match[str]], bool]]]] = [
-    (r"two executors (?:started|active|at work) (?:for|on) (\w+)", lambda play, it: _two_at_once(play, it[1])),
-    (r"(\w+) (?:re)?assigned to (\w+)", lambda play, it: _assigned(play, it[1], it[2])),
-    (r"(\w+) started on (\w+)", lambda play, it: _assigned(play, it[1], it[2])),
-    (r"(\w+) (?:is )?(?:reassigned|moved|assigned again)(?: at all)?", lambda play, it: _moved(play, it[1])),
-    (r"(\w+) (?:is )?(?:completed|failed)", lambda play, it: _completed(play, it[1])),
-    (r"epoch of (\w+) (?:decreases|goes back|lowered)", lambda play, it: _went_back(play, it[1])),
-]
+def _any(check: Callable[[Play, str], bool]) -> Callable[[Play, re.Match[str]], bool]:
+    """The check for the object that a sentence names, or for every object where it names none."""
+
+    def asked(play: Play, match: re.Match[str]) -> bool:
+        named = match[1]
+        return any(check(play, uid) for uid in play.log if named is None or uid == named)
+
+    return asked
+
+
+def _ever_on(play: Play, match: re.Match[str]) -> bool:
+    """Of whatever it had at first nothing is said."""
+    return any(seen.executor == match[1] for log in play.log.values() for seen in log[1:])
+
+
+def _after_completion(play: Play, uid: str) -> bool:
+    log = play.log.get(uid, [])
+    return any(before.completed and before.uid != after.uid for before, after in itertools.pairwise(log))
+
+
+_OBJECT: Final = r"(?:any object|an object|the same object|(?:object )?([\w.-]+))"
+_NEVER: Final[list[tuple[str, Callable[[Play, re.Match[str]], bool]]]] = [  # the first that fits is meant
+    (rf"two (?:executors|holders|owners|incarnations|pods) (?:are )?"
+     rf"(?:start(?:ed)?|active|at work|running|work(?:ing)?)(?: at once)? (?:for|on) {_OBJECT}", _any(_two_at_once)),
+    (r"(?:any|an|the|no|new) (?:object|work) (?:is )?(?:re)?(?:assigned|given|moved) to ([\w.-]+)", _ever_on),
+    (r"([\w.-]+) (?:is )?(?:re)?(?:assigned|moved|given|started|runs)(?: again)? (?:to|on) ([\w.-]+)(?: again)?",
+     lambda play, it: _assigned(play, it[1], it[2])),
+    (rf"{_OBJECT} (?:is )?(?:re)?assigned after (?:its )?completion", _any(_after_completion)),
+    (rf"(?:any )?(?:reassignment|move) of {_OBJECT}", _any(_moved)),
+    (rf"{_OBJECT} (?:is )?(?:reassigned|moved|assigned (?:again|twice))(?: at all)?", _any(_moved)),
+    (rf"{_OBJECT} (?:is )?(?:completed|failed)", _any(_completed)),
+    (rf"(?:the )?epoch of {_OBJECT} (?:decreases|goes back|(?:is )?lowered)", _any(_went_back)),
+]  # fmt: skip
 """Sentences that forbid something, and what they mean of a log."""

@@ -56,21 +56,29 @@ LONG_S: Final = 7200.0
 UID: Final = "o1"
 _ARCHIVERS: Final = frozenset({"ok", "error", "none", "write_ok_read_missing"})
 _REQUEUES: Final = frozenset({"none", "later", "backoff", "at_expiry", "later_or_event"})
+_ENV: Final = {
+    "executors": {},
+    "last_executor_change_age_s": 3600,
+    "scheduler_jitter_s": 1,
+    "archive_ttl_s": 300,
+    "archiver": "ok",
+}
+"""What a case does not say of the environment."""
 _STATUSES: Final = frozenset({"Healthy", "Full", "Unhealthy", "Draining", "Removed"})
 
 
 def supervisor(case: Case) -> Outcome:
     """One case."""
-    env, expect = case["env"], case["expect"]
+    env, expect = {**_ENV, **case["env"]}, case["expect"]
     if env["archiver"] not in _ARCHIVERS:
         raise UnknownOperationError(f"archiver {env['archiver']!r}; known: {', '.join(sorted(_ARCHIVERS))}")
-    if expect["requeue"] not in _REQUEUES:
+    if expect.get("requeue", "none") not in _REQUEUES:
         raise UnknownOperationError(f"requeue {expect['requeue']!r}; known: {', '.join(sorted(_REQUEUES))}")
     play = _Play(case["object"], env)
     actions = list(play.reconciled())
-    if merged(actions) != merged(expect["actions"]):
+    if "actions" in expect and merged(actions) != merged(expect["actions"] or []):
         return compared({"actions": actions}, {"actions": expect["actions"]})
-    if expect["requeue"] not in play.requeues:
+    if expect.get("requeue", next(iter(play.requeues))) not in play.requeues:
         return failed(f"requeue: expected {expect['requeue']}, got {' or '.join(sorted(play.requeues))}")
     return compared({}, {key: value for key, value in expect.items() if key not in ("actions", "requeue")})
 
@@ -96,7 +104,7 @@ class _Play:
             pod = {"ready": status != "Unhealthy", "cordoned": status == "Draining"}
             held = status != "Removed"
             self._world.actors[f"uid-{name}"] = Actor(name, f"uid-{name}", pod=pod, held=held, full=status == "Full")
-        if wire["exists"]:
+        if wire.get("exists", True):
             self._world.objects[UID] = _object(wire)
         self._supervisor = Supervisor(self._world, _config(env), 1, has_archiver=env["archiver"] != "none")
         self.requeues: set[str] = {"none"}
@@ -218,17 +226,32 @@ class _Play:
         if told is None:
             self._renew(NOW)
             return
-        every = re.search(r"every ([\d.]+) ?(ms|s)\b", str(told))
-        if every is None or re.search(r"flap|alternat|toggl", str(told)):
+        period = _period_s(str(told))
+        flaps = re.search(r"\b(flap|alternat|toggl)", str(told)) is not None
+        if flaps and re.search(r"\b(no|not|never|without)\b", str(told)):
             raise UnknownPhraseError(str(told))
-        period = float(every[1]) / (1000 if every[2] == "ms" else 1)
         for count in range(round(60 / period), -1, -1):
+            for actor in self._world.actors.values() if flaps else ():
+                was_ready = actor.pod.get("ready", True)
+                actor.pod["ready"] = was_ready if count == 0 else bool(count % 2) is not was_ready
+                self._supervisor.observe(NOW - count * period)
+                actor.pod["ready"] = was_ready
             self._renew(NOW - count * period)
 
     def _renew(self, now: float) -> None:
         for actor in self._world.actors.values():
             actor.renewed = now if actor.held else actor.renewed
         self._supervisor.observe(now)
+
+
+def _period_s(told: str) -> float:
+    """How long it is from one report to the next."""
+    if every := re.search(r"every ([\d.]+) ?(ms|s|milliseconds?|seconds?)\b", told):
+        return float(every[1]) / (1000 if every[2].startswith("m") else 1)
+    if re.search(r"(every|a|per|each) second\b", told):
+        times = re.search(r"([\d.]+)(?: \w+)* (?:times )?(?:a|per|each) second\b", told)
+        return 1 / float(times[1]) if times else 1.0
+    raise UnknownPhraseError(told)
 
 
 def _config(env: Mapping[str, Any]) -> SupervisorConfig:
@@ -241,15 +264,15 @@ def _config(env: Mapping[str, Any]) -> SupervisorConfig:
 
 
 def _object(wire: Mapping[str, Any]) -> dict[str, Any]:
-    age, executor = wire["completed_age_s"], wire["assigned_to"]
+    age, executor = wire.get("completed_age_s"), wire.get("assigned_to")
     return builders.report(
         UID,
         executor=executor,
         executor_uid=f"uid-{executor}" if executor is not None else None,
         epoch=1 if executor is not None else None,
         completed=None if age is None else NOW - age,
-        successful=wire["successful"],
-        deleting=wire["deleting"],
-        finalizers=tuple(wire["other_finalizers"]),
-        ours=wire["has_our_finalizer"],
+        successful=wire.get("successful"),
+        deleting=bool(wire.get("deleting")),
+        finalizers=tuple(wire.get("other_finalizers") or ()),
+        ours=bool(wire.get("has_our_finalizer")),
     )

@@ -28,7 +28,7 @@ def ttl_policy(case: Case) -> Outcome:
     """One case."""
     if case["expect"] not in _NAMES.values():
         raise UnknownOperationError(f"expect {case['expect']!r}; known: {', '.join(_NAMES.values())}")
-    age, rank = case["completed_age_s"], case.get("rank_by_completion_in_owner")
+    age, rank = case.get("completed_age_s"), case.get("rank_by_completion_in_owner")
     content = builders.report(
         completed=None if age is None else NOW - age,
         successful=case.get("successful", True) if age is not None else None,
@@ -43,7 +43,7 @@ def ttl_policy(case: Case) -> Outcome:
         members=Members(15.0, synced_at=0.0),
         choose=_nobody,
         term=1,
-        config=_config(case["ttl_s"]),
+        config=_config(case.get("ttl_s")),
         has_archiver=True,
         rank=lambda _: rank,
     )
@@ -65,7 +65,7 @@ def _config(ttl: Any) -> SupervisorConfig:
 
 
 def _annotations(case: Case) -> Mapping[str, str]:
-    found: Mapping[str, str] = case.get("annotations", {})
+    found: Mapping[str, str] = case.get("annotations") or {}
     return found
 
 

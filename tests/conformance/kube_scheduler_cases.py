@@ -36,15 +36,18 @@ class RefusedArguments(Exception):
     """As it should be where a case expects an `error`."""
 
 
-def argued(runner: CaseRunner) -> CaseRunner:
-    """Holds a refusal of the plugin's arguments against what the case expects of them."""
+def argued(runner: CaseRunner, known: frozenset[str]) -> CaseRunner:
+    """Hold a refusal of the plugin's arguments against what the case expects of them; `known`: what it may expect."""
 
     def run(case: Case) -> Outcome:
+        if unknown := case["expected"].keys() - known - {"error"}:
+            allowed = ", ".join(sorted({*known, "error"}))
+            raise UnknownOperationError(f"expectation {', '.join(sorted(unknown))}; known: {allowed}")
         try:
             outcome = runner(case)
         except RefusedArguments as refusal:
-            return PASSED if "error" in case["expected"] else failed(f"the arguments were refused: {refusal}")
-        return failed("the arguments were taken") if "error" in case["expected"] else outcome
+            return PASSED if case["expected"].get("error") else failed(f"the arguments were refused: {refusal}")
+        return failed("the arguments were taken") if case["expected"].get("error") else outcome
 
     return run
 

@@ -18,6 +18,7 @@ from situate.plugins.node_ports import NodePorts
 from situate.plugins.node_resources_fit import NodeResourcesFit, NodeResourcesFitArgs
 from situate.plugins.node_unschedulable import NodeUnschedulable
 from situate.plugins.pod_topology_spread import PodTopologySpread
+from situate.plugins.pod_topology_spread_args import PodTopologySpreadArgs
 from situate.plugins.taint_toleration import TaintToleration
 from tests.conformance.kube_scheduler_cases import arguments, codes_expected, incoming, pod, world
 from tests.conformance.outcome import PASSED, Case, CaseRunner, Outcome, failed
@@ -116,6 +117,20 @@ def name(case: Case) -> Outcome:
     return both_ways(case, pod(case["pod"]), NodeName(), lambda each, node, _given: node_name.filter_node(each, node))
 
 
+def spread(case: Case) -> Outcome:
+    wire = dict(case.get("args") or {})
+    if wire.get("defaultConstraints"):
+        wire.setdefault("defaultingType", "List")
+    args = arguments(wire, PodTopologySpreadArgs)
+    defaults = pod_topology_spread.SYSTEM if args.defaulting_type == "System" else args.default_constraints
+    return both_ways(
+        case,
+        incoming(case),
+        PodTopologySpread(args),
+        lambda subject, node, given: pod_topology_spread.filter_node(subject, node, given, defaults),
+    )
+
+
 def _plain(plugin: Any, twin: Twin) -> CaseRunner:
     """A plugin without arguments."""
     return lambda case: both_ways(case, incoming(case), plugin, twin)
@@ -130,8 +145,8 @@ RUNNERS: Mapping[str, CaseRunner] = {
     "node_unschedulable_filter.json": _plain(
         NodeUnschedulable(), lambda each, node, _given: node_unschedulable.filter_node(each, node)
     ),
-    "pod_topology_spread_filter.json": _plain(PodTopologySpread(), pod_topology_spread.filter_node),
-    "pod_topology_spread_filter_modern.json": _plain(PodTopologySpread(), pod_topology_spread.filter_node),
+    "pod_topology_spread_filter.json": spread,
+    "pod_topology_spread_filter_modern.json": spread,
     "taint_toleration_filter.json": _plain(
         TaintToleration(), lambda each, node, _given: taint_toleration.filter_node(each, node)
     ),

@@ -111,9 +111,9 @@ class MatchFilter:
 
 
 def _plugins(case: Case) -> tuple[Profile, FakeFilter]:
-    fake = FakeFilter(_code(case.get("fake_filter_code") or Code.SUCCESS.title))
+    fake = FakeFilter(_code(case.get("fake_filter_code", Code.SUCCESS.title)))
     made: list[tuple[Plugin, int]] = [(PrioritySort(), 1)]
-    for name in case["filter_plugins"]:
+    for name in case.get("filter_plugins") or ():
         match name:
             case "FakeFilter":
                 made.append((fake, 1))
@@ -133,10 +133,10 @@ def _plugins(case: Case) -> tuple[Profile, FakeFilter]:
 def _twin(case: Case) -> twins.Fits:
     """Whether all filters let the pod onto the node."""
     asked: list[Twin] = []
-    for name in case["filter_plugins"]:
+    for name in case.get("filter_plugins") or ():
         if name in REAL:
             asked.append(REAL[name][1])
-        elif name == "FalseFilter" or (name == "FakeFilter" and case.get("fake_filter_code")):
+        elif name == "FalseFilter" or (name == "FakeFilter" and case.get("fake_filter_code", "Success") != "Success"):
             asked.append(lambda _pod, _node, _world: Answer(UNSCHEDULABLE))
         elif name == "MatchFilter":
             asked.append(lambda each, node, _world: PASS if each.metadata.name == node.metadata.name else Answer("no"))
@@ -275,7 +275,8 @@ def eligible(case: Case) -> Outcome:
         for each in given.pods
     )
     subject = pod(case["pod"], nodeName="")
-    code = (case.get("nominated_node_status") or {}).get("code", "Success")
+    status = case.get("nominated_node_status") or {}
+    code = status if isinstance(status, str) else status.get("code", Code.SUCCESS.title)
     vectors = Vectors.of(World(given.nodes, ended))
     reason = preemption.ineligible(vectors.read(subject), vectors.snapshot, _code(code))
     wanted = case["expected"]["eligible"]
@@ -285,14 +286,18 @@ def eligible(case: Case) -> Outcome:
 
 def might_help(case: Case) -> Outcome:
     """Nodes that no status speaks of are unresolvable today, so they are dropped from what is expected."""
-    names, status = case["all_nodes"], case.get("node_status") or {}
+    names = case["all_nodes"]
+    status = {
+        name: {"code": said} if isinstance(said, str) else said
+        for name, said in (case.get("node_status") or {}).items()
+    }
     codes = np.array(
         [_code(status[name]["code"]) if name in status else Code.UNRESOLVABLE for name in names], dtype=np.uint8
     )
     found = [names[index] for index in preemption.nodes_that_might_help(codes).tolist()]
     plain = [name for name in names if status.get(name, {}).get("code") == UNSCHEDULABLE]
     wanted = [name for name in case["expected"]["nodes"] if name in status]
-    return compared({"vector": found, "twin": plain}, {"vector": wanted, "twin": wanted})
+    return compared({"vector": {*found}, "twin": {*plain}}, {"vector": {*wanted}, "twin": {*wanted}})
 
 
 def _code(title: str) -> Code:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from situate.framework.labels import Domains
@@ -13,7 +13,7 @@ from situate.plugins.inter_pod_affinity import ByKey, InterPodAffinity, Neighbou
 from situate.plugins.pod_topology_spread import PodTopologySpread, SpreadState
 from situate.plugins.pod_topology_spread_args import PodTopologySpreadArgs
 from tests.conformance.kube_scheduler_cases import arguments, incoming, pod, world
-from tests.conformance.outcome import PASSED, Case, CaseRunner, Outcome, failed
+from tests.conformance.outcome import PASSED, Case, CaseRunner, Outcome, compared, failed
 from tests.plugins.twins import inter_pod_affinity, pod_topology_spread
 from tests.plugins.twins.world import World
 from tests.plugins.vector import Vectors, pre_filtered
@@ -33,7 +33,7 @@ def spread(case: Case) -> Outcome:
     defaults = pod_topology_spread.SYSTEM if args.defaulting_type == "System" else args.default_constraints
     afterwards = given
     if "add_pod" in case:
-        afterwards = given.with_pods(pod(case["add_pod"], nodeName=case["op_node"]))
+        afterwards = given.with_pods(pod(case["add_pod"], nodeName=_op_node(case)))
     if "remove_pod" in case:
         gone = _named(given, case["remove_pod"])
         afterwards = given.without(gone) if gone is not None else given
@@ -44,13 +44,25 @@ def spread(case: Case) -> Outcome:
     vector = _spread_by_plugin(case, given, subject, PodTopologySpread(args))
     for form, counts in (("vector", vector), ("twin", twin)):
         found = _spread_json(counts)
-        wanted = {key: case["expected"][key] for key in found if key in case["expected"]}
-        different = [key for key in wanted if found[key] != wanted[key]]
-        if different:
-            return failed(
-                f"{form}: " + "; ".join(f"{key}: expected {wanted[key]}, got {found[key]}" for key in different)
-            )
+        wanted = {key: none if value is None else value for key, value, none in _filled(case["expected"])}
+        outcome = compared(found, wanted)
+        if outcome.verdict != "passed":
+            return failed(f"{form}: {outcome.detail}")
     return PASSED
+
+
+def _filled(expected: Mapping[str, Json]) -> Iterator[tuple[str, Json, Json]]:
+    """Each expectation, and what stands for it where it is null."""
+    nothing = {"critical_paths": {}, "pair_to_match_num": [], "n_constraints": 0}
+    for key, value in expected.items():
+        yield key, _in_order(value) if key == "pair_to_match_num" else value, nothing.get(key)
+
+
+def _in_order(pairs: Json) -> Json:
+    """By key and value, as the answers are; what is no list of pairs is compared as it is."""
+    if not isinstance(pairs, list) or not all(isinstance(pair, Mapping) for pair in pairs):
+        return pairs
+    return sorted(pairs, key=lambda pair: (str(pair.get("key")), str(pair.get("value"))))
 
 
 def _spread_by_plugin(case: Case, given: World, subject: Pod, plugin: PodTopologySpread) -> Counts:
@@ -61,10 +73,17 @@ def _spread_by_plugin(case: Case, given: World, subject: Pod, plugin: PodTopolog
         return []
     for op, change in (("add_pod", plugin.add_pod), ("remove_pod", plugin.remove_pod)):
         if op in case:
-            other = vectors.read(pod(case[op], nodeName=case["op_node"]))
-            index = vectors.snapshot.nodes.index[case["op_node"]]
+            other = vectors.read(pod(case[op], nodeName=_op_node(case)))
+            index = vectors.snapshot.nodes.index[_op_node(case)]
             state = change(state, info, other, index, vectors.snapshot)
     return _spread_counts(state)
+
+
+def _op_node(case: Case) -> str:
+    """Where the pod is added or removed: as the case says, else where the pod itself is."""
+    wire = case.get("add_pod") or case.get("remove_pod") or {}
+    named: str = case.get("op_node") or (wire.get("spec") or {}).get("nodeName", "")
+    return named
 
 
 def _spread_counts(state: SpreadState) -> Counts:
@@ -101,7 +120,7 @@ def _named(given: World, wire: Mapping[str, Json]) -> Pod | None:
 
 def affinity(case: Case) -> Outcome:
     """After a pod was added; taking it away again restores what was before."""
-    given, subject, added = world(case), incoming(case), pod(case["add_pod"])
+    given, subject, added = world(case), incoming(case), pod(case["add_pod"], nodeName=_op_node(case))
     _, attracted, disliked = inter_pod_affinity.pairs(subject, given.with_pods(added))
     twin = {"affinity": _pairs_json(attracted), "anti_affinity": _pairs_json(disliked)}
     vectors = Vectors.of(given)
@@ -118,9 +137,11 @@ def affinity(case: Case) -> Outcome:
             one, two = (_pairs(getattr(each, field), vectors.snapshot) for each in (before, restored))
             if one != two:
                 return failed(f"vector: {field} was {one}, and is {two} once the pod was removed again")
+    wanted = {key: _in_order(value or []) for key, value in case["expected"].items()}
     for form, found in (("vector", vector), ("twin", twin)):
-        if found != dict(case["expected"]):
-            return failed(f"{form}: expected {case['expected']}, got {found}")
+        outcome = compared(found, wanted)
+        if outcome.verdict != "passed":
+            return failed(f"{form}: {outcome.detail}")
     return PASSED
 
 

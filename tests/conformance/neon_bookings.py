@@ -70,12 +70,16 @@ def pod_reconcile(case: Case) -> Outcome:
     """The step sees the pod as the case has it. One resource is shown: the other one is as it should be."""
     _known_action(case, "reconcile_pod")
     state, wire = case["state"], case["state"]["pod"]
-    rules = replace(COMPAT, patch_retry_s=state["patch_retry_wait_ms"] / 1000)
+    rules = replace(COMPAT, patch_retry_s=state.get("patch_retry_wait_ms", 1000) / 1000)
     seen = replace(_entry("uid", wire["reserved"]), overcommit=Amounts.of(wire.get("overcommit_milli", 1000), 1000))
     machine = Machine(Ref("default", "vm"), autoscaled=True)
     factor, requested = Amounts.of(wire["factor"], 1), Amounts.of(wire["requested"])
     seen = replace(
-        seen, requested=requested, factor=factor, machine=machine, approved=state["approved_annotation_present"]
+        seen,
+        requested=requested,
+        factor=factor,
+        machine=machine,
+        approved=state.get("approved_annotation_present", True),
     )
     others = _entry("others", state["node_reserved_including_pod"] - seen.counted(seen.reserved).cpu)
     totals = Amounts.of(state["node_total"])
@@ -85,7 +89,7 @@ def pod_reconcile(case: Case) -> Outcome:
         nodes={"node": full},
         where={"uid": "node", "others": "node"},
         writes={} if ago_ms is None else {"uid": Unseen(seen.reserved, requested, factor, at=_NOW - ago_ms / 1000)},
-        started=state["startup_done"],
+        started=state.get("startup_done", True),
     )
     made = step(ledger, PodSeen(seen, "node"), _NOW, rules)
     after, waiter = made.state.pod("uid"), made.state.waiters.get("uid")

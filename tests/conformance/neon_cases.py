@@ -13,13 +13,15 @@ from situate.vm.rules import Rules
 
 Json = Any
 RESOURCES: Final = ("cpu_milli", "mem_bytes")
+_USUAL_POD: Final = {"factor": 0, "overcommit_milli": 1000}
+"""What a case does not say of a pod's resource."""
 COMPAT: Final = Rules(scheduler_name="autoscale-scheduler", compat=True)
 
 
 def pod(wire: Mapping[str, Json], name: str = "") -> Pod:
     """One that may move, or moves, is a machine of ours."""
-    rows = [wire[resource] for resource in RESOURCES]
-    migrating, migratable = wire["migrating"], wire["migratable"]
+    rows = [{"requested": wire[each]["reserved"], **_USUAL_POD, **wire[each]} for each in RESOURCES]
+    migrating, migratable = bool(wire.get("migrating")), bool(wire.get("migratable"))
     machine = Machine(
         Ref("default", f"vm of {wire['uid']}"),
         role=Role.SOURCE if migrating else Role.IDLE,
@@ -34,7 +36,7 @@ def pod(wire: Mapping[str, Json], name: str = "") -> Pod:
         used=reserved,
         factor=amounts_of(rows, "factor"),
         overcommit=amounts_of(rows, "overcommit_milli"),
-        created_at=_moment(wire["created_at"]),
+        created_at=_moment(wire.get("created_at", 0)),
         machine=machine,
     )
 
@@ -45,7 +47,10 @@ def _moment(value: Json) -> float:
 
 def node(wire: Mapping[str, Json], pods: Iterable[Pod] = ()) -> Node:
     """With the sums that the case gives, of which the pods are a part."""
-    rows = [wire[resource] for resource in RESOURCES]
+    rows = [
+        {"watermark": wire[each]["total"], "committed": wire[each]["reserved"], "migrating": 0, **wire[each]}
+        for each in RESOURCES
+    ]
     return Node(
         name=wire.get("name", "node"),
         total=amounts_of(rows, "total"),

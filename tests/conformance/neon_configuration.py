@@ -18,14 +18,13 @@ _PLUGINS: Final = {"VirtualMachines": "AutoscaleEnforcer"}
 
 
 def cases(document: Json) -> list[Case]:
-    shipped = document["scheduler_plugin"]
+    shipped = document.get("scheduler_plugin") or {}
+    parts = ("scheduler_plugin", "scheduler_profile", "agent")
     return [
-        {"list": "scheduler_plugin", "name": "scheduler_plugin", "expected": shipped},
-        {"list": "scheduler_profile", "name": "scheduler_profile", "expected": document["scheduler_profile"]},
-        *({"list": "agent", "name": "agent", "expected": each} for each in (document.get("agent"),) if each),
+        *({"list": part, "name": part, "expected": document[part]} for part in parts if document.get(part)),
         *(
             {"list": "validation", "name": json.dumps(row["set"]), "shipped": shipped, **row}
-            for row in document["validation"]
+            for row in document.get("validation") or ()
         ),
     ]
 
@@ -46,7 +45,7 @@ def defaults(case: Case) -> Outcome:
 
 def _shipped(expected: Json) -> Outcome:
     """The file comes to our own defaults, but for the name."""
-    ours = VmSettings(compat=True, scheduler_name=expected["schedulerName"])
+    ours = VmSettings(compat=True, scheduler_name=expected.get("schedulerName", VmSettings(compat=True).scheduler_name))
     read, mistakes = read_reference(json.dumps(expected), VmSettings(compat=True))
     if read is None:
         return failed("; ".join(map(str, mistakes)))
@@ -68,9 +67,10 @@ def _profile(expected: Json) -> Outcome:
         "multiPoint": [_PLUGINS[each.name] for each in profile.plugins.multi_point.enabled],
         "score_disabled": sorted(each.name for each in profile.plugins.score.disabled),
     }
-    return compared(
-        actual, {"multiPoint": expected["multiPoint"], "score_disabled": sorted(expected["score_disabled"])}
-    )
+    wanted = {name: value for name, value in expected.items() if name not in ("replicas", "leaderElect")}
+    if "score_disabled" in wanted:
+        wanted["score_disabled"] = sorted(wanted["score_disabled"])
+    return compared(actual, wanted)
 
 
 def _validation(case: Case) -> Outcome:

@@ -54,8 +54,8 @@ def _score(case: Case) -> Outcome:
 
 def _filter(case: Case) -> Outcome:
     state = case["state"]
-    local = node_of_pods(state["node"], [pod(each) for each in state["local_pods"]])
-    proposed = [pod(each) for each in state["proposed_pods"]]
+    local = node_of_pods(state["node"], [pod(each) for each in state.get("local_pods") or ()])
+    proposed = [pod(each) for each in state.get("proposed_pods") or ()]
     tried = fit(local, proposed, pod(_only(case, "filter")))
     expected = {key: sorted(value) if isinstance(value, list) else value for key, value in case["expected"].items()}
     actual = {
@@ -70,7 +70,7 @@ def _selection(case: Case) -> Outcome:
     if case["action"] != "balance_node":
         raise UnknownOperationError(f"action {case['action']!r}; known: balance_node")
     state = case["state"]
-    full = with_rest(state["node"], [pod(each) for each in state["pods"]])
+    full = with_rest(state["node"], [pod(each) for each in state.get("pods") or ()])
     chosen = relief(full, frozenset(state.get("already_requested") or ()))
     actual = {
         "new_migrations_in_order": list(chosen.wishes),

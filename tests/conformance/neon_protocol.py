@@ -54,7 +54,7 @@ def cases(document: Json) -> list[Case]:
     constants = ("port", "path", "wait_timeout_ms", "max_body_bytes", "proto_versions")
     there = {key: document[key] for key in constants if key in document}
     first: Case = {"name": "constants", "constants": there}
-    return [first, *document["cases"]]
+    return [first, *(document.get("cases") or ())]
 
 
 def permit_protocol(case: Case) -> Outcome:
@@ -66,11 +66,11 @@ def permit_protocol(case: Case) -> Outcome:
             "max_body_bytes": MOST_BODY,
             "proto_versions": {str(number): name for number, name in VERSIONS.items()},
         }
-        return compared({key: constants[key] for key in case["constants"]}, case["constants"])
+        return compared(constants, case["constants"])
     if unknown := case["expected"].keys() - _EXPECTED:
         raise UnknownOperationError(f"expected {sorted(unknown)}")
     actual = _exchanged(case)
-    body: str = case["expected"].get("body", "")
+    body: str = case["expected"].get("body") or ""
     if body not in actual["body"]:
         return failed(f"body: expected {body!r} in it, got {actual['body']!r}")
     return compared(actual, {key: value for key, value in case["expected"].items() if key != "body"})
@@ -78,7 +78,7 @@ def permit_protocol(case: Case) -> Outcome:
 
 def _exchanged(case: Case) -> dict[str, Json]:
     """The exchange as the server leads it, on the clock of the case."""
-    wire, state = case["request"], case.get("state", {})
+    wire, state = case["request"], case.get("state") or {}
     request = read_request(wire.get("method", "POST"), _body(wire))
     if isinstance(request, Answer):
         return _seen(request, None, 0)
@@ -102,7 +102,7 @@ def _exchanged(case: Case) -> dict[str, Json]:
 def _moments(case: Case) -> Iterator[tuple[int, Json]]:
     """When the server looks, and what the pod looks like from then on; `...` is as before."""
     yield 0, ...
-    for update in case.get("pod_updates", ()):
+    for update in sorted(case.get("pod_updates") or (), key=lambda update: update["after_ms"]):
         if update["after_ms"] >= WAIT_S * 1000:
             break
         annotations = update.get("annotations")

@@ -66,8 +66,9 @@ def _backoff(case: Case) -> Outcome:
 def _queue(case: Case) -> Outcome:
     queue: ReconcileQueue[str, str] = ReconcileQueue()
     running: list[str] = []
+    now = 0
     for number, step in enumerate(case["steps"]):
-        now = step["at_ms"]
+        now = step.get("at_ms", now)
         match next((op for op in ("enqueue", "next", "finish") if op in step), None):
             case "enqueue":
                 key, kind, value = step["enqueue"]
@@ -82,7 +83,7 @@ def _queue(case: Case) -> Outcome:
                 if actual != wanted:
                     return failed(f"step {number}: expected {wanted}, got {actual}")
             case "finish":
-                finished = step["finish"]
+                finished = step["finish"] or {}
                 key = finished.get("key", running[-1])
                 running.remove(key)
                 wait = finished.get("retry_after_ms")

@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.conformance import knative, ksched, kube_scheduler, neon, spot
 from tests.conformance.outcome import CaseRunner, Outcome, attempted
+from tests.conformance.remarks import without_remarks
 
 SYSTEMS: Mapping[str, Mapping[str, CaseRunner]] = {
     "knative": knative.RUNNERS,
@@ -115,7 +116,7 @@ def run_file(file: Path, system: str) -> FileReport:
     if not isinstance(cases, list):
         return FileReport(name, error=f"{file.name} holds no list of cases")
     return FileReport(
-        name, tuple(Result(name, _name(n, case), attempted(runner, case)) for n, case in enumerate(cases))
+        name, tuple(Result(name, _name(n, case), attempted(runner, _plain(case))) for n, case in enumerate(cases))
     )
 
 
@@ -124,6 +125,11 @@ def _cases(document: Any, file: str) -> Any:
     if layout is not None:
         return layout(document)
     return document.get("cases") if isinstance(document, dict) else document
+
+
+def _plain(case: Any) -> Any:
+    """The case without remarks; what is no mapping is left for `attempted` to refuse."""
+    return without_remarks(case) if isinstance(case, Mapping) else case
 
 
 def _name(number: int, case: object) -> str:

@@ -23,6 +23,7 @@ RUNNERS: Mapping[str, CaseRunner] = {
 """By file name; each runs one case."""
 
 CASES: Mapping[str, Callable[[Any], list[Case]]] = {
+    "invariants.json": spot_invariants.invariants_cases,
     "merge.json": spot_moves.merge_cases,
     "scaledown.json": spot_moves.scaledown_cases,
 }

@@ -24,7 +24,7 @@ from tests.conformance.spot_cases import NAMESPACE, NOW, UID, nodes, owner, pods
 Json = Any
 OWN_NAMESPACE = "situate"
 _SET_UID = "uid-of-the-replica-set"
-_OPTED_OUT = frozenset({"@opt-out", "@opt_out", "@opted-out", "@disabled"})
+_OPTED_OUT = re.compile(r"@.*(opt.?(ed.?)?out|disable|exclude|ignore|unmanaged|skip).*", re.IGNORECASE)
 """Annotations of a pod that stand for the product's own way to say that it is left alone."""
 SETTINGS = Admission(
     Placing(on_demand_requirement(SIGNALS), spot_requirement(SIGNALS)), Rules(), own_namespace=OWN_NAMESPACE
@@ -32,22 +32,22 @@ SETTINGS = Admission(
 
 
 def targets(case: Case) -> Outcome:
-    text = policy_text(case["policy"])
+    text = policy_text(case.get("policy") or {})
     try:
         policy = parse_policy(text if text is not None else "default")
     except BadPolicy:
         return compared({"invalid": True}, case["expect"])
     replicas = case.get("replicas", 1)
-    number = number_of(policy, replicas, stateful=case["kind"] == "StatefulSet")
+    number = number_of(policy, replicas, stateful=case.get("kind") == "StatefulSet")
     return compared({"on_demand": number, "spot": replicas - number}, case["expect"])
 
 
 def admission(case: Case) -> Outcome:
     of = owner(case)
-    text = policy_text(case["policy"])
+    text = policy_text(case.get("policy") or {})
     annotations = {"spot.situate.dev/mix": "disabled"} if text is None else {ON_DEMAND: text}
     of = replace(of, annotations=annotations)
-    request = case["request"]
+    request = case.get("request") or {}
     ledger, held = _ledger(case, of, request.get("rev", of.revision))
     answered = admit(_request(case, of), View(_cluster(case, of), SETTINGS, {}), ledger, NOW, token="a-new-token")
     if isinstance(answered, NeedsRead):
@@ -68,16 +68,18 @@ def _ledger(case: Case, of: Owner, revision: str) -> tuple[Ledger, int]:
     slot = Slot(of.uid, revision)
     for wire in case.get("reservations") or ():
         # a token is a name where the pod has one; generated ones are nobody's name
-        entry = Reservation(wire["token"], Capacity(wire["class"]), NOW - wire["age_s"], wire["token"])
-        ledger = ledger.with_reservation(slot, entry)
+        decided_at = NOW - (wire.get("age_s") or 0)
+        entry = Reservation(wire["token"], Capacity(wire.get("class", "on-demand")), decided_at, wire["token"])
+        ledger = ledger.with_reservation(Slot(of.uid, wire.get("rev", revision)), entry)
     return ledger, len(ledger.unmatched(slot, (), NOW))
 
 
 def _request(case: Case, of: Owner) -> PodRequest:
-    request = case["request"]
-    annotations = {key: value for key, value in (request.get("annotations") or {}).items() if key not in _OPTED_OUT}
+    request = case.get("request") or {}
+    told = request.get("annotations") or {}
+    annotations = {key: value for key, value in told.items() if not _OPTED_OUT.fullmatch(key)}
     labels = {"pod-template-hash": request.get("rev", "")}
-    if len(annotations) < len(request.get("annotations") or {}):
+    if len(annotations) < len(told):
         labels[MIX] = "disabled"
     if spoken := [key for key in annotations if key.startswith("@")]:
         raise UnknownPhraseError(f"annotation {spoken[0]}")
@@ -96,7 +98,7 @@ def _request(case: Case, of: Owner) -> PodRequest:
     metadata: dict[str, Json] = {"annotations": annotations, "labels": labels}
     if reference is not None:
         metadata["ownerReferences"] = [{**reference, "controller": True}]
-    if "name" in request:
+    if request.get("name"):
         metadata["name"] = request["name"]
     namespace = request.get("namespace", NAMESPACE.name)
     spec: dict[str, Json] = {"containers": [{"name": "main", "image": "example.com/app:1"}]}
@@ -131,16 +133,18 @@ class LedgerSteps:
 
     def __init__(self, before: Mapping[str, Json], op: Mapping[str, Json]) -> None:
         self.now = NOW
-        self.target = before["target"]
+        self.target = before.get("target", 0)
         self.slot = Slot(UID, "")
         self.ledger = Ledger.empty(op.get("reservation_ttl_s", 30), op.get("release_ttl_s", 15))
         self.pods = _seen(before, op)
-        for wire in before["reservations"]:
-            self._reserve(wire["id"], wire["id"], age_s=wire["age_s"])
-        released = tuple(Release(wire["id"], self.now - wire["age_s"]) for wire in before["releases"])
+        for wire in before.get("reservations") or ():
+            self._reserve(wire["id"], wire["id"], age_s=wire.get("age_s", 0))
+        releases = before.get("releases") or ()
+        released = tuple(Release(wire["id"], self.now - wire.get("age_s", 0)) for wire in releases)
         self.ledger = replace(self.ledger, releases={self.slot: released} if released else {})
         self.granted = 0
         self.last_token = ""
+        self.last_name = ""
         self.answers: list[Capacity] = []
 
     def admit(self, name: str | None, *, dry_run: bool = False) -> Capacity:
@@ -151,6 +155,7 @@ class LedgerSteps:
             lacking = missing(self.ledger, self.slot, self.target, self.pods, nodes(), self.now)
             answer = Capacity.ON_DEMAND if lacking else Capacity.SPOT
         self.answers.append(answer)
+        self.last_name = name or ""
         if not dry_run and answer is Capacity.ON_DEMAND:
             self.granted += 1
             self.last_token = name or f"generated-{len(self.answers)}"
@@ -197,7 +202,7 @@ class LedgerSteps:
 
 
 def ledger(case: Case) -> Outcome:
-    op, before, after = case["op"], case["before"], dict(case["after"])
+    op, before, after = case["op"], case.get("before") or {}, dict(case.get("after") or {})
     steps = LedgerSteps(before, op)
     expected_class = case.get("expect_class")
     dry_run = bool(op.get("dry_run"))
@@ -240,37 +245,58 @@ def _identity(text: str, steps: LedgerSteps) -> str:
 
 
 def _phrase(steps: LedgerSteps, phrase: str) -> None:
-    if match := re.fullmatch(r"(dry-run )?admit(?: (?!\()(\S+))?( \(?dry-run\)?)?", phrase):
+    for text in (phrase, re.sub(r"\s*\((?!dry-run)[^)]*\)", "", phrase)):  # a remark in parentheses is for people
+        if _known_phrase(steps, text.strip()):
+            return
+    raise UnknownPhraseError(phrase)
+
+
+def _known_phrase(steps: LedgerSteps, phrase: str) -> bool:
+    if match := re.fullmatch(
+        r"(dry-run )?admit(?: (?:a )?(?:nameless|unnamed|generateName)(?: pod)?| (?!\(|again\b|dry-run\b)(\S+))?"
+        r"(?: again)?( \(?dry-run\)?)?",
+        phrase,
+    ):
         steps.admit(match[2], dry_run=bool(match[1] or match[3]))
-    elif match := re.fullmatch(r"retry (\S+)(?: .*)?", phrase):
-        steps.admit(match[1])
-    elif match := re.fullmatch(r"wait (\d+) s", phrase):
+    elif match := re.fullmatch(r"(?:retry|re-?admit)(?: (?:of )?(\S+))?(?: .*)?", phrase):
+        steps.admit(match[1] or steps.last_name or None)
+    elif match := re.fullmatch(r"(?:wait )?(\d+) ?s(?:econds)?(?: (?:pass|later))?", phrase):
         steps.now += int(match[1])
-    elif match := re.fullmatch(r"(?:delete|evict) (\S+)", phrase):
-        steps.delete(match[1])
-    elif match := re.fullmatch(r"(?:observe|see) (?:pod )?(\S+)", phrase):
-        steps.observe(match[1])
-    elif phrase == "reconcile":
+    elif match := re.fullmatch(r"(?:delete|evict) (\S+)( \(?dry-run\)?)?|(\S+) (?:is )?(?:deleted|evicted)", phrase):
+        if not match[2]:
+            steps.delete(match[1] or match[3])
+    elif match := re.fullmatch(
+        r"(?:observe|see) (?:pod )?(\S+)|(?:pod )?(\S+) (?:is )?(?:observed|seen|appears)(?: as a pod)?", phrase
+    ):
+        steps.observe(match[1] or match[2])
+    elif re.fullmatch(r"reconciles?(?: again)?", phrase):
         steps.reconcile()
-    elif re.fullmatch(r"(?:quota|(?:a )?validating webhook) (?:rejects|refuses)(?: \S+)?", phrase):
+    elif re.fullmatch(
+        r"(?:the )?(?:resource)?quota (?:rejects|refuses)(?: \S+)?|rejected by (?:the )?(?:resource)?quota"
+        r"|(?:(?:a|another) )?validating webhook (?:rejects|refuses)(?: \S+)?",
+        phrase,
+        re.IGNORECASE,
+    ):
         pass  # the pod never comes
-    elif re.fullmatch(r"reinvoke(?: \S+)?(?: with our own mark)?", phrase):
+    elif re.fullmatch(r"reinvoke(?: \S+)?(?: with our own mark)?|reinvocation(?: .*)?", phrase):
         steps.reinvoke()
     else:
-        raise UnknownPhraseError(phrase)
+        return False
+    return True
 
 
 def _seen(before: Mapping[str, Json], op: Mapping[str, Json]) -> list[PodFacts]:
     """The on-demand pods that are seen: those named, or as many as are said to be active."""
     inactive = set(before.get("inactive") or ())
     if "observed" in before:
-        return [_pod(name, active=name not in inactive) for name in before["observed"]]
+        return [_pod(name, active=name not in inactive) for name in before["observed"] or ()]
+    active = before.get("observed_active") or 0
     named = [op[key] for key in ("delete", "evict") if _counts(op.get(key))]
-    named += [each["id"] for each in before["releases"]]
-    reserved = {each["id"] for each in before["reservations"]}
-    names = [name for name in dict.fromkeys(named) if name not in reserved][: before["observed_active"]]
-    others = (f"seen-{number}" for number in range(before["observed_active"]))
-    return [_pod(name) for name in [*names, *others][: before["observed_active"]]]
+    named += [each["id"] for each in before.get("releases") or ()]
+    reserved = {each["id"] for each in before.get("reservations") or ()}
+    names = [name for name in dict.fromkeys(named) if name not in reserved][:active]
+    others = (f"seen-{number}" for number in range(active))
+    return [_pod(name) for name in [*names, *others][:active]]
 
 
 def _counts(name: object) -> bool:

@@ -56,14 +56,14 @@ def nodes() -> dict[str, NodeFacts]:
 
 
 def owner(case: Case) -> Owner:
-    wire = case["workload"]
+    wire = case.get("workload") or {}
     return Owner(
-        kind=wire["kind"] or "",
+        kind=wire.get("kind") or "",
         namespace=NAMESPACE.name,
-        name=wire["name"],
+        name=wire.get("name", "web"),
         uid=wire.get("uid", UID),
-        replicas=wire["replicas"],
-        stateful=wire["kind"] == "StatefulSet",
+        replicas=wire.get("replicas", 1),
+        stateful=wire.get("kind") == "StatefulSet",
         ordinals_start=wire.get("ordinals_start", 0),
         revision=wire.get("revision", ""),
         rolling=_rollout(wire),
@@ -101,7 +101,7 @@ def target(of: Owner, policy: Mapping[str, Json], last: Policy | None = None) ->
 
 
 def pod(wire: Mapping[str, Json], of: Owner) -> PodFacts:
-    state = wire["state"]
+    state = wire.get("state", "ready")
     if state not in ("ready", "running", "pending", "terminating", "failed", "succeeded"):
         raise UnknownOperationError(f"state {state!r}")
     place = wire.get("on")

@@ -38,8 +38,14 @@ class Trace:
     moves: list[int] = field(default_factory=list)
     """Moves by policy, by step that changed something."""
     slowest_s: float = 0.0
+    others: list[tuple[Case, list[str]]] = field(default_factory=list)
+    """Scenarios that share the cluster, each with its workloads."""
+    on_demand: dict[str, list[int]] = field(default_factory=dict)
+    """By workload: how many stood on on-demand nodes, at each second."""
 
     def watch(self, world: World) -> None:
+        for uid in world.owners:
+            self.on_demand.setdefault(uid, []).append(world.on_demand(uid))
         if self.settled:
             for uid in world.owners:
                 self.ready.setdefault(uid, []).append(world.ready(uid))
@@ -49,15 +55,28 @@ class Trace:
         return min((min(each) for uid, each in self.ready.items() if uid in self.uids and each), default=0)
 
 
+def invariants_cases(document: Any) -> list[Case]:
+    """Each scenario; one that has all of them on one cluster is told the others."""
+    return [
+        {**case, "others": [each for each in document if each is not case]}
+        if any(re.fullmatch(_ALL_OF_THEM, step) for step in case.get("steps") or ())
+        else case
+        for case in document
+    ]
+
+
 def invariants(case: Case) -> Outcome:
     setup = case["setup"]
+    must = case.get("must") or ()
+    for phrase in must:
+        _check_of(phrase)  # an unknown sentence is said before anything is played
     traces = [_played(case, setup, run) for run in range(_runs(case))]
-    problems = [f"{phrase!r} does not hold" for phrase in case["must"] if not _holds(phrase, traces)]
+    problems = [f"{phrase!r} does not hold" for phrase in must if not _holds(phrase, traces)]
     return failed("; ".join(problems)) if problems else PASSED
 
 
 def _runs(case: Case) -> int:
-    said = [int(match[1]) for phrase in case["must"] if (match := re.search(r"in (\d+) runs", phrase))]
+    said = [int(match[1]) for phrase in case.get("must") or () if (match := re.search(r"in (\d+) runs", phrase))]
     return max(said, default=1)
 
 
@@ -66,32 +85,59 @@ def _played(case: Case, setup: Mapping[str, Json], run: int) -> Trace:
     cluster = setup["cluster"]
     per_node = cluster["pods_per_node"]
     if "pod_request" in setup:
-        match = re.fullmatch(r"(\d+)% of a node", setup["pod_request"])
-        if match is None:
-            raise UnknownPhraseError(setup["pod_request"])
-        per_node = min(per_node, 100 // int(match[1]))
-    world.add_nodes("spot", cluster["spot_nodes"], Capacity.SPOT, per_node)
-    on_demand = cluster.get("on_demand_pods", cluster["on_demand_nodes"] * per_node)
-    for left in range(cluster["on_demand_nodes"]):
-        share = on_demand // (cluster["on_demand_nodes"] - left)
+        per_node = min(per_node, int(100 // _percent_of_a_node(setup["pod_request"])))
+    spot_nodes, on_demand_nodes = cluster.get("spot_nodes", 0), cluster.get("on_demand_nodes", 0)
+    world.add_nodes("spot", spot_nodes, Capacity.SPOT, per_node)
+    on_demand = cluster.get("on_demand_pods", on_demand_nodes * per_node)
+    for left in range(on_demand_nodes):
+        share = on_demand // (on_demand_nodes - left)
         on_demand -= share
         world.add_nodes("od", 1, Capacity.ON_DEMAND, share)
-    world.installed = not any(each.get("preexisting") for each in setup["workloads"])
+    workloads = setup.get("workloads") or ()
+    world.installed = not any(each.get("preexisting") for each in workloads)
     trace = Trace(world, [])
     if "quota_pods" in setup:
         most = setup["quota_pods"]
         world.refuse = lambda _: len(world.pods) >= most
-    for number, wire in enumerate(setup["workloads"]):
-        text = policy_text(wire["policy"])
-        name = wire.get("name", f"w{number}")
-        owner = world.add(wire["kind"], name, wire["replicas"], text or "", surge=wire.get("max_surge", 1))
-        if text is None:
-            world.annotate(owner.uid, mix="disabled")
-        trace.uids.append(owner.uid)
+    for number, wire in enumerate(workloads):
+        trace.uids.append(_added(world, wire, f"w{number}"))
+    trace.others = [(each, []) for each in case.get("others") or ()]
     world.checks.append(trace.watch)
-    for step in case["steps"]:
+    for step in case.get("steps") or ():
         _step(trace, step)
     return trace
+
+
+def _percent_of_a_node(told: Json) -> float:
+    """What a pod asks for: `8% of a node`, or a number of pods that a node takes."""
+    if match := re.fullmatch(r"([\d.]+) ?% of (?:a|the|one) node(?:'s .*)?", str(told)):
+        return float(match[1])
+    if match := re.fullmatch(r"1/(\d+) (?:of )?(?:a|the|one) node", str(told)):
+        return 100 / int(match[1])
+    raise UnknownPhraseError(str(told))
+
+
+def _added(world: World, wire: Mapping[str, Json], name: str) -> str:
+    text = policy_text(wire.get("policy") or {})
+    surge = wire.get("max_surge", 1)
+    if isinstance(surge, str):  # as the API has it: a percentage rounds up
+        share = int(surge.removesuffix("%"))
+        surge = -(-wire["replicas"] * share // 100) if surge.endswith("%") else share
+    owner = world.add(wire["kind"], wire.get("name", name), wire["replicas"], text or "", surge=surge)
+    if text is None:
+        world.annotate(owner.uid, mix="disabled")
+    return owner.uid
+
+
+def _all_of_them(trace: Trace) -> None:
+    """The workloads of every scenario, then the loss of all spot nodes at once."""
+    for case, uids in trace.others:
+        for number, wire in enumerate((case.get("setup") or {}).get("workloads") or ()):
+            name = f"{str(case.get('id', '')).lower()}-{wire.get('name', f'w{number}')}"
+            uids.append(_added(trace.world, {**wire, "name": name}, name))
+    trace.uids += [uid for _, uids in trace.others for uid in uids]
+    _settle(trace)
+    _kill(trace)
 
 
 def _step(trace: Trace, phrase: str) -> None:
@@ -137,16 +183,32 @@ def _switched(trace: Trace, *, on: bool) -> None:
     trace.settled = True
 
 
-def _notice(trace: Trace, seconds: str) -> None:
+def _notice(trace: Trace, *told: str | None) -> None:
+    """The nodes go when the notice is over; of a signal alone nothing is said of when, and they stay."""
+    seconds = next((each for each in told if each is not None), None)
     world = trace.world
     trace.before_t0 = {uid: world.on_demand(uid) for uid in trace.uids}
     names = world.names(Capacity.SPOT)
     for name in names:
-        world.notice(name, float(seconds))
-    world.run(float(seconds) + 1)
-    for name in names:
+        world.notice(name, None if seconds is None else float(seconds))
+    if seconds is not None:
+        world.run(float(seconds) + 1)
+        for name in names:
+            world.kill(name)
+    world.settle()
+
+
+def _kill_some(trace: Trace, count: str) -> None:
+    world = trace.world
+    trace.before_t0 = {uid: world.on_demand(uid) for uid in trace.uids}
+    for name in world.names(Capacity.SPOT)[: 1 if count in ("a", "one") else int(count)]:
         world.kill(name)
     world.settle()
+
+
+def _switch_off(trace: Trace) -> None:
+    for uid in trace.uids:
+        trace.world.annotate(uid, mix="disabled")
 
 
 def _set(trace: Trace, policy: str) -> None:
@@ -169,8 +231,8 @@ def _more_spot(trace: Trace, count: str) -> None:
     trace.spot_is_back = True
 
 
-def _create_more(trace: Trace, kind: str, name: str, replicas: str) -> None:
-    trace.world.add(kind, name, int(replicas))
+def _create_more(trace: Trace, kind: str, name: str, replicas: str, policy: str | None) -> None:
+    trace.world.add(kind, name, int(replicas), "" if policy in (None, "default") else policy)
     trace.world.run(150)
 
 
@@ -180,10 +242,12 @@ def _run_ourselves(trace: Trace) -> None:
     _settle(trace)
 
 
+_ALL_OF_THEM = r"all (?:of )?(?:the |them|these)?(?: ?above| ?scenarios)?(?: at once)? (?:on|in) one cluster"
 _STEPS: dict[str, Callable[..., None]] = {
-    r"settle(?: \(.*\))?": _settle,
-    r"(?:observe|wait|run) until settled": _settle,
-    "create": lambda trace: trace.world.run(15),
+    r"(?:let (?:it|everything) )?settle(?: again)?(?: \(.*\))?": _settle,
+    r"(?:observe|wait|run) until (?:it is |everything is |all is )?settled": _settle,
+    r"(?:wait|observe|run) until the rollout (?:is done|is over|completes|has completed)": _settle,
+    r"create(?: (?:it|them|all|the workloads?|everything)(?: at once)?)?": lambda trace: trace.world.run(15),
     "run without the system": lambda trace: trace.world.settle(),
     "install": lambda trace: _switched(trace, on=True),
     r"(?:stop|take down|kill) (?:the (?:system|webhook)|both replicas(?: of the system)?)": lambda trace: _switched(
@@ -193,15 +257,26 @@ _STEPS: dict[str, Callable[..., None]] = {
         trace, on=True
     ),
     r"(?:wait|observe(?: for)?|run) (\d+) s": lambda trace, seconds: trace.world.run(int(seconds)),
+    r"(?:set|change) (?:the )?(?:policy|target|on[-_ ]demand(?: count)?)(?: to| =|=)? ?(\S+)": _set,
     r"set (\S+)": _set,
-    r"scale (?:from \d+ )?to (\d+)": _scale,
-    r"(?:change|update) the (?:image|template)|roll out a new (?:image|template|revision)": _image,
-    r"kill (?:all|every) spot(?: nodes?)?(?: at t0)?(?: without notice)?": _kill,
+    r"(?:disable|switch off|turn off)(?: the)? (?:policy|mix|workloads?)|(?:switch|turn) the policy off": _switch_off,
+    r"scale(?: up| down)?(?: it| the workload)?(?: from \d+)? to (\d+)": _scale,
+    r"(?:change|update) the (?:image|template)|roll out a new (?:image|template|revision)"
+    r"|(?:start a )?rolling update|(?:rollout )?restart the workload": _image,
+    r"kill (?:all|every) (?:the )?spot(?: nodes?)?(?: at once)?(?: at t0)?(?: without (?:any )?notice)?": _kill,
+    r"kill (a|one|\d+)(?: of (?:the )?\d+)? spot nodes?(?: at t0)?": _kill_some,
+    r"(?:taint|mark|signal) (?:all|every|the) spot nodes?\b[^,;]*(?:[,;]| and| then)+ (?:then )?"
+    r"(?:delete|kill|remove) (?:them|it|the (?:nodes|Node objects))"
+    r"(?: (?:after|at t0 ?\+) ?(\d+) s| (\d+) s later)": _notice,
+    r"(?:taint|mark) (?:all|every|the) spot nodes?\b[^,;]*? (\d+) s(?:econds)? before [^,;]*": _notice,
+    r"(?:taint|mark) (?:all|every|the) spot nodes?\b(?:(?! \d+ s)[^,;])*": _notice,
+    r"(?:all|every) spot nodes? (?:gets?|receives?) (?:a|the) (?:taint|signal)\b(?:(?! \d+ s)[^,;])*": _notice,
     r"delete every spot Node(?: object)?(?: and stop its heartbeats)?(?: at t0)?": _kill,
     r"stop the heartbeats of (?:all|every) spot nodes?(?: at t0)?": _silence,
     r".*notice.* (\d+) s.*": _notice,
-    r"add (\d+) spot nodes(?: back)?": _more_spot,
-    r"create (StatefulSet|Deployment) (\S+), replicas (\d+), default": _create_more,
+    r"(?:add|bring back|create) (\d+) spot nodes?(?: back| again)?": _more_spot,
+    r"create (StatefulSet|Deployment) (\S+), replicas (\d+)(?:, (?:on[-_ ]demand[: =]+)?(\S+))?": _create_more,
+    _ALL_OF_THEM: _all_of_them,
     "run two replicas of the system as a Deployment in the cluster": _run_ourselves,
 }
 """By pattern of the whole sentence."""
@@ -219,11 +294,18 @@ def _slowest_admission(world: World) -> float:
     return slowest
 
 
-def _holds(phrase: str, traces: list[Trace]) -> bool:
-    for pattern, check in _PREDICATES.items():
-        if match := re.fullmatch(pattern, phrase):
-            return all(check(trace, *match.groups()) for trace in traces)
+def _check_of(phrase: str) -> tuple[Callable[..., bool], tuple[str | None, ...]]:
+    """What the sentence asks of a trace, with its arguments; a remark in parentheses is for people."""
+    for text in (phrase, re.sub(r"\s*\([^)]*\)$", "", phrase)):
+        for pattern, check in _PREDICATES.items():
+            if match := re.fullmatch(pattern, text):
+                return check, match.groups()
     raise UnknownPhraseError(phrase)
+
+
+def _holds(phrase: str, traces: list[Trace]) -> bool:
+    check, told = _check_of(phrase)
+    return all(check(trace, *told) for trace in traces)
 
 
 def _compare(left: int, operator: str, right: str) -> bool:
@@ -262,6 +344,41 @@ def _exactly(trace: Trace, first: str, then: str) -> bool:
     return trace.moves[-2:] == [int(first), int(then)]
 
 
+def _rolled_out(trace: Trace) -> bool:
+    """No workload is between two revisions, and all of each serve."""
+    world = trace.world
+    return all(
+        not world.owners[uid].rolling
+        and world.ready(uid) == world.owners[uid].replicas
+        and all(pod.revision == world.owners[uid].revision for pod in world.live(uid))
+        for uid in trace.uids
+    )
+
+
+def _all_serve(trace: Trace) -> bool:
+    return all(
+        trace.world.ready(uid) == trace.world.owners[uid].replicas and all(pod.node for pod in trace.world.live(uid))
+        for uid in trace.uids
+    )
+
+
+def _on_demand_always(trace: Trace, operator: str, count: str) -> bool:
+    return all(_compare(each, operator, count) for uid in trace.uids for each in trace.on_demand.get(uid, ()))
+
+
+def _others_hold(trace: Trace) -> bool:
+    """Each workload serves with its on-demand target, and as each scenario on the cluster says of every moment."""
+    world = trace.world
+    if not trace.uids or any(min(trace.ready.get(uid, [0])) < world.workload(uid).target for uid in trace.uids):
+        return False
+    for case, uids in trace.others:
+        alone = Trace(trace.world, uids, {uid: trace.ready.get(uid, []) for uid in uids})
+        for phrase in case.get("must") or ():
+            if uids and re.fullmatch(_AT_ALL_TIMES, phrase) and not _holds(phrase, [alone]):
+                return False
+    return True
+
+
 def _full(trace: Trace, ready: str, spot: str) -> bool:
     uid = trace.uids[0]
     serving = [pod for pod in trace.world.live(uid) if pod.ready]
@@ -293,20 +410,36 @@ def _fits_kept(trace: Trace) -> bool:
     )
 
 
+_AT_ALL_TIMES = (
+    r"min ready(?: replicas)?(?: over all t)? (>=|==) (\d+)(?: (?:at all times|throughout|always|over all t))?"
+)
 _PREDICATES: dict[str, Callable[..., bool]] = {
     r"bound on-demand count is exactly (\d+) before t0": lambda trace, count: all(
         each == int(count) for each in trace.before_t0.values()
     ),
-    r"min ready over all t (>=|==) (\d+)": lambda trace, op, count: _compare(trace.least, op, count),
+    _AT_ALL_TIMES: lambda trace, op, count: _compare(trace.least, op, count),
+    r"(?:ready (?:is )?never below|never (?:fewer|less) than) (\d+)(?: (?:are )?ready)?": lambda trace, count: _compare(
+        trace.least, ">=", count
+    ),
+    r"(?:the )?rollout (?:completes|ends|finishes|is completed)(?: within \d+ s)?|no deadlock.*": _rolled_out,
+    r"no pod (?:stays|is left|remains) [Pp]ending(?: at the end)?": _all_serve,
+    r"every pod becomes ready|all pods (?:are|become) ready": _all_serve,
+    r"on-demand(?: count)? (>=|==|<=) (\d+) at all times": _on_demand_always,
+    r"on-demand count never exceeds (\d+)": lambda trace, count: _on_demand_always(trace, "<=", count),
+    r"(?:every|each) (?:workload|scenario) keeps (?:its|the) (?:own )?(?:floor|target|must).*"
+    r"|(?:every|each) (?:must|scenario) (?:above )?holds.*|all of the above hold.*": _others_hold,
     r"(?:min )?ready (>=|==) (\d+) (?:at all times|throughout|always)": lambda trace, op, count: _compare(
         trace.least, op, count
     ),
     r"after settling ready == (\d+), all on on-demand nodes(?: \(.*\))?": _after,
-    r"(?:final )?(on-demand|spot) count (==|>=|<=) (\d+)(?: at the end)?": lambda trace, capacity, op, count: _compare(
+    r"(?:final |after settling )?(on-demand|spot)(?: count)? (==|>=|<=) (\d+)"
+    r"(?: at the end| after settling)?": lambda trace, capacity, op, count: _compare(
         _count(trace, capacity), op, count
     ),
     r"(?:final )?ready (==|>=|<=) (\d+)(?: at the end)?|after settling ready (==|>=|<=) (\d+)": _served,
-    r"(?:no|0) (?:policy )?evictions?(?: at all)?": lambda trace: not trace.world.by_policy(),
+    r"(?:no|0) (?:policy )?(?:evictions?|restarts?)(?: at all)?|no pod is (?:evicted|restarted)": lambda trace: (
+        not trace.world.by_policy()
+    ),
     r"exactly (\d+) evictions?": lambda trace, count: len(trace.world.by_policy()) == int(count),
     r"at most (\d+) corrective evictions? in \d+ runs": lambda trace, most: len(trace.world.by_policy()) <= int(most),
     r"exactly (\d+) on-demand pods? ready and at least (\d+) spot pods? ready": _full,

@@ -16,6 +16,7 @@ from situate.objects.timestamps import parse_time
 from situate.plugins.taint_toleration import untolerated
 from situate.spot import money
 from situate.spot.constraints import PREFERRED, mapping, pinned, required_terms
+from situate.spot.counting import counted, on_demand_effective
 from situate.spot.evictions import Workload, gate, misplaced
 from situate.spot.model import Capacity, Owner, PodFacts, PodKey
 from situate.spot.patch import Marks, Placing, class_patch
@@ -24,18 +25,18 @@ from situate.spot.policies import BadPolicy, parse_policy
 from situate.spot.scale_down import Subset, free_slots, subset_costs, victims
 from situate.spot.signal_table import SIGNALS, on_demand_requirement, pool_tolerations, spot_requirement
 from situate.spot.signals import node_facts
-from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, UnknownPhraseError, compared, failed
+from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, compared, failed
 from tests.conformance.spot_cases import LONG_AGO, NOW, UID, nodes, policy_text, workload
 
 Json = Any
 
 
 def evictions(case: Case) -> Outcome:
-    after = case["policy_after"]
+    after = _policy_after(case)
     if policy_text(after) is None:
         return _compare_moves(case, (), 0, 0)
     try:
-        last = parse_policy(policy_text(case["policy_before"]) or "default")
+        last = parse_policy(policy_text(case.get("policy_before", after)) or "default")
     except BadPolicy:
         last = None
     found = workload(case, after, last)
@@ -55,16 +56,22 @@ def evictions(case: Case) -> Outcome:
     return _compare_moves(case, moves.candidates, moves.total, now)
 
 
+def _policy_after(case: Case) -> Mapping[str, Json]:
+    """The policy in force; one that does not change may stand alone."""
+    found: Mapping[str, Json] = case.get("policy_after", case.get("policy", case.get("policy_before"))) or {}
+    return found
+
+
 def _compare_moves(case: Case, candidates: Sequence[PodFacts], total: int, now: int) -> Outcome:
     expected = dict(case["expect"])
     admitted = expected.pop("then_admit", None)
     for prose in ("wait", "forbid"):
         expected.pop(prose, None)
-    may_be_first, never = expected.pop("candidates", None), expected.pop("never", ())
+    may_be_first, never = expected.pop("candidates", None), expected.pop("never", None) or ()
     actual: dict[str, Json] = {"total": total, "now": now, "class": None}
     if total:
         actual["class"] = _class(case, candidates[0])
-    if case.get("may_defer") and now == 0:
+    if expected.pop("may_defer", case.get("may_defer")) and now == 0:
         expected.pop("now", None)
     outcome = compared(actual, expected)
     if outcome.verdict != "passed":
@@ -80,17 +87,32 @@ def _compare_moves(case: Case, candidates: Sequence[PodFacts], total: int, now: 
 def _class(case: Case, pod: PodFacts) -> str:
     """Of a pod that was never classed, the one of its node."""
     wire = next(each for each in case["pods"] if each["name"] == pod.key.name)
-    return str(wire["intent"] or wire["on"])
+    return str(wire.get("intent") or wire.get("on"))
 
 
-def _admits(case: Case, expected: Mapping[str, str]) -> Outcome:
-    found = workload(case, case["policy_after"])
+def _admits(case: Case, expected: Mapping[str, str] | Sequence[str] | str) -> Outcome:
+    """By name for a StatefulSet. Else the classes, in order, of those that come for the pods that are moved."""
+    found = workload(case, _policy_after(case))
+    if not isinstance(expected, Mapping):
+        listed = [expected] if isinstance(expected, str) else list(expected)
+        return compared({"then_admit": _classes_of_successors(found, len(listed))}, {"then_admit": listed})
     actual = {}
     for name in expected:
         ordinal = found.owner.ordinal(name)
         below = ordinal is not None and ordinal < found.target
         actual[name] = "on-demand" if below else "spot"
     return compared(actual, expected)
+
+
+def _classes_of_successors(found: Workload, count: int) -> list[str]:
+    """The class of each pod that comes when one more of the victims has gone, or is missing already."""
+    moved = [pod.uid for pod in misplaced(found, nodes()).candidates]
+    classes: list[str] = []
+    for number in range(count):
+        left = [pod for pod in found.live if pod.uid not in moved[: number + 1]]
+        held = on_demand_effective(counted(left), nodes()) + classes.count("on-demand")
+        classes.append("on-demand" if held < found.target else "spot")
+    return classes
 
 
 def scaledown_cases(document: Mapping[str, Json]) -> list[Case]:
@@ -114,21 +136,21 @@ def scaledown(case: Case) -> Outcome:
 
 def _victims(case: Case) -> Outcome:
     before, after = case["replicas"]
-    newest = case.get("revision", max((wire["rev"] for wire in case["pods"]), default=""))
+    newest = case.get("revision", max((wire.get("rev", "") for wire in case["pods"]), default=""))
     name = case["pods"][0]["name"].rpartition("-")[0] if case["pods"] else "db"
     of = Owner(case["kind"], "shop", name, UID, after, stateful=case["kind"] == "StatefulSet", revision=newest)
     pods = [
         PodFacts(
             PodKey("shop", wire["name"]),
             wire["name"],
-            revision=wire["rev"],
+            revision=wire.get("rev", newest),
             pod_class=Capacity(wire["class"]),
             node=("spot" if wire["class"] == "spot" else "on-demand") + (" doomed" if wire.get("node_doomed") else "")
-            if wire["bound"]
+            if wire.get("bound", True)
             else "",
-            phase=wire["phase"],
-            ready=wire["ready"],
-            ready_since=LONG_AGO + 1 if wire["ready"] else None,
+            phase=wire.get("phase", "Running"),
+            ready=wire.get("ready", True),
+            ready_since=LONG_AGO + 1 if wire.get("ready", True) else None,
             created=LONG_AGO + 1,
         )
         for wire in case["pods"]
@@ -139,9 +161,11 @@ def _victims(case: Case) -> Outcome:
         if pod.node:
             alone[f"{number}"] = replace(nodes()[pod.node], name=f"{number}")
             pods[number] = replace(pod, node=f"{number}")
-    gone = victims(Workload(of, case["target_after"], pods), before - after, alone, NOW)
+    gone = victims(Workload(of, case.get("target_after", 0), pods), before - after, alone, NOW)
     names = [pod.key.name for pod in gone]
     for group in case["expect"]:
+        if unknown := group.keys() - {"count", "among"}:
+            raise UnknownOperationError(f"group with {', '.join(sorted(unknown))}; known: count, among")
         taken, names = names[: group["count"]], names[group["count"] :]
         if len(taken) != group["count"] or not set(taken) <= set(group["among"]):
             return failed(f"expected {group['count']} of {group['among']}, got {taken}")
@@ -188,21 +212,25 @@ def _versions(case: Case) -> Outcome:
 
 
 def merge_cases(document: Mapping[str, Json]) -> list[Case]:
-    shared = {"nodes": document["nodes"], "capacity_label": document["capacity_label"]}
+    shared = {
+        "nodes": document.get("nodes") or {},
+        "capacity_label": document.get("capacity_label", "node.kubernetes.io/capacity"),
+    }
     return [{**shared, **case} for case in document.get("cases", ())]
 
 
 def merge(case: Case) -> Outcome:
-    if case["capacity_label"] != "node.kubernetes.io/capacity":
+    if case.get("capacity_label", "node.kubernetes.io/capacity") != "node.kubernetes.io/capacity":
         raise UnknownOperationError(f"capacity label {case['capacity_label']!r}")
     wanted = Capacity(case["class"])
+    pod_spec = case.get("pod_spec") or {}
     tainted = {taint["key"] for node in case["nodes"].values() for taint in node.get("taints") or ()}
     pools = tuple(each for each in pool_tolerations(SIGNALS) if each.key in tainted)
-    tolerations = pools if case["inject_spot_toleration"] else ()
+    tolerations = pools if case.get("inject_spot_toleration") else ()
     placing = Placing(on_demand_requirement(SIGNALS), spot_requirement(SIGNALS), tolerations)
-    pod = {"metadata": {"name": "p"}, "spec": case["pod_spec"]}
+    pod = {"metadata": {"name": "p"}, "spec": pod_spec}
     known = {name: node_facts(_node(name, node), SIGNALS, NOW) for name, node in case["nodes"].items()}
-    own = pinned(case["pod_spec"], SIGNALS, known)
+    own = pinned(pod_spec, SIGNALS, known)
     final = own.capacity or wanted
 
     def mutated(given: Mapping[str, Json]) -> dict[str, Json]:
@@ -223,14 +251,14 @@ def merge(case: Case) -> Outcome:
         "counted_as": str(final) if own.placeable else None,
     }
     expected = dict(case["expect"])
-    for field in expected.pop("unchanged", ()):
-        if spec.get(field) != case["pod_spec"].get(field):
+    for field in expected.pop("unchanged", None) or ():
+        if spec.get(field) != pod_spec.get(field):
             return failed(f"{field} has changed")
-    for field in expected.pop("superset", ()):
-        if not _covers(spec.get(field), case["pod_spec"].get(field)):
+    for field in expected.pop("superset", None) or ():
+        if not _covers(spec.get(field), pod_spec.get(field)):
             return failed(f"{field} has lost something")
     path = expected.pop("keep_path", None)
-    if path and (_at(spec, path) is None or _at(spec, path) != _at(case["pod_spec"], path)):
+    if path and (_at(spec, path) is None or _at(spec, path) != _at(pod_spec, path)):
         return failed(f"{path} is gone")
     for key in ("feasible_nodes", "preferred_nodes"):
         if key in expected:
@@ -239,7 +267,7 @@ def merge(case: Case) -> Outcome:
 
 
 def _feasible(spec: Mapping[str, Json], name: str, node: Mapping[str, Json]) -> bool:
-    labels = node["labels"]
+    labels = node.get("labels") or {}
     if any(labels.get(key) != value for key, value in mapping(spec.get("nodeSelector")).items()):
         return False
     terms = required_terms(spec)
@@ -250,7 +278,10 @@ def _feasible(spec: Mapping[str, Json], name: str, node: Mapping[str, Json]) -> 
 
 
 def _node(name: str, given: Mapping[str, Json]) -> Node:
-    wire = {"metadata": {"name": name, "labels": given["labels"]}, "spec": {"taints": given.get("taints") or []}}
+    wire = {
+        "metadata": {"name": name, "labels": given.get("labels") or {}},
+        "spec": {"taints": given.get("taints") or []},
+    }
     return msgspec.convert(wire, Node, dec_hook=decode_quantity)
 
 
@@ -270,7 +301,11 @@ def _term(wire: Mapping[str, Json]) -> Term:
 def _preferred(spec: Mapping[str, Json], feasible: Iterable[str], given: Mapping[str, Json]) -> list[str]:
     wishes = mapping(mapping(spec.get("affinity")).get("nodeAffinity")).get(PREFERRED) or ()
     sums = {
-        name: sum(wish["weight"] for wish in wishes if _term(wish["preference"]).matches(given[name]["labels"], name))
+        name: sum(
+            wish["weight"]
+            for wish in wishes
+            if _term(wish["preference"]).matches(given[name].get("labels") or {}, name)
+        )
         for name in feasible
     }
     most = max(sums.values(), default=0)
@@ -296,13 +331,13 @@ def _at(value: Json, path: str) -> Json:
 
 def signals(case: Case) -> Outcome:
     wire = case["node"]
-    metadata = {"name": "n", "labels": wire.get("labels") or {}}
+    metadata = {"name": "n", "labels": wire.get("labels") or {}, "annotations": wire.get("annotations") or {}}
     if wire.get("deletionTimestamp"):
         metadata["deletionTimestamp"] = wire["deletionTimestamp"]
     spec = {"taints": wire.get("taints") or [], "unschedulable": bool(wire.get("unschedulable"))}
     status = {"conditions": wire.get("conditions") or []}
     node = msgspec.convert({"metadata": metadata, "spec": spec, "status": status}, Node, dec_hook=decode_quantity)
-    now = parse_time(case["now"]).timestamp() if "now" in case else NOW
+    now = parse_time(case["now"]).timestamp() if case.get("now") is not None else NOW
     facts = node_facts(node, SIGNALS, now)
     expected = dict(case["expect"])
     left = None if facts.deadline is None else facts.deadline - now
@@ -323,7 +358,7 @@ def cost(case: Case) -> Outcome:
     for name, wanted in expected.items():
         key = name if name in actual else next((each for word, each in _FIGURES.items() if word in name), name)
         if key not in actual:
-            raise UnknownPhraseError(f"figure {name!r}")
+            raise UnknownOperationError(f"figure {name!r}; what can be worked out: {', '.join(sorted(actual))}")
         if isinstance(wanted, bool):
             if actual[key] is not wanted:
                 return failed(f"{key}: expected {wanted}, got {actual[key]}")
@@ -339,8 +374,14 @@ _FIGURES = {
     "probab": "probability",
     "p_any": "probability",
     "at_least_one": "probability",
+    "any_interrupt": "probability",
+    "chance": "probability",
     "premium": "premium_per_month",
     "outage_cost": "outage_cost_per_month",
+    "hazard": "hazard_per_hour",
+    "lambda": "hazard_per_hour",
+    "break_even": "hours",
+    "ratio": "cost_ratio",
 }
 """By a word in the name of a figure that is expected: what it is called here."""
 
@@ -382,7 +423,7 @@ def _figures(given: Mapping[str, Json]) -> dict[str, Json]:
             given["waves_per_month"], given["outage_s_per_wave"], given["value_per_outage_minute"]
         )
         found["outage_cost_per_month"] = outage
-        premium = given.get("premium_per_month", found.get("premium_per_month"))
-        if premium is not None:
-            found["worth_it"] = money.worth_it(outage, premium)
+    cost_, premium = (given.get(key, found.get(key)) for key in ("outage_cost_per_month", "premium_per_month"))
+    if cost_ is not None and premium is not None:
+        found["worth_it"] = money.worth_it(cost_, premium)
     return found

@@ -137,3 +137,73 @@ def test_what_is_not_known_is_not_passed(tmp_path: Path, document: Any, expected
 def test_reading_through(tmp_path: Path, case: dict[str, Any], expect: Any) -> None:
     document = {"get": [{"id": "x", "basis": "required", **case, "expect": expect}]}
     assert verdict(tmp_path, document) == ("passed", "")
+
+
+ZOMBIE = ["S1 archive ok (rv=10)", "S1 verify ok", "S1 is paused (GC, 60 s)", "S2 takes over"]
+
+
+@pytest.mark.finding("R1")
+@pytest.mark.parametrize(
+    ("steps", "final"),
+    [
+        pytest.param(["archive error: too large for the backend (permanent)", "(backoff, repeated)"],
+                     {"object_in_api": True, "finalizer": "kept", "condition": "ArchiveFailed", "event": True,
+                      "archive_records_for_uid": 0, "requeue": "capped backoff", "note": "never dropped",
+                      "reported_by": ["event", "condition"]}, id="too large, for ever"),
+        pytest.param(["ENOSPC", "(backoff, repeated)"],
+                     {"object_in_api": True, "partial_files_visible": 0, "requeue": "capped backoff",
+                      "reported_by": "condition and event"}, id="a full disk, for ever"),
+        pytest.param(["archive ok", "verify: digest differs"],
+                     {"object_in_api": True, "archive_records_for_uid": 1, "finalizer": "still there",
+                      "alert": "ArchiveCorrupt", "reported_by": "alert"}, id="the damaged record is there"),
+        pytest.param([*ENDING, "archived file damaged on disk"],
+                     {"object_in_api": False, "archive_records_for_uid": 1, "get_by_name": "error, not NotExist",
+                      "reported_by": "archive verify"}, id="damaged later"),
+        pytest.param(["archive ok (rv=10)", "executor writes status (rv=11)", "verify ok",
+                      "remove finalizer with precondition rv=10: conflict", "archive ok (rv=11)", "verify rv=11 ok",
+                      "remove finalizer with precondition rv=11 ok", "delete ok"],
+                     {**GONE, "archived_resource_version": 11, "why": "the copy is the version that is let go"},
+                     id="versions in the phrases"),
+        pytest.param(["archive rv=7 ok", "object changed to rv=30", "verify ok", "remove finalizer conflict", *ENDING],
+                     {**GONE, "archived_resource_version": 30}, id="other versions"),
+        pytest.param(["cache holds rv=10", "API holds rv=11", *ENDING], {**GONE, "archived_resource_version": 11},
+                     id="a stale cache in two phrases"),
+        pytest.param([*ZOMBIE, "object changed (rv=11)", "S2 archive ok (rv=11)", "S2 verify ok",
+                      "S1 resumes: remove finalizer with precondition rv=10 rejected", "S2 remove finalizer ok",
+                      "S2 delete ok"],
+                     {**GONE, "archived_resource_version": 11, "s1_writes_rejected": True}, id="two supervisors"),
+        pytest.param([*ZOMBIE, "S2 archives, verifies, removes the finalizer, deletes the object",
+                      "S1 resumes and removes the finalizer"], {**GONE, "s1_writes_rejected": 1}, id="other verbs"),
+        pytest.param(["archive takes 30 s", *ENDING[1:]],
+                     {**GONE, "scheduling_of_other_objects_blocked_s_max": 1}, id="a slow archive"),
+        pytest.param(["uid=U1 archive ok", "verify ok", "remove finalizer ok", "U1 re-created as U2",
+                      "delete with uid precondition: not found"],
+                     {"object_in_api": "U2", "get_by_uid": {"U1": "found", "U2": "not found"}}, id="by uid"),
+    ],
+)  # fmt: skip
+def test_sequences_of_the_readme(tmp_path: Path, steps: list[str], final: dict[str, Any]) -> None:
+    assert verdict(tmp_path, sequence(*steps, **final)) == ("passed", "")
+    for name in final.keys() - {"note", "why", "scheduling_of_other_objects_blocked_s_max"}:
+        wrong = {**final, name: "archive log" if name == "reported_by" else ["something else"]}
+        found, _ = verdict(tmp_path, sequence(*steps, **wrong))
+        assert found != "passed", f"{name} was not looked at"
+
+
+@pytest.mark.finding("R1")
+@pytest.mark.parametrize(
+    ("case", "expect"),
+    [
+        pytest.param({"key": "ns1/job-a"}, "found", id="a key of the content that searches have"),
+        pytest.param({"key": "ns9/job-a", "archiver": "in-memory"}, "not found", id="another key"),
+        pytest.param({"key": "ns1/job-a", "archiver": "none"}, "not found (NotExist)", id="no archive"),
+        pytest.param({"live": "rv=12", "archived": "rv=10"}, "live object", id="versions"),
+        pytest.param({"live": None, "archived": "rv=10"}, "archived object", id="an archived version"),
+        pytest.param({"live": {"uid": "7"}, "archived": True}, "live object", id="other shapes"),
+        pytest.param({"key": "ns1/job-a", "archiver": "timeout"}, "backend error, not NotExist", id="a failure"),
+    ],
+)  # fmt: skip
+def test_words_for_what_is_read(tmp_path: Path, case: dict[str, Any], expect: str) -> None:
+    objects = [{"namespace": "ns1", "name": "job-a", "labels": {}}]
+    for wanted, expected in ((expect, "passed"), ("something else", "failed")):
+        get = [{"id": "x", "basis": "required", **case, "expect": wanted}]
+        assert verdict(tmp_path, {"query": {"objects": objects}, "get": get})[0] == expected

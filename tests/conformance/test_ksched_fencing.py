@@ -84,3 +84,37 @@ def test_every_wrong_expectation_fails(tmp_path: Path, file: str) -> None:
 def test_histories_that_nobody_knows(tmp_path: Path, change: dict[str, Any]) -> None:
     case = {"id": "x", "events": [], "violates": [], **change}
     assert outcome(tmp_path, "histories.json", {"histories": [case]}).verdict == "failed"
+
+
+@pytest.mark.finding("R1")
+@pytest.mark.parametrize(
+    ("initial", "final", "request_"),
+    [
+        (HELD, {**HELD, "rv": 101, "note": "a remark"}, {"op": "status_write", **OF_A, "expect": "accept"}),
+        (HELD, HELD, {"op": "status_write", **OF_A, "epoch": 2, "expect": "reject", "why": "a remark"}),
+        ({"executor": "a", "epoch": 3}, {"executor": None, "epoch": 3},
+         {"op": "release", "by": "a", "epoch": 3, "expect": "accept"}),
+        (HELD, UNCHANGED, {"op": "spec_edit", "by": "user", "fields": ["spec.executor"], "expect": "reject"}),
+        (HELD, UNCHANGED, {"op": "spec_edit", "by": "user", "fields": ["status.pod_uid"], "expect": "reject"}),
+        (HELD, UNCHANGED, {"op": "spec_edit", "by": "user", "fields": ["spec.executors"], "expect": "accept"}),
+        (HELD, UNCHANGED, {**TO_B, "by": "S2", "if_epoch": 2, "expect": "reject",
+                           "then": "re-read shows another assignment: give up"}),
+    ],
+)  # fmt: skip
+def test_requests_of_the_readme(
+    tmp_path: Path, initial: dict[str, Any], final: dict[str, Any], request_: dict[str, Any]
+) -> None:
+    assert fencing(tmp_path, initial, final, request_).verdict == "passed", fencing(tmp_path, initial, final, request_)
+
+
+@pytest.mark.finding("R1")
+def test_a_history_whose_events_name_an_executor_alone(tmp_path: Path) -> None:
+    events = [
+        {"t": 0, "ev": "eligible", "ex": "a", "inc": 2, "note": "a remark"},
+        {"t": 0, "ev": "create", "obj": "o1", "uid": "U1"},
+        {"t": 1, "ev": "assign", "obj": "o1", "to": "a", "epoch": 1},
+        {"t": 2, "ev": "start", "obj": "o1", "ex": "a", "epoch": 1},
+    ]
+    case = {"id": "x", "events": events, "violates": [], "limits": None}
+    assert outcome(tmp_path, "histories.json", {"histories": [case]}).verdict == "passed"
+    assert outcome(tmp_path, "histories.json", {"histories": [{**case, "violates": ["S1"]}]}).verdict == "failed"

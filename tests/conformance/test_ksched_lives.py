@@ -99,7 +99,7 @@ def test_supervisors(
         ({}, {"archiver": "slow"}, "none", "failed"),
         ({}, {"executors": {"e1": "Sleepy"}}, "none", "failed"),
         ({}, {}, "never", "failed"),
-        ({}, {"last_executor_change_age_s": None, "observations": "it flaps every 1 s"}, "none", "skipped"),
+        ({}, {"last_executor_change_age_s": None, "observations": "it changes its colour"}, "none", "skipped"),
     ],
 )
 def test_words_that_the_supervisors_language_does_not_have(
@@ -221,3 +221,72 @@ def test_what_is_proposed_is_counted_apart(tmp_path: Path) -> None:
     found = lived(tmp_path, [DEAD], by(20), basis="proposed")
     assert (found.verdict, found.optional) == ("failed", True)
     assert lived(tmp_path, [DEAD], by(27), basis="rumour").verdict == "failed"
+
+
+@pytest.mark.finding("R1")
+@pytest.mark.parametrize(
+    ("events", "expect", "case"),
+    [
+        pytest.param([on("create", 10, object="o1")],
+                     {"by": [{"t": 11, "object": "o1", "assigned_in": ["a", "b"], "note": "seen at once"}],
+                      "not_before": [{"t": 10, "object": "o1", "what": "assigned", "why": "it is not there"}]},
+                     {"objects": [{"uid": "o1", "assigned_to": None, "epoch": 0}]}, id="an object that is to come"),
+        pytest.param([on("supervisor_restart", 5), on("create", 6, object="o2")],
+                     {"by": [{"t": 8, "object": "o2", "assigned_in": ["b"]}], "unchanged": ["o1"],
+                      "never": ["new object assigned to a", "two executors active on any object"]},
+                     {"executors": [{**TWO[0], "status": "Unhealthy"}, TWO[1]]}, id="a restart keeps the statuses"),
+        pytest.param([DEAD], {**by(27), "never": ["o1 is reassigned to c", "an object assigned after its completion",
+                                                  "the epoch of any object is lowered"]}, {}, id="what never happens"),
+        pytest.param([DEAD], by(27), {"timing": {"lease_duration_s": 15}}, id="times left out"),
+        pytest.param([on("create", 1, object="job-7")],
+                     {"never": ["two executors started for job-7", "job-7 assigned to e.a", "epoch of job-7 decreases"],
+                      "by": [{"t": 2, "object": "job-7", "assigned_in": ["b"]}]}, {}, id="names with dashes and dots"),
+        pytest.param([on("create", 1, object="o2")], {"by": [{"t": 2, "object": "o2", "assigned_in": ["b"]}]},
+                     {"executors": [{**TWO[0], "pod_conditions": [{"type": "Ready", "status": "Unknown"}]}, TWO[1]]},
+                     id="conditions in a list"),
+    ],
+)  # fmt: skip
+def test_lives_of_the_readme(
+    tmp_path: Path, events: list[dict[str, Any]], expect: dict[str, Any], case: dict[str, Any]
+) -> None:
+    found = lived(tmp_path, events, expect, **case)
+    assert found.verdict == "passed", found
+
+
+@pytest.mark.finding("R1")
+@pytest.mark.parametrize(
+    ("expect", "said"),
+    [
+        ({"never": ["any object reassigned"]}, "never"),
+        ({"never": ["new object assigned to b"]}, "never"),
+        ({"not_before": [{"t": 12, "object": "o9"}]}, "o9 is not there"),
+        ({"not_before": [{"t": 12, "object": "o1", "mood": 1}]}, "mood"),
+        ({"by": [{"t": 27, "object": "o1", "completed": {"mood": 1}}]}, "mood"),
+    ],
+)
+def test_lives_that_fail_by_name(tmp_path: Path, expect: dict[str, Any], said: str) -> None:
+    found = lived(tmp_path, [DEAD], expect)
+    assert (found.verdict, said in found.detail) == ("failed", True), found
+
+
+@pytest.mark.finding("R1")
+@pytest.mark.parametrize(
+    ("observations", "actions", "requeue"),
+    [
+        ("a status report twice 5 per second", ["assign:e1"], "none"),
+        ("e1 reported Healthy every second", ["assign:e1"], "none"),
+        ("e1 flaps every 200 ms", [], "later"),
+    ],
+)
+def test_observations(tmp_path: Path, observations: str, actions: list[str], requeue: str) -> None:
+    env = {"last_executor_change_age_s": None, "observations": observations}
+    assert supervised(tmp_path, {}, env, actions, requeue).verdict == "passed"
+
+
+@pytest.mark.finding("R1")
+def test_a_supervisor_case_that_leaves_out_what_is_usual(tmp_path: Path) -> None:
+    case: dict[str, Any] = {"object": {"exists": True}, "env": {"executors": {"e1": "Healthy"}}, "expect": {"actions": [
+        "add_finalizer", "assign:e1"], "note": "a remark"}}  # fmt: skip
+    assert outcome(tmp_path, "supervisor.json", case).verdict == "passed"
+    wrong = {**case, "expect": {**case["expect"], "mood": 1}}
+    assert "mood" in outcome(tmp_path, "supervisor.json", wrong).detail

@@ -176,3 +176,58 @@ def test_rebalancing(tmp_path: Path, case: Json, verdict: str) -> None:
     """With the basis `computed`: a case that is only proposed would be printed apart."""
     document = {case["group"]: [{"id": "x", "basis": "computed", **{k: v for k, v in case.items() if k != "group"}}]}
     assert [found for found, _ in verdicts(tmp_path, "rebalance.json", document)] == [verdict]
+
+
+@pytest.mark.finding("R1")
+@pytest.mark.parametrize(
+    ("algorithm", "steps", "verdict"),
+    [
+        pytest.param("MinScheduled", [*healthy("a", "b"), {"state": {"assigned_open": {"a": 3}}, "note": "a remark"},
+                                      {"choose": {"any_of": ["b"], "never": ["a"], "why": "it has more"}}], "passed",
+                     id="once, and never another"),
+        pytest.param("MinScheduled", [*healthy("a", "b"), {"choose_and_schedule": {"times": 2, "never": ["a"]}}],
+                     "failed", id="never, and it is chosen"),
+        pytest.param("MinScheduled", [*healthy("a"), {"capacity": {"a": 0}}, {"choose_and_schedule": {
+            "error": "NoHealthyExecutors", "alt_error": "NoCapacity"}}], "passed", id="nowhere to schedule"),
+        pytest.param("MinScheduled", [*healthy("a", "b"), {"observe": {"executor": "a", "status": "Unhealthy"}},
+                                      {"supervisor_restart": {"listed_objects": [{"object": "o", "executor": "b"}]}},
+                                      {"choose": {"times": 3, "any_of": ["b"], "never": ["a"]}}], "passed",
+                     id="a restart keeps the statuses"),
+        pytest.param("Random", [*healthy("a", "b"), {"choose": {"times": 1000, "count_between": [400, 600]}}],
+                     "passed", id="of every healthy one"),
+    ],
+)  # fmt: skip
+def test_steps_of_the_readme(tmp_path: Path, algorithm: str, steps: list[Json], verdict: str) -> None:
+    case = {"id": "x", "basis": "required", "algorithm": algorithm, "steps": steps}
+    ((found, said),) = verdicts(tmp_path, "assignment.json", {"cases": [case]})
+    assert found == verdict, said
+
+
+@pytest.mark.finding("R1")
+@pytest.mark.parametrize(
+    ("group", "case", "verdict"),
+    [
+        ("unit_objects", {"current": {"a": 4}, "joined": ["b"], "even": {"min_moves": 2}, "anchor": "a"}, "passed"),
+        ("unit_objects", {"current": {"a": 4}, "joined": ["b"], "even": {"min_moves": 2, "mood": 1}}, "failed"),
+        ("properties", {"bound": "0 moves once the loads are constant", "setup": "nothing changes"}, "passed"),
+    ],
+)  # fmt: skip
+def test_rebalancing_of_the_readme(tmp_path: Path, group: str, case: Json, verdict: str) -> None:
+    document = {group: [{"id": "x", "basis": "computed", **case}]}
+    assert [found for found, _ in verdicts(tmp_path, "rebalance.json", document)] == [verdict]
+
+
+@pytest.mark.finding("R1")
+@pytest.mark.parametrize(
+    ("note", "state", "new_work"),
+    [
+        ("its clock is behind, but the Lease was seen to change 2 seconds ago", "uncertain", True),
+        ("its clock is behind; no change was seen for 60 s", "uncertain", False),
+        ("taken as it is written", "uncertain", False),
+    ],
+)
+def test_when_a_lease_was_seen_to_change(tmp_path: Path, note: str, state: str, new_work: bool) -> None:
+    lease = {"renew_age_s": 40, "name": "s", "holder": "s", "duration_s": 10, "acquired": True}
+    case = {"id": "x", "basis": "required", "lease": lease, "state": state, "new_work_allowed_required": new_work}
+    document = {"shard_lease_states": [{**case, "note": note}]}
+    assert [found for found, _ in verdicts(tmp_path, "hashing.json", document)] == ["passed"]

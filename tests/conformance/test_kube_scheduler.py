@@ -11,6 +11,7 @@ import pytest
 
 from tests.conformance.kube_scheduler import RUNNERS
 from tests.conformance.outcome import attempted
+from tests.conformance.remarks import without_remarks
 from tests.conformance.runner import VECTORS, run_file
 
 FOLDER = VECTORS / "kube-scheduler"
@@ -117,3 +118,81 @@ def test_owners_and_gates_of_other_cases_are_known() -> None:
         "expected": {"pair_to_match_num": [{"key": "host", "value": "a", "match_num": 1}], "n_constraints": 1},
     }
     assert attempted(RUNNERS["pod_topology_spread_prefilter_state.json"], by_owner).verdict == "passed"
+
+
+def affine(operator: str, *values: str) -> dict[str, Any]:
+    return {"matchExpressions": [{"key": "foo", "operator": operator, "values": list(values)}]}
+
+
+def required(*terms: Any) -> dict[str, Any]:
+    wanted = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}
+    return {"spec": {"affinity": {"nodeAffinity": wanted}}}
+
+
+def preferred(term: Any) -> dict[str, Any]:
+    wanted = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": term}]}
+    return {"spec": {"affinity": {"nodeAffinity": wanted}}}
+
+
+NODE = {"metadata": {"name": "n", "labels": {"foo": "bar", "zone": "z"}}}
+ADDED = required(affine("In", "bar"))["spec"]["affinity"]["nodeAffinity"]
+REFUSED = {"status": {"n": {"code": "UnschedulableAndUnresolvable", "why": "a remark"}}, "note": "a remark"}
+SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+
+
+@pytest.mark.finding("R1")
+@pytest.mark.parametrize(
+    ("file", "case"),
+    [
+        pytest.param("node_affinity_filter.json",
+                     {"pod": required(affine("NotIn", "invalid value: ___@#$%^")), "expected": REFUSED},
+                     id="a value that no label can have"),
+        pytest.param("node_affinity_filter.json",
+                     {"pod": required(affine("NotIn", "{{.bad-value.}}"), affine("Exists")),
+                      "expected": {"codes": {"n": "Success"}}}, id="and a term that holds"),
+        pytest.param("node_affinity_filter.json",
+                     {"pod": {}, "args": {"addedAffinity": ADDED},
+                      "expected": {"codes": {"n": "Success"}}}, id="added affinity"),
+        pytest.param("node_affinity_score.json",
+                     {"pod": preferred(affine("NotIn", "{{.bad.}}")), "expected": {"prescore": {"code": "Error"}}},
+                     id="a preference that cannot be read"),
+        pytest.param("node_affinity_score.json", {"pod": {}, "expected": {"prescore": "Skip"}}, id="skipped"),
+        pytest.param("node_affinity_score.json",
+                     {"pod": preferred(affine("In", "bar")), "expected": {"prescore": {"code": "Success"}}},
+                     id="not skipped"),
+        pytest.param("pod_topology_spread_filter.json",
+                     {"pod": {"metadata": {"labels": {"a": "b"}}},
+                      "pods": [{"metadata": {"labels": {"a": "b"}}, "spec": {"nodeName": "n"}}],
+                      "nodes": [NODE, {"metadata": {"name": "o", "labels": {"zone": "y"}}}],
+                      "args": {"defaultConstraints": [SPREAD]},
+                      "objects": [{"kind": "Service", "spec": {"selector": {"a": "b"}}}],
+                      "expected": {"codes": {"n": "Unschedulable", "o": "Success"}}}, id="default constraints"),
+        pytest.param("pod_topology_spread_prefilter_state.json",
+                     {"pod": {}, "expected": {"critical_paths": None, "pair_to_match_num": None, "n_constraints": 0}},
+                     id="null is nothing"),
+        pytest.param("preemption_nodes_that_might_help.json",
+                     {"all_nodes": ["a", "b"], "node_status": {"b": "Unschedulable", "a": {"code": "Unschedulable"}},
+                      "expected": {"nodes": ["b", "a"]}}, id="a set of nodes"),
+        pytest.param("queue_sort.json", {"p1": {"priority": 1}, "p2": {"timestamp": "2026-01-01T00:00:00Z"},
+                                         "expected": {"p1_less_p2": True}}, id="no time is the zero time"),
+        pytest.param("preemption_pod_eligible.json",
+                     {"pod": {"spec": {"preemptionPolicy": "Never"}}, "nominated_node_status": None,
+                      "expected": {"eligible": False}}, id="no nominated node"),
+        pytest.param("preemption_dry_run.json",
+                     {"incoming_pods": [{"metadata": {"name": "p"}, "spec": {"priority": 9}}],
+                      "pods": [{"metadata": {"name": "v"}, "spec": {"nodeName": "n", "priority": 1}}],
+                      "filter_plugins": ["FakeFilter"], "fake_filter_code": "Success",
+                      "expected": {"candidates_per_incoming_pod": [
+                          [{"node": "n", "victims": [], "num_pdb_violations": 0}]]}}, id="a fake filter that passes"),
+    ],
+)  # fmt: skip
+def test_what_the_readme_allows_and_no_case_of_ours_shows(file: str, case: dict[str, Any]) -> None:
+    outcome = attempted(RUNNERS[file], without_remarks({"nodes": [NODE], **case}))
+    assert outcome.verdict == "passed", outcome
+
+
+@pytest.mark.finding("R1")
+def test_an_argument_that_is_not_read_fails_by_name() -> None:
+    case = {"pod": {}, "nodes": [NODE], "args": {"mood": 1}, "expected": {"scores": {"n": 0}}}
+    outcome = attempted(RUNNERS["least_allocated_score.json"], case)
+    assert (outcome.verdict, "mood" in outcome.detail) == ("failed", True)

@@ -10,6 +10,7 @@ import pytest
 from tests.conformance.neon import CASES, RUNNERS
 from tests.conformance.neon_cases import listed
 from tests.conformance.outcome import attempted
+from tests.conformance.remarks import without_remarks
 from tests.conformance.runner import VECTORS
 from tests.conformance.test_kube_scheduler import other
 
@@ -255,3 +256,48 @@ def test_the_shape_allows_more_than_is_here(file: str, case: Json) -> None:
 )
 def test_what_is_not_known_fails(file: str, case: Json) -> None:
     assert attempted(RUNNERS[file], case).verdict == "failed"
+
+
+UNIT = {"cpu_milli": 250, "mem_bytes": 2**30}
+SCALING = {"loadAverageFractionTarget": 1.0, "memoryUsageFractionTarget": 0.5, "enableLFCMetrics": False}
+
+
+@pytest.mark.finding("R1")
+@pytest.mark.parametrize(
+    ("file", "case"),
+    [
+        pytest.param("agent_goal_cu.json",
+                     {"state": {"compute_unit": UNIT, "scaling_config": SCALING, "system_metrics": {"load1": 0.5}},
+                      "expected": {"cpu": 2.0, "has_all_metrics": True, "tolerance": 1e-6, "note": "a remark"}},
+                     id="metrics left out"),
+        pytest.param("agent_revision_source.json",
+                     {"steps": [{"op": "next", "expect_value": 1}, {"op": "advance", "ms": 5},
+                                {"op": "observe", "value": 1, "expect": {"latency_ms": 5, "flags": 0}},
+                                {"op": "observe", "value": 1, "expect": None, "note": "a remark"}]},
+                     id="flags left out"),
+        pytest.param("derived_pod_reconcile.json",
+                     {"action": "reconcile_pod",
+                      "state": {"node_total": 10000, "node_reserved_including_pod": 6000,
+                                "pod": {"reserved": 500, "requested": 1000, "factor": 250}},
+                      "expected": {"patch_vm_approved_to": 1000, "reported_as_failing": False}}, id="what is usual"),
+        pytest.param("permit_reconcile.json",
+                     {"action": "reconcile_pod_reserved",
+                      "state": {"node": {"cpu_milli": {"total": 10, "reserved": 4},
+                                         "mem_bytes": {"total": 1, "reserved": 0}},
+                                "pod": {"uid": "a", "cpu_milli": {"reserved": 4, "requested": 6, "factor": 1},
+                                        "mem_bytes": {"reserved": 0}}},
+                      "expected": {"done": True}}, id="a pod and a node as they usually are"),
+        pytest.param("derived_reconcile_queue.json",
+                     {"list": "queue", "steps": [{"at_ms": 5, "enqueue": ["a", "Added", "x"]},
+                                                 {"next": {"kind": "Added", "object": "x"}}, {"finish": None},
+                                                 {"at_ms": 6, "next": None}]}, id="the same moment"),
+        pytest.param("derived_permit_protocol.json",
+                     {"request": {"method": "GET"}, "state": None, "pod_updates": None,
+                      "expected": {"status": 400, "body": None, "vm_patch": None, "permit": None}}, id="nulls"),
+        pytest.param("config_defaults.json",
+                     {"list": "scheduler_profile", "expected": {"multiPoint": ["AutoscaleEnforcer"]}}, id="a part"),
+    ],
+)  # fmt: skip
+def test_optional_parts(file: str, case: dict[str, Json]) -> None:
+    outcome = attempted(RUNNERS[file], without_remarks(case))
+    assert outcome.verdict == "passed", outcome

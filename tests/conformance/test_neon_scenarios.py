@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.neon_scenarios import scenario
+from tests.conformance.outcome import attempted
 
 Json = Any
 
@@ -103,3 +104,38 @@ def test_a_full_node_is_relieved_only_if_another_has_room_below_its_watermark(ot
     }
 
     assert scenario({**case, "expected": {"total_migrations": moves}}).verdict == "passed"
+
+
+@pytest.mark.finding("R1")
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        pytest.param([*MOVED, ["request", "A", 2]], {"migration_of_B": "cancelled; B stays on n1"}, id="cancelled"),
+        pytest.param([*MOVED, ["target_bound", "B", "n2"]],
+                     {"granted_now": {"A": 4}, "claims": [{"for": "A", "source": "B"}]}, id="a claim with its source"),
+        pytest.param([["request", "A", 2]], {"migration_of_B": "never started", "total_migrations": 0}, id="never"),
+    ],
+)  # fmt: skip
+def test_words_for_a_migration(events: list[Json], expected: Json) -> None:
+    case = {"nodes": TWO, "vms": [{"name": "A", "node": "n1", "reserved": 4}, B], "watermark": None, "events": events}
+    outcome = scenario({**case, "expected": expected})
+    assert outcome.verdict == "passed", outcome
+
+
+@pytest.mark.finding("R1")
+@pytest.mark.parametrize("backwards", [False, True])
+def test_the_order_of_expectations_means_nothing(backwards: bool) -> None:
+    expected = [
+        ("granted_now", {"A": 4}),
+        ("claims", [{"for": "A", "amount": 3}]),
+        ("after", [["source_pod_deleted", "B"], {"A": 7}]),
+        ("granted_at_end", {"A": 7}),
+    ]
+    case = {"nodes": TWO, "vms": [A, B], "events": MOVED, "expected": dict(expected[:: -1 if backwards else 1])}
+    assert scenario(case).verdict == "passed", scenario(case)
+
+
+@pytest.mark.finding("R1")
+def test_a_pod_that_never_was_pending_fails_by_name() -> None:
+    case = {"nodes": TWO, "vms": [A], "events": [], "expected": {"Q_placed_on": "n1"}}
+    assert "no pod_pending of Q" in attempted(scenario, case).detail

@@ -149,7 +149,7 @@ class World:
         self.owners[uid] = replace(self.owners[uid], annotations={**self.owners[uid].annotations, **given})
 
     def roll_out(self, uid: str, revision: str) -> None:
-        """A new template; StatefulSets are not rolled out here."""
+        """A new template."""
         owner = replace(self.owners[uid], revision=revision, rolling=True)
         self.owners[uid] = owner
         if f"{uid}-{revision}" not in self.sets:
@@ -344,6 +344,18 @@ class World:
                 break
             if not present[name].facts.ready or present[name].facts.terminating:
                 break
+        else:
+            self._roll(owner, [present[name] for name in wanted])
+
+    def _roll(self, owner: Owner, whole: list[SimPod]) -> None:
+        """One pod of an old revision goes while all are ready, from the highest ordinal down."""
+        if not owner.rolling or owner.paused:
+            return
+        old = [pod for pod in whole if pod.facts.revision != owner.revision]
+        if old:
+            self._end(old[-1])
+        else:
+            self.owners[owner.uid] = replace(owner, rolling=False)
 
     def _create(self, owner: Owner, between: ReplicaSetFacts | None, name: str) -> bool:
         self.attempts += 1

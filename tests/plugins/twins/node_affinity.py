@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from situate.objects.label_selectors import BadSelector
 from situate.objects.nodes import Node
 from situate.objects.pods import NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm, Pod
 from tests.plugins.twins.normalizing import default_normalize
@@ -13,7 +14,15 @@ def integer(text: str) -> int | None:
     return int(text) if re.fullmatch(r"[+-]?[0-9]+", text) and abs(int(text)) < 2**63 else None
 
 
+def readable(wanted: NodeSelectorRequirement) -> bool:
+    """A value that no label can have makes a requirement that nobody can read."""
+    return all(re.fullmatch(r"([A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?)?", each) for each in wanted.values)
+
+
 def label_holds(wanted: NodeSelectorRequirement, node: Node) -> bool:
+    """Whether the node's label is as wanted; a requirement that cannot be read holds nowhere."""
+    if not readable(wanted):
+        return False
     value = node.metadata.labels.get(wanted.key)
     if wanted.operator == "In":
         return value in wanted.values
@@ -69,8 +78,13 @@ def filter_node(pod: Pod, node: Node, added: NodeAffinity | None = None) -> Answ
 
 
 def score_nodes(pod: Pod, nodes: Sequence[Node], added: NodeAffinity | None = None) -> list[int] | None:
-    """None is Skip."""
+    """None is Skip. `BadSelector` where one of the pod's own wishes cannot be read."""
     own = pod.spec.affinity.node_affinity
+    for wish in own.preferred if own else ():
+        for wanted in wish.preference.match_expressions:
+            numbers = wanted.operator not in ("Gt", "Lt") or all(integer(each) is not None for each in wanted.values)
+            if not (readable(wanted) and numbers):
+                raise BadSelector(f"preference for {wanted.key} has a value that cannot be read")
     wishes = [*(added.preferred if added else ()), *(own.preferred if own else ())]
     if not wishes:
         return None
