@@ -2,9 +2,10 @@
 
 Two policies, because a parameter is looked for before anything is known of who asks: where one that is missing denied,
 it would lock users out as well. The second one alone reads the leader's Lease; without a Lease nobody leads, and the
-terms on the objects alone keep older ones out. What the tests of a client's patch say, the epoch it was made under, no
-server can see; incarnations it can. The CEL uses nothing newer than Kubernetes 1.30; each validation has the text of
-its `Refusal`, and they stand in its order.
+terms on the objects alone keep older ones out. Of a partitioned resource the second one says that of the terms on the
+objects once more: it has no parameter, and takes the place of one that had. What the tests of a client's patch say,
+the epoch it was made under, no server can see; incarnations it can. The CEL uses nothing newer than Kubernetes 1.30;
+each validation has the text of its `Refusal`, and they stand in its order.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from situate.sharding.names import DRAIN, EPOCH, EXECUTOR, EXECUTOR_UID, TERM
 POD_UID: Final = "authentication.kubernetes.io/pod-uid"
 """In `userInfo.extra` of whoever shows a token that is bound to a pod."""
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
+_OF_TERMS: Final = "-term"
+"""Ends the name of the policy that looks at terms."""
 
 
 class BadPolicy(ValueError):
@@ -77,18 +80,21 @@ def fencing_policies(
     lease: LeaderLease | None = None,
     labels: Mapping[str, str] = NO_LABELS,
 ) -> Iterator[dict[str, Any]]:
-    """The policies and their bindings, to be applied by whoever may. `lease` None leaves out the leader's term."""
+    """The two policies and their bindings. `lease` None: the leader's term is not checked.
+
+    Both names are always there, so that applying another output replaces every policy of the one before. A policy that
+    stayed with the Lease of a supervisor that is gone would refuse each write of its successors.
+    """
     scope = _Scope(resource, accounts, labels)
     variables = _variables(fence)
     yield from scope.policy(
         name, variables, {refusal: rule for refusal, rule in _RULES.items() if refusal is not Refusal.STALE_LEADER}
     )
-    if lease is None:
-        return
+    of_terms = Refusal.OLD_TERM if lease is None else Refusal.STALE_LEADER
     yield from scope.policy(
-        f"{name}-term",
+        f"{name}{_OF_TERMS}",
         variables,
-        {Refusal.STALE_LEADER: _RULES[Refusal.STALE_LEADER]},
+        {of_terms: _RULES[of_terms]},
         conditions=[{"name": "of-a-supervisor", "expression": scope.is_one_of(accounts.supervisors)}],
         parameter=lease,
     )
