@@ -159,10 +159,11 @@ def test_each_partition_has_its_executors_and_all_share_a_fence(tmp_path: Path) 
         "reports.batch.example.com.default.0-of-2.supervisor",
         "reports.batch.example.com.default.1-of-2.supervisor",
     ]
-    # of several leaders no policy can tell which one an object belongs to, so the second policy has no Lease
+    # of several leaders no policy can tell which one an object belongs to, so the second one looks at no Lease
     name = "situate-fencing.reports.batch.example.com"
     assert names(objects, "ValidatingAdmissionPolicy") == [name, f"{name}-term"]
-    assert "paramRef" not in only(objects, "ValidatingAdmissionPolicyBinding", f"{name}-term")["spec"]
+    binding = only(objects, "ValidatingAdmissionPolicyBinding", f"{name}-term")
+    assert binding["spec"]["paramRef"]["name"] == f"{name}.no-leader"
     pod = only(objects, "Deployment", "reports-executor-1-of-2")["spec"]["template"]
     assert pod["metadata"]["labels"][PARTITION] == "1-of-2"
 

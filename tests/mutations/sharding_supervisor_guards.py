@@ -142,8 +142,8 @@ SHARDING_SUPERVISOR_GUARDS = (
         "sharding-policy-names",
         "an output without the leader's Lease replaces the policy of one with it, which would refuse all writes (L1)",
         "sharding/policy.py",
-        "    of_terms = Refusal.OLD_TERM if lease",
-        "    if lease is None:\n        return\n    of_terms = Refusal.OLD_TERM if lease",
+        '    yield from scope.policy(\n        f"{name}{_OF_TERMS}",',
+        '    if lease is None:\n        return\n    yield from scope.policy(\n        f"{name}{_OF_TERMS}",',
         ("tests/sharding/test_policy.py::test_an_output_with_a_lease_and_one_without_have_the_same_names",),
     ),
     Mutation(

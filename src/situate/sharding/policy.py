@@ -2,10 +2,9 @@
 
 Two policies, because a parameter is looked for before anything is known of who asks: where one that is missing denied,
 it would lock users out as well. The second one alone reads the leader's Lease; without a Lease nobody leads, and the
-terms on the objects alone keep older ones out. Of a partitioned resource the second one says that of the terms on the
-objects once more: it has no parameter, and takes the place of one that had. What the tests of a client's patch say,
-the epoch it was made under, no server can see; incarnations it can. The CEL uses nothing newer than Kubernetes 1.30;
-each validation has the text of its `Refusal`, and they stand in its order.
+terms on the objects alone keep older ones out. Of a partitioned resource the second one is there without effect. What
+the tests of a client's patch say, the epoch it was made under, no server can see; incarnations it can. The CEL uses
+nothing newer than Kubernetes 1.30; each validation has the text of its `Refusal`, and they stand in its order.
 """
 
 from __future__ import annotations
@@ -24,6 +23,8 @@ POD_UID: Final = "authentication.kubernetes.io/pod-uid"
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
 _OF_TERMS: Final = "-term"
 """Ends the name of the policy that looks at terms."""
+_OF_NOBODY: Final = ".no-leader"
+"""Ends the name of a Lease that never exists: a policy whose parameter is missing refuses nothing."""
 
 
 class BadPolicy(ValueError):
@@ -83,20 +84,21 @@ def fencing_policies(
     """The two policies and their bindings. `lease` None: the leader's term is not checked.
 
     Both names are always there, so that applying another output replaces every policy of the one before. A policy that
-    stayed with the Lease of a supervisor that is gone would refuse each write of its successors.
+    stayed with the Lease of a supervisor that is gone would refuse each write of its successors. Without a Lease, the
+    binding names one that never exists. The kind of the parameter stays: Kubernetes 1.36.3 finds no parameters of a
+    built-in kind again, once the last policy that has them is gone.
     """
     scope = _Scope(resource, accounts, labels)
     variables = _variables(fence)
     yield from scope.policy(
         name, variables, {refusal: rule for refusal, rule in _RULES.items() if refusal is not Refusal.STALE_LEADER}
     )
-    of_terms = Refusal.OLD_TERM if lease is None else Refusal.STALE_LEADER
     yield from scope.policy(
         f"{name}{_OF_TERMS}",
         variables,
-        {of_terms: _RULES[of_terms]},
+        {Refusal.STALE_LEADER: _RULES[Refusal.STALE_LEADER]},
         conditions=[{"name": "of-a-supervisor", "expression": scope.is_one_of(accounts.supervisors)}],
-        parameter=lease,
+        parameter=lease or LeaderLease("kube-system", f"{name}{_OF_NOBODY}"),
     )
 
 
