@@ -159,8 +159,11 @@ def test_each_partition_has_its_executors_and_all_share_a_fence(tmp_path: Path) 
         "reports.batch.example.com.default.0-of-2.supervisor",
         "reports.batch.example.com.default.1-of-2.supervisor",
     ]
-    # of several leaders no policy can tell which one an object belongs to
-    assert names(objects, "ValidatingAdmissionPolicy") == ["situate-fencing.reports.batch.example.com"]
+    # of several leaders no policy can tell which one an object belongs to, so the second one looks at no Lease
+    name = "situate-fencing.reports.batch.example.com"
+    assert names(objects, "ValidatingAdmissionPolicy") == [name, f"{name}-term"]
+    binding = only(objects, "ValidatingAdmissionPolicyBinding", f"{name}-term")
+    assert binding["spec"]["paramRef"]["name"] == f"{name}.no-leader"
     pod = only(objects, "Deployment", "reports-executor-1-of-2")["spec"]["template"]
     assert pod["metadata"]["labels"][PARTITION] == "1-of-2"
 
@@ -169,6 +172,26 @@ def test_the_archives_url_comes_from_a_secret(tmp_path: Path) -> None:
     objects = of_file(tmp_path, {"resource": RESOURCE, "archive": {"urlFile": "/etc/situate/archive/url"}})
     pod = only(objects, "Deployment", "situate-shard")["spec"]["template"]["spec"]
     assert pod["volumes"] == [{"name": "archive-url", "secret": {"secretName": "situate-archive-url"}}]
+
+
+@pytest.mark.finding("N21")
+@pytest.mark.rule("sharding:K10")
+def test_an_output_replaces_every_policy_of_one_with_other_partitions(tmp_path: Path) -> None:
+    """In both directions: `kubectl apply` deletes nothing, so a name that is printed once is printed always."""
+    single = printed("--resource", RESOURCE)
+    parts = of_file(
+        tmp_path, *({"resource": RESOURCE, "partition": str(each), "partitionTable": "slots"} for each in range(2))
+    )
+    for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
+        assert names(single, kind) == names(parts, kind)
+
+
+@pytest.mark.finding("N21")
+def test_a_note_says_how_to_find_executors_of_an_earlier_output(tmp_path: Path) -> None:
+    of_file(tmp_path, {"resource": RESOURCE, "partition": "0/1"})
+    result = CliRunner().invoke(app, ["manifests", "shard", "-f", str(tmp_path / "situate.yaml")])
+    assert "situate check -f names each Deployment to delete" in result.stderr
+    assert CliRunner().invoke(app, ["manifests", "shard", "--resource", RESOURCE]).stderr == ""
 
 
 @pytest.mark.parametrize(

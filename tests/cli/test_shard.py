@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 from situate.cli.main import app
 from situate.objects.timestamps import micro_time, rfc3339
+from situate.sharding.hashing import fnv1a64
 from situate.sharding.leases import lease_name
 from situate.sharding.names import (
     ASSIGNED_AT,
@@ -27,7 +29,7 @@ from situate.sharding.names import (
     TERM,
     WHY,
 )
-from situate.sharding.slots import even_table, frozen
+from situate.sharding.slots import even_table, frozen, slot_of
 from situate.testing.sharding.shipped.reports import definition, report
 from tests.cli.processes import KUBECTL, call, process
 from tests.waiting import eventually
@@ -173,7 +175,7 @@ def a_lease(pod: str, uid: str, held: int, capacity: int) -> dict[str, Any]:
 
 
 def a_leader() -> dict[str, Any]:
-    now = micro_time(datetime.now(UTC))
+    now = micro_time(datetime.now(UTC) + timedelta(hours=1))  # as those of executors: alive for all tests
     spec = {"holderIdentity": "boss", "leaseDurationSeconds": 15, "renewTime": now, "leaseTransitions": 3}
     metadata = {"name": LEASE, "namespace": "team"}
     return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
@@ -255,6 +257,161 @@ def test_status_counts_what_there_is(playground: Playground) -> None:
     assert "2 of 3 executors can be given work" in printed
     assert "led by boss, term 3" in printed
     assert "cpu 0.5" in printed
+
+
+@pytest.fixture(scope="module")
+def quiet(playground: Playground) -> Playground:
+    """Two executors of a pool of their own: one renewed its Lease of 15 s 22 s ago, and holds an object."""
+    group = "quiet.example.com"
+    playground.apply(
+        definition(group=group),
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "quiet"}},
+        *(
+            {**a_pod(name), "metadata": {"name": name, "namespace": "quiet", "labels": {POOL: "quiet"}}}
+            for name in QUIET
+        ),
+    )
+    eventually("it is served", lambda: playground.served(group))
+
+    def pods() -> dict[str, str]:
+        found = playground.get("pods", "-n", "quiet")["items"]
+        return {
+            each["metadata"]["name"]: each["metadata"]["uid"]
+            for each in found
+            if each["status"].get("phase") == "Running"
+        }
+
+    uids = eventually("they run", pods, lambda found: len(found) == len(QUIET))
+    for name, silent_s in QUIET.items():
+        lease = a_lease(name, uids[name], 1, 8)
+        renewed = micro_time(datetime.now(UTC) - timedelta(seconds=silent_s))
+        lease["metadata"] |= {"name": lease_name("quiet", name, uids[name]), "namespace": "quiet"}
+        lease["metadata"]["labels"] = {POOL: "quiet"}
+        lease["spec"] |= {"leaseDurationSeconds": 15, "renewTime": renewed, "acquireTime": renewed}
+        playground.apply(lease)
+    for name in QUIET:
+        made = assigned(f"{name}-0", name, uids[name])
+        playground.apply({**made, "apiVersion": f"{group}/v1"})
+    return playground
+
+
+QUIET = {"alive": -3600, "dead": 22}
+ABOUT_QUIET = (
+    *("-r", "quiet.example.com/v1/reports", "--pool", "quiet"),
+    *("--executor-namespace", "quiet", "--installation", "quiet"),
+)
+
+
+@pytest.mark.finding("N24")
+@pytest.mark.rule("sharding:B11")
+def test_status_shows_an_executor_whose_lease_ran_out_as_not_ready(quiet: Playground) -> None:
+    code, printed, remarks = quiet.run("status", *ABOUT_QUIET, about=False)
+    assert code == 0
+    rows = {line.split()[0]: line.split()[1] for line in printed.splitlines() if line.startswith(tuple(QUIET))}
+    assert rows == {"alive": "Healthy", "dead": "NotReady"}
+    assert "1 of 2 executors can be given work" in printed
+    assert "executor dead counts as NotReady: Lease quiet/quiet.dead." in remarks
+    (silent_s,) = re.findall(r"says that it was renewed (\d+) s ago, and lasts 15 s", remarks)
+    assert int(silent_s) >= 22
+    _, printed, _ = quiet.run("status", *ABOUT_QUIET, "-o", "json", about=False)
+    told = json.loads(printed)
+    assert {each["id"]: (each["status"], each["open"]) for each in told["executors"]} == {
+        "alive": ("Healthy", 1),
+        "dead": ("NotReady", 1),
+    }
+    assert told["objects"] == {"assigned": 1, "orphaned": 1}
+    assert [each["ending"] for each in told["removed"]] == ["expired"]
+
+
+@pytest.mark.finding("N24")
+def test_explain_takes_the_same_executor_for_lost(quiet: Playground) -> None:
+    _, printed, _ = quiet.run("explain", "team/dead-0", *ABOUT_QUIET, "-o", "json", about=False)
+    told = json.loads(printed)
+    assert told["next"] == ["assign to alive, because lost"]
+    assert [each["id"] for each in told["executors"]] == ["alive"]
+
+
+@pytest.mark.finding("N22", "N21")
+def test_explain_names_the_partition_and_that_it_has_no_supervisor(quiet: Playground, tmp_path: Path) -> None:
+    """Of a file with several partitions, that of the object is taken."""
+    table = even_table(2)
+    metadata = {"name": "halves", "namespace": "quiet"}
+    quiet.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"table": table.to_text()}})
+    shared = {
+        "resource": "quiet.example.com/v1/reports",
+        "partitionTable": "halves",
+        "pool": "quiet",
+        "executorNamespace": "quiet",
+    }
+    file = configuration(tmp_path, *({**shared, "partition": str(each)} for each in range(2)))
+    about = ("-f", str(file), "--installation", "quiet")
+    hashed = fnv1a64(quiet.get("reports.quiet.example.com", "alive-0", "-n", "team")["metadata"]["uid"])
+    partition, other = (0, 1) if slot_of(hashed) < 2048 else (1, 0)
+    lease = f"reports.quiet.example.com.quiet.{partition}.supervisor"
+    code, printed, _ = quiet.run("explain", "team/alive-0", *about, about=False)
+    assert f"its partition: {partition} (slot {slot_of(hashed)} of table halves)" in printed
+    code, _, told = quiet.run("explain", "team/alive-0", "--partition", str(other), *about, about=False)
+    assert (code, f"it is in partition {partition} (slot " in told) == (2, True)
+    code, printed, _ = quiet.run("explain", "team/dead-0", *about, about=False)
+    assert code == 1
+    assert "blocked: no supervisor runs for partition " in printed
+    metadata = {"name": lease, "namespace": "quiet"}
+    now = micro_time(datetime.now(UTC) + timedelta(hours=1))
+    spec = {"holderIdentity": "boss", "leaseDurationSeconds": 15, "renewTime": now}
+    quiet.apply({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec})
+    code, _, told = quiet.run("explain", "team/alive-0", *ABOUT_QUIET, about=False)
+    assert f"has partitions with supervisors of their own, {partition}: name the configuration by -f" in told
+
+
+@pytest.mark.finding("N21")
+def test_explain_shows_a_refused_write_instead_of_the_next_step_alone(playground: Playground) -> None:
+    """What a supervisor records when the fence refuses its writes."""
+    uid = playground.get("report", "waiting", "-n", "team")["metadata"]["uid"]
+    said = "ValidatingAdmissionPolicy old-term refuses it: the write is of an older term than the leader's"
+    now = rfc3339(datetime.now(UTC))
+    playground.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": "waiting.refused", "namespace": "team"},
+            "involvedObject": {
+                "apiVersion": "batch.example.com/v1",
+                "kind": "Report",
+                "namespace": "team",
+                "name": "waiting",
+                "uid": uid,
+            },
+            "reason": "WriteRefused",
+            "message": said,
+            "type": "Warning",
+            "count": 12,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "source": {"component": "situate-supervisor"},
+        }
+    )
+    try:
+        code, printed, _ = playground.run("explain", "team/waiting")
+        assert code == 1
+        assert f"blocked: the API server refuses the supervisor's write: {said}" in printed
+        assert "\nnext: " not in printed
+        assert "Event WriteRefused (x12, " in printed
+        told = playground.data("explain", "team/waiting", code=1)
+        assert told["blocked"] == [f"the API server refuses the supervisor's write: {said}"]
+    finally:
+        playground.kubectl("delete", "event", "waiting.refused", "-n", "team")
+    assert playground.run("explain", "team/waiting")[0] == 0
+
+
+@pytest.mark.finding("N21")
+def test_status_says_that_the_fence_refuses_the_leaders_writes(playground: Playground) -> None:
+    report = json.dumps({"term": 3, "writeRefused": "ValidatingAdmissionPolicy old-term refuses it"})
+    playground.kubectl("annotate", "lease", LEASE, "-n", "team", f"{STATUS}={report}")
+    try:
+        _, printed, _ = playground.run("status")
+        assert "the API server refuses the supervisor's writes: ValidatingAdmissionPolicy old-term" in printed
+    finally:
+        playground.kubectl("annotate", "lease", LEASE, "-n", "team", f"{STATUS}-")
 
 
 @pytest.mark.rule("sharding:B11")
@@ -340,6 +497,7 @@ def test_verbs_say_which_supervisor_they_need(playground: Playground, tmp_path: 
     assert json.loads(printed)["executors"] == []
 
 
+@pytest.mark.finding("N30")
 def test_plan_names_the_fewest_moves(playground: Playground) -> None:
     told = playground.data("plan", "--goal", "even")
     forced = [each for each in told["moves"] if not each["from"]]
@@ -350,7 +508,14 @@ def test_plan_names_the_fewest_moves(playground: Playground) -> None:
     assert voluntary[0]["object"] != "team/executor-0-0", "it may not be moved"
     assert told["after"] == {"executor-0": 3, "executor-1": 3, "executor-2": 3}
     assert told["reached"]
+    assert {each["object"]: each["why"] for each in forced} == {
+        "team/lost": "its holder executor-9 is lost",
+        "team/picky": "unassigned",
+        "team/waiting": "unassigned",
+    }
     without = playground.data("plan", "--goal", "even", "--without", "executor-2")
+    left = {each["object"]: each["why"] for each in without["moves"]}
+    assert left["team/executor-2-0"] == "its holder executor-2 is left out", "it lives, and holds the object"
     assert set(without["after"]) == {"executor-0", "executor-1"}
     assert playground.run("plan", "--without", "executor-7")[0] == 2
 
@@ -409,6 +574,7 @@ def test_partitions_are_made_split_and_handed_over(playground: Playground) -> No
     assert "situate shard partitions table --create" in told
     assert playground.partitions("--create", "2")[0] == 0
     assert playground.partitions("--create", "2")[0] == 2, "it is there already"
+    playground.apply(a_supervisor("table", 2))
     code, printed, _ = playground.partitions("--split", "0", "--dry-run", "-o", "json")
     assert code == 0
     assert not json.loads(printed)["written"]
@@ -442,6 +608,64 @@ def test_partitions_are_made_split_and_handed_over(playground: Playground) -> No
     assert (code, told, json.loads(printed)["version"]) == (0, "", 3), "its entries say where the table is"
     code, _, told = playground.run("partitions", "tabel", "-f", str(configured), about=False)
     assert (code, "no entry of sharding with partitionTable tabel is meant; tables there: table" in told) == (2, True)
+
+
+@pytest.mark.finding("N22")
+@pytest.mark.rule("sharding:K10", "sharding:L1")
+def test_slots_go_only_to_a_partition_with_a_supervisor(playground: Playground) -> None:
+    """Without one, a quarter of all objects would wait for ever."""
+    parts = ("partitions", "guarded", "-r", GUARDED, "--installation", "team")
+
+    def partitions(*arguments: str) -> tuple[int, str, str]:
+        return playground.run(*parts, *arguments, about=False)
+
+    def table() -> Any:
+        return json.loads(playground.get("configmap", "guarded", "-n", "team")["data"]["table"])
+
+    playground.apply(definition(group="guarded.example.com"))
+    eventually("it is served", lambda: playground.served("guarded.example.com"))
+    code, _, told = partitions("--create", "2")
+    assert code == 0
+    assert "partition 1 has no supervisor, so its objects wait: Lease team/reports.guarded.example.com" in told
+    before = table()
+    for change in (("--split", "0"), ("--count", "3"), ("--merge", "1", "--into", "0")):
+        code, _, told = partitions(*change)
+        assert (code, table()) == (1, before)
+        receiver = "0" if "--into" in change else "2"
+        lease = f"team/reports.guarded.example.com.default.{receiver}.supervisor"
+        assert f"partition {receiver} has no supervisor: Lease {lease} does not exist" in told
+        assert "situate manifests shard" in told
+        assert "--force" in told
+    playground.apply(a_supervisor("guarded", 2, silent_s=60))
+    code, _, told = partitions("--split", "0")
+    assert code == 1
+    assert "ran out: boss-2 renewed it 6" in told
+    for partition in (0, 1, 2):
+        playground.apply(a_supervisor("guarded", partition, version=2))
+    assert partitions("--split", "0")[0] == 0
+    playground.apply(a_supervisor("guarded", 2, silent_s=60))
+    code, printed, told = partitions("--hand-over", "-o", "json")
+    assert (code, table()["version"]) == (1, 2)
+    (wait,) = json.loads(printed)["waits"]
+    assert wait.startswith("partition 2 has no supervisor: Lease ")
+    code, printed, _ = partitions("--hand-over", "--force", "-o", "json")
+    assert (code, table()["version"]) == (0, 3)
+    rows = {each["partition"]: (each["slots"], each["supervisor"]) for each in json.loads(printed)["partitions"]}
+    assert rows == {0: (1024, "boss-0"), 1: (2048, "boss-1"), 2: (1024, None)}
+
+
+GUARDED = "guarded.example.com/v1/reports"
+
+
+def a_supervisor(of: str, partition: int, *, silent_s: float = 0, version: int | None = None) -> dict[str, Any]:
+    """The Lease of a partition's leader. `version`: of the table, as the leader confirms it."""
+    group = "guarded.example.com" if of == "guarded" else "batch.example.com"
+    renewed = micro_time(datetime.now(UTC) - timedelta(seconds=silent_s))
+    spec = {"holderIdentity": f"boss-{partition}", "leaseDurationSeconds": 15, "renewTime": renewed}
+    metadata: dict[str, Any] = {"name": f"reports.{group}.default.{partition}.supervisor", "namespace": "team"}
+    if version is not None:
+        metadata["annotations"] = {STATUS: json.dumps({"term": 0, "tableVersion": version})}
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,7 @@ def refused(answer: Answer, refusal: Refusal) -> None:
     assert answer.body["message"].endswith(str(refusal)), answer.body
 
 
+@pytest.mark.finding("N21")
 @pytest.mark.rule("sharding:S2", "sharding:S3", "sharding:S6", "sharding:S10")
 async def test_fencing_by_the_server(api: Api, namespace: str, people: dict[str, Api]) -> None:
     group, name = f"{namespace}.example.com", f"fencing-{namespace}"
@@ -97,6 +98,7 @@ async def test_fencing_by_the_server(api: Api, namespace: str, people: dict[str,
             (await api.post(path, policy)).ok(201)
         supervisor, a, b, user = (Acting(people[each], reports.path(namespace, "r")) for each in people)
         await _in_force(supervisor, user)
+        await _switched(api, f"{paths[3]}/{name}-term", supervisor, user)
         await _fenced(supervisor, a, b, user)
         created = await people["user"].post(
             listing, {**await user.get(), "metadata": {"name": "s", "labels": {EXECUTOR: "a"}}}
@@ -124,6 +126,21 @@ async def _in_force(supervisor: Acting, user: Acting) -> None:
     await eventually(
         lambda: supervisor.patch(assigning(content, HOLDER_A, NOW, 3), dry=True), lambda answer: answer.status == 200
     )
+
+
+async def _switched(api: Api, path: str, supervisor: Acting, user: Acting) -> None:
+    """To the output for partitions, which checks no leader's term, and back."""
+    *_, other = fencing_policies("other", unstructured("g", "v1", "Report", "reports"), ACCOUNTS, Fence())
+    content = await user.get()
+    stale = assigning(content, HOLDER_A, NOW, 2)
+    present = (await api.get(path)).ok(200)
+    changed = {**present, "spec": {**present["spec"], "paramRef": other["spec"]["paramRef"]}}
+    stored = (await api.put(path, changed)).ok(200)
+    await eventually(lambda: supervisor.patch(stale, dry=True), lambda answer: answer.status == 200)
+    refused(await user.edit(spec={"assignedTo": "b"}), Refusal.NOT_SUPERVISOR)
+    (await api.put(path, {**stored, "spec": present["spec"]})).ok(200)
+    answer = await eventually(lambda: supervisor.patch(stale, dry=True), lambda answer: answer.status == 403)
+    refused(answer, Refusal.STALE_LEADER)
 
 
 async def _without_a_lease(api: Api, lease: str, people: dict[str, Api], path: str) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import subprocess
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -11,6 +15,8 @@ from situate.archive import ArchiveOptions
 from situate.objects.settings_options import options_of
 from situate.sharding import ExecutorOptions, SupervisorOptions
 from situate.sharding.controller import supervisor_metrics
+from tests.cli.processes import KUBECTL, environment
+from tests.waiting import eventually
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "sharding.md").read_text(encoding="utf-8")
 
@@ -41,3 +47,42 @@ def test_the_program_is_python() -> None:
     compile(program, "docs/sharding.md", "exec")
     for name in re.search(r"from situate\.sharding import ([^\n]+)", program)[1].split(", "):  # type: ignore[index]  # it is there
         assert name in __import__("situate.sharding", fromlist=["__all__"]).__all__
+
+
+@pytest.mark.finding("N28")
+def test_try_it_here_is_played_as_it_is_written(tmp_path: Path) -> None:
+    """Supervisors and executors are processes, under the fence that the manifests print."""
+    section = PAGE.partition("## Try it here")[2].partition("\n## ")[0]
+    first, second, printed = re.findall(r"(?:^ {4}.*\n)+", section, re.MULTILINE)
+    surroundings = environment(tmp_path)
+    surroundings["PATH"] = os.pathsep.join([str(KUBECTL.parent), surroundings["PATH"]])
+    with (tmp_path / "first.log").open("w") as log:
+        terminal = subprocess.Popen(
+            ["bash", "-c", f"{dedent(first)}\n"],
+            cwd=tmp_path,
+            env=surroundings,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        folder = tmp_path / "reports"
+        eventually("the server answers", (folder / "kubeconfig").exists)
+        done = subprocess.run(
+            ["bash", "-e", "-c", dedent(second)],
+            cwd=folder,
+            env=surroundings,
+            text=True,
+            capture_output=True,
+            timeout=180,
+        )
+        assert done.returncode == 0, f"{done.stdout}{done.stderr}{(tmp_path / 'first.log').read_text()}"
+        for line in ("2 of 2 executors can be given work", "objects: 1 succeeded"):
+            assert line in dedent(printed).splitlines()
+            assert line in done.stdout.splitlines()
+        assert (header := dedent(printed).splitlines()[2]).split() == done.stdout.splitlines()[-4].split(), header
+    finally:
+        os.killpg(terminal.pid, signal.SIGINT)
+        terminal.wait(90)
+    left = subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, text=True)
+    assert left.stdout == "", "Ctrl-C ends what was started"

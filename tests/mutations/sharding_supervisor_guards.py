@@ -138,4 +138,28 @@ SHARDING_SUPERVISOR_GUARDS = (
         "        oddities = () if lease is None else",
         (_LEASES + "::test_a_reading_that_an_event_has_overtaken_brings_nobody_back",),
     ),
+    Mutation(
+        "sharding-policy-names",
+        "an output without the leader's Lease replaces the policy of one with it, which would refuse all writes (L1)",
+        "sharding/policy.py",
+        '    yield from scope.policy(\n        f"{name}{_OF_TERMS}",',
+        '    if lease is None:\n        return\n    yield from scope.policy(\n        f"{name}{_OF_TERMS}",',
+        ("tests/sharding/test_policy.py::test_an_output_with_a_lease_and_one_without_have_the_same_names",),
+    ),
+    Mutation(
+        "sharding-live-receiver",
+        "slots go only to a partition whose supervisor holds its Lease (L1)",
+        "cli/shard/partitions.py",
+        "        if not force and (refused := read.without_supervisor(after)):",
+        "        if False and (refused := read.without_supervisor(after)):",
+        ("tests/cli/test_shard.py::test_slots_go_only_to_a_partition_with_a_supervisor",),
+    ),
+    Mutation(
+        "sharding-live-receiver-of-a-hand-over",
+        "frozen slots are handed over only to a partition whose supervisor holds its Lease (L1)",
+        "cli/shard/partitions.py",
+        "        return waits if force else",
+        "        return waits if True else",
+        ("tests/cli/test_shard.py::test_slots_go_only_to_a_partition_with_a_supervisor",),
+    ),
 )

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 import structlog
 
 from situate.runtime.logs import configure_logging
@@ -62,6 +63,21 @@ def test_libraries_come_out_the_same_way_from_warnings_on() -> None:
     logging.getLogger("aiohttp.server").warning("bad request")
     (line,) = map(json.loads, out.getvalue().splitlines())
     assert (line["message"], line["logger"], line["level"]) == ("bad request", "aiohttp.server", "warning")
+
+
+@pytest.mark.finding("N30")
+def test_a_kopf_handlers_lines_have_the_level_that_was_asked_for_and_name_the_object() -> None:
+    """`logger.info` in a handler, as Kopf's users write it."""
+    out = io.StringIO()
+    configure_logging("info", "json", out)
+    logger = logging.LoggerAdapter(logging.getLogger("situate.kopf"), {"key": "team/build"})
+    logger.debug("not shown")
+    logger.info("compiled %d files", 3)
+    (line,) = map(json.loads, out.getvalue().splitlines())
+    assert (line["message"], line["level"], line["key"]) == ("compiled 3 files", "info", "team/build")
+    configure_logging("warning", "json", out)
+    logger.info("not shown")
+    assert len(out.getvalue().splitlines()) == 1
 
 
 def test_the_level_can_be_changed_while_running() -> None:

@@ -94,6 +94,22 @@ def test_without_a_lease_of_the_leader_nobody_is_judged_by_it() -> None:
     assert judged(assigned(work(), HOLDER_A, 2), older, POLICIES[:1]) == Refusal.OLD_TERM, "the object's counts"
 
 
+@pytest.mark.finding("N21")
+@pytest.mark.rule("sharding:S10", "sharding:K10")
+def test_an_output_with_a_lease_and_one_without_have_the_same_names() -> None:
+    """Applied one after the other, the second replaces every policy of the first."""
+    with_one = [*fencing_policies("reports-fencing", REPORTS, ACCOUNTS, FENCE, LEASE)]
+    without = [*fencing_policies("reports-fencing", REPORTS, ACCOUNTS, FENCE)]
+    assert without[:3] == with_one[:3]
+    assert without[3]["metadata"] == with_one[3]["metadata"]
+    assert without[3]["spec"]["paramRef"] == {
+        "namespace": "kube-system",
+        "name": "reports-fencing.no-leader",
+        "parameterNotFoundAction": "Allow",
+    }
+    assert [str(error) for each in without for error in validate_create(each)] == []
+
+
 def test_who_writes() -> None:
     assert ACCOUNTS.writer_of(user_info(SUPERVISOR)) == SUPERVISOR
     executor = {"username": "system:serviceaccount:shop:executor", "extra": {POD_UID: ["uid-a"]}}

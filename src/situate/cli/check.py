@@ -14,6 +14,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from situate.cli.check_sharding import supervision
 from situate.cli.configured import SECTIONS, load, sharding_entries, spot_settings, vm_settings, vpod_entries
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.options import ContextOption, KubeconfigOption, SetOption
@@ -123,6 +124,9 @@ async def _check_cluster(
             findings += [finding async for finding in _machines(client, vm)]
         for shard in sharding_entries(configuration):
             findings += [finding async for finding in _shard(client, shard)]
+        leases = configuration.runtime.leader_election.namespace or connection.namespace
+        async for each in supervision(client, connection, sharding_entries(configuration), leases):
+            findings.append(Finding(each.check, each.ok, each.next_step))
         wanted = needed_rights(configuration, file, connection.namespace)
         findings += [finding async for finding in _rights(client, wanted)]
     finally:

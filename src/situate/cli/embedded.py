@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import signal
 import sys
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from situate.cli.failures import ExitCode, mendable_failures
+from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.progress import progress
 from situate.cli.streams import complain
 from situate.cluster.controllers.controllers import Cluster, Controller
 from situate.cluster.controllers.nodes import nodes
 from situate.embedded.journal import Unusable
 from situate.embedded.kubeconfig import write_kubeconfig
+from situate.embedded.local_programs import BadImage, LocalPrograms, parse_images
+from situate.embedded.pod_processes import PodProcesses, pod_processes
 from situate.embedded.running import DidNotStart, EmbeddedServer, Settings
+from situate.kube.connect import connect
+from situate.kube.connection import Connection
 from situate.runtime.logs import configure_logging
 from situate.runtime.startup import run_process
 
@@ -39,22 +45,55 @@ def embedded(
     machines: Annotated[
         bool, typer.Option("--machines", help="VirtualMachines live and move in it, as beside `situate vm machines`.")
     ] = False,
+    run_pods: Annotated[
+        Path | None,
+        typer.Option(
+            "--run-pods",
+            metavar="FOLDER",
+            help="Run Pods of our image, and of --run-image, as processes of this machine; logs are written to FOLDER.",
+        ),
+    ] = None,
+    run_image: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="IMAGE=COMMAND",
+            help="With --run-pods, the command of an image, such as reports:1='python executor.py'; repeatable.",
+        ),
+    ] = None,
 ) -> None:
     """Run an API server with controllers and kubelets in memory, until Ctrl-C. kubectl works with it.
 
     \b
     situate embedded --nodes 3 --write-kubeconfig kubeconfig
     KUBECONFIG=kubeconfig kubectl get nodes
+    situate embedded --run-pods logs --run-image reports:1='python executor.py'
     """
     configure_logging("warning")
     with mendable_failures():
+        images = _images(run_image or (), run_pods)
         settings = Settings(host=host, port=port, data=data, further=(_machines,) if machines else ())
         known = _definitions_of_machines() if machines else ()
         try:
-            raise typer.Exit(run_process(_serve(settings, node_count, known, kubeconfig)))
+            raise typer.Exit(run_process(_serve(settings, node_count, known, kubeconfig, run_pods, images)))
         except (DidNotStart, Unusable) as problem:
             complain(str(problem))
             raise typer.Exit(ExitCode.NO) from None
+
+
+def _images(texts: Sequence[str], folder: Path | None) -> dict[str, tuple[str, ...]]:
+    """Raises `WrongInput`."""
+    if texts and folder is None:
+        raise WrongInput(f"--run-image {texts[0]}: it goes with --run-pods FOLDER")
+    try:
+        images = parse_images(texts)
+    except BadImage as problem:
+        raise WrongInput(f"--run-image: {problem}") from None
+    if folder is not None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise WrongInput(f"--run-pods {folder}: {problem.strerror}; name a folder that can be written") from None
+    return images
 
 
 def _machines(cluster: Cluster) -> Controller:
@@ -72,7 +111,12 @@ def _definitions_of_machines() -> tuple[dict[str, Any], ...]:
 
 
 async def _serve(
-    settings: Settings, node_count: int, definitions: tuple[dict[str, Any], ...], kubeconfig: Path | None
+    settings: Settings,
+    node_count: int,
+    definitions: tuple[dict[str, Any], ...],
+    kubeconfig: Path | None,
+    run_pods: Path | None,
+    images: Mapping[str, Sequence[str]],
 ) -> ExitCode:
     loop = asyncio.get_running_loop()
     stopped: asyncio.Future[None] = loop.create_future()
@@ -89,6 +133,8 @@ async def _serve(
             except OSError as problem:
                 complain(f"--write-kubeconfig {kubeconfig}: {problem.strerror}; name a file that can be written")
                 return ExitCode.NO
+        if run_pods is not None:
+            await stack.enter_async_context(_processes(server, run_pods, images))
         sys.stdout.write(f"the API server answers at {server.url}\n")
         if kubeconfig is not None:
             sys.stdout.write(f"export KUBECONFIG={kubeconfig}\n")
@@ -104,3 +150,19 @@ async def _serve(
 def _settle(stopped: asyncio.Future[None]) -> None:
     if not stopped.done():
         stopped.set_result(None)
+
+
+@asynccontextmanager
+async def _processes(
+    server: EmbeddedServer, folder: Path, images: Mapping[str, Sequence[str]]
+) -> AsyncIterator[PodProcesses]:
+    """Processes of the Pods that there are and will be; all have ended before the server stops."""
+    connection = Connection(server.url, "the embedded server")
+    client = connect(connection, random.Random())
+    programs = LocalPrograms(server.kubeconfig(), folder, images)
+    processes = PodProcesses(client, None, "", folder, {}, programs=programs, report=complain)
+    try:
+        async with pod_processes(processes):
+            yield processes
+    finally:
+        await client.close()

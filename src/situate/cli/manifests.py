@@ -30,6 +30,7 @@ from situate.cli.manifests_archive import NAME as ARCHIVE
 from situate.cli.manifests_archive import server_arguments, server_deployment, server_rights, server_service_spec
 from situate.cli.manifests_shard import NAME as SHARD
 from situate.cli.manifests_shard import (
+    earlier_outputs,
     executor_deployment,
     executor_name,
     executor_rights,
@@ -48,6 +49,7 @@ from situate.cli.manifests_vm_machines import NAME as VM_MACHINES
 from situate.cli.manifests_vm_machines import machines_arguments, machines_rights
 from situate.cli.output import DataFormat, DataOutputOption, print_objects
 from situate.cli.rights import files_beside, needed_rights
+from situate.cli.streams import complain
 from situate.objects.authorization import Permission
 from situate.runtime.configuration import Configuration
 from situate.spot.names import NAME as SPOT
@@ -125,7 +127,10 @@ def manifests(
     with mendable_failures():
         _check_files(product, file)
         objects = printed(product, file, Installation(namespace, image, replicas), resource or (), executor_image)
+        entries = sharding_entries(load(file)) if file is not None and product in (None, Product.SHARD) else ()
     print_objects(objects, output)
+    for note in earlier_outputs(entries):
+        complain(note)
 
 
 def _check_files(product: Product | None, file: Path | None) -> None:

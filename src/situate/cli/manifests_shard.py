@@ -65,6 +65,15 @@ def _check(entries: Sequence[Mapping[str, Any]]) -> None:
             raise WrongInput("\n".join(f"--{each}" for each in bad.mistakes)) from None
 
 
+def earlier_outputs(entries: Sequence[ShardSettings]) -> Iterator[str]:
+    """A note for each partitioned resource: applying deletes nothing, such as executors of other partitions."""
+    for resource in dict.fromkeys(each.resource for each in entries if each.partition is not None):
+        yield (
+            f"note: {resource}: executors of an earlier output with other partitions, or without, are not deleted by "
+            "applying this one; situate check -f names each Deployment to delete"
+        )
+
+
 def lease_objects(entries: Sequence[ShardSettings], leases: str, labels: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     """A second apply leaves what stands in them as it is."""
     for entry in entries:

@@ -3,21 +3,24 @@
 Of a pod's first container the command, the arguments and the environment count, with values and fields of the pod;
 `python` is the interpreter that runs this. There are no images, volumes or probes: somebody else reports that the pods
 run, such as the embedded server's kubelets or kwok. A process that ends by itself is begun anew if it says so
-(`os.EX_SOFTWARE`, as executors do that could not stop in time); any other end is taken for a mistake.
+(`os.EX_SOFTWARE`, as executors do that could not stop in time). Any other end is taken for a mistake, or reported and
+the process begun anew after a pause, as a kubelet does.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import random
 import re
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
+from situate.kube.backoff import Backoff
 from situate.kube.client import Client
 from situate.kube.errors import KubeError
 from situate.objects.resources import unstructured
@@ -27,6 +30,25 @@ _LOOK_S: Final = 0.2
 _VARIABLE: Final = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 _GRACE_S: Final = 30.0
 _LAST_LINES: Final = 15
+
+
+_AGAIN: Final = Backoff(initial_s=1.0, cap_s=30.0, jitter=0.0)
+_NO_CHANCE: Final = random.Random(0)
+"""A back-off without jitter does not depend on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The process of one pod."""
+
+    command: Sequence[str]
+    """Words such as `$(NAME)` stand for variables of the container."""
+    environment: Mapping[str, str]
+    """Beside the container's own."""
+
+
+Programs: TypeAlias = Callable[[Mapping[str, Any]], Program | None]
+"""The program of a pod; None: it has no process here."""
 
 
 class PodEnded(Exception):
@@ -43,19 +65,34 @@ class _Running:
     ending: asyncio.Task[None] | None = None
 
 
+@dataclass(slots=True)
+class _Failing:
+    """A pod whose process has ended by itself."""
+
+    times: int
+    again_at: float
+
+
 class PodProcesses:
     """A service: `run` until cancelled. Each pod of the selector that runs has one process."""
 
     def __init__(
         self,
         client: Client,
-        namespace: str,
+        namespace: str | None,
         selector: str,
         folder: Path,
         environment: Mapping[str, str],
         arguments: Sequence[str] = (),
+        *,
+        programs: Programs | None = None,
+        report: Callable[[str], None] | None = None,
     ) -> None:
-        """`environment` and `arguments` are added to every pod's own; logs are written to `folder`/POD.log."""
+        """`environment` and `arguments` are added to every pod's own; logs are written to `folder`/POD.log.
+
+        `namespace` None: of all namespaces; logs are then in NAMESPACE.POD.log. `programs` None: each pod's command.
+        `report` is told of each process that ends by itself, which is begun anew then; None: that is a mistake.
+        """
         self.name = f"processes of {selector}"
         self._client = client
         self._namespace = namespace
@@ -63,6 +100,9 @@ class PodProcesses:
         self._folder = folder
         self._environment = dict(environment)
         self._arguments = tuple(arguments)
+        self._programs = programs or _own_program
+        self._report = report
+        self._failing: dict[str, _Failing] = {}
         self._by_uid: dict[str, _Running] = {}
         self._failed: PodEnded | None = None
 
@@ -112,13 +152,36 @@ class PodProcesses:
         pods = {each.content["metadata"]["uid"]: each.content for each in listed.items}
         wanted = {uid for uid, pod in pods.items() if "deletionTimestamp" not in pod["metadata"]}
         for uid, running in [*self._by_uid.items()]:
+            code = running.process.returncode
             if uid not in wanted:
                 self._end(running)
-            elif running.process.returncode == os.EX_SOFTWARE and not running.told_to_end:
+            elif code == os.EX_SOFTWARE and not running.told_to_end:
                 del self._by_uid[uid]
+            elif code is not None and not running.told_to_end and self._report is not None:
+                del self._by_uid[uid]
+                again_s = self._failed_again(uid)
+                said = f"{running.pod} ended with code {code}, and starts again in {again_s:g} s: {running.log}"
+                self._report(said)
+        now = asyncio.get_running_loop().time()
         for uid in sorted(wanted - self._by_uid.keys(), key=lambda uid: str(pods[uid]["metadata"]["name"])):
-            if (pods[uid].get("status") or {}).get("phase") == "Running":
-                self._by_uid[uid] = await self._start(pods[uid])
+            waits = uid in self._failing and now < self._failing[uid].again_at
+            if (pods[uid].get("status") or {}).get("phase") == "Running" and not waits:
+                try:
+                    started = await self._start(pods[uid])
+                except PodEnded as problem:
+                    if self._report is None:
+                        raise
+                    self._report(f"{problem}; tried again in {self._failed_again(uid):g} s")
+                    continue
+                if started is not None:
+                    self._by_uid[uid] = started
+
+    def _failed_again(self, uid: str) -> float:
+        """For how many seconds the pod has no process now."""
+        times = self._failing[uid].times + 1 if uid in self._failing else 1
+        again_s = _AGAIN.delay_s(times, _NO_CHANCE)
+        self._failing[uid] = _Failing(times, asyncio.get_running_loop().time() + again_s)
+        return again_s
 
     async def stop(self) -> None:
         """SIGTERM to all, and waits for their end."""
@@ -127,12 +190,15 @@ class PodProcesses:
         if tasks := [each.ending for each in self._by_uid.values() if each.ending is not None]:
             await asyncio.wait(tasks)
 
-    async def _start(self, pod: Mapping[str, Any]) -> _Running:
-        container = pod["spec"]["containers"][0]
-        name = str(pod["metadata"]["name"])
-        environment = dict(_environment(container, pod))
-        written = [*container.get("command", ()), *container.get("args", ())]
-        command = [_VARIABLE.sub(lambda found: environment.get(found[1], found[0]), each) for each in written]
+    async def _start(self, pod: Mapping[str, Any]) -> _Running | None:
+        """None: the pod has no process here."""
+        program = self._programs(pod)
+        if program is None:
+            return None
+        metadata = pod["metadata"]
+        name = str(metadata["name"]) if self._namespace is not None else f"{metadata['namespace']}.{metadata['name']}"
+        environment = dict(_environment(pod["spec"]["containers"][0], pod)) | dict(program.environment)
+        command = [_VARIABLE.sub(lambda found: environment.get(found[1], found[0]), each) for each in program.command]
         if command and command[0] in ("python", "python3"):
             command[0] = sys.executable
         log = self._folder / f"{name}.log"
@@ -146,6 +212,7 @@ class PodProcesses:
                     stdout=output,
                     stderr=output,
                     env={**os.environ, **environment, **self._environment},
+                    start_new_session=True,  # Ctrl-C is for whoever runs this, who ends them in order
                 )
         except OSError as problem:
             raise PodEnded(f"{name} cannot run {command[0]}: {problem.strerror}") from None
@@ -183,6 +250,11 @@ async def _ended(running: _Running) -> None:
     except TimeoutError:
         running.process.kill()
         await running.process.wait()
+
+
+def _own_program(pod: Mapping[str, Any]) -> Program:
+    container = pod["spec"]["containers"][0]
+    return Program([*container.get("command", ()), *container.get("args", ())], {})
 
 
 def _environment(container: Mapping[str, Any], pod: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -20,7 +20,8 @@ Format = Literal["auto", "json", "console"]
 def configure_logging(level: Level = "info", form: Format = "auto", stream: TextIO | None = None) -> None:
     """Sets up the whole process; may be called again after a reload. `auto` is console on a terminal, else JSON.
 
-    Libraries that use `logging` come out the same way, from warnings on.
+    Libraries that use `logging` come out the same way, from warnings on. Loggers below `situate`, such as a Kopf
+    handler's, have the level that was asked for.
     """
     out = _Lasting(sys.stderr if stream is None else stream)
     console = form == "console" or (form == "auto" and out.isatty())
@@ -45,7 +46,11 @@ def configure_logging(level: Level = "info", form: Format = "auto", stream: Text
     handler = logging.StreamHandler(out)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[structlog.stdlib.add_logger_name, *shared],
+            foreign_pre_chain=[
+                structlog.stdlib.add_logger_name,
+                structlog.stdlib.ExtraAdder(allow=["key"]),
+                *shared,
+            ],
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 structlog.processors.EventRenamer("message"),
@@ -56,6 +61,7 @@ def configure_logging(level: Level = "info", form: Format = "auto", stream: Text
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(max(number, logging.WARNING))
+    logging.getLogger("situate").setLevel(number)
 
 
 class _Lasting:

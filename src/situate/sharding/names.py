@@ -70,6 +70,8 @@ class Reason(StrEnum):
     JITTER = "Jitter"
     DRAINING = "Draining"
     QUARANTINED = "Quarantined"
+    WRITE_REFUSED = "WriteRefused"
+    """The API server refuses the supervisor's assignment."""
 
 
 class Cause(StrEnum):

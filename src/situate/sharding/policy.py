@@ -2,9 +2,9 @@
 
 Two policies, because a parameter is looked for before anything is known of who asks: where one that is missing denied,
 it would lock users out as well. The second one alone reads the leader's Lease; without a Lease nobody leads, and the
-terms on the objects alone keep older ones out. What the tests of a client's patch say, the epoch it was made under, no
-server can see; incarnations it can. The CEL uses nothing newer than Kubernetes 1.30; each validation has the text of
-its `Refusal`, and they stand in its order.
+terms on the objects alone keep older ones out. Of a partitioned resource the second one is there without effect. What
+the tests of a client's patch say, the epoch it was made under, no server can see; incarnations it can. The CEL uses
+nothing newer than Kubernetes 1.30; each validation has the text of its `Refusal`, and they stand in its order.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ from situate.sharding.names import DRAIN, EPOCH, EXECUTOR, EXECUTOR_UID, TERM
 POD_UID: Final = "authentication.kubernetes.io/pod-uid"
 """In `userInfo.extra` of whoever shows a token that is bound to a pod."""
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
+_OF_TERMS: Final = "-term"
+"""Ends the name of the policy that looks at terms."""
+_OF_NOBODY: Final = ".no-leader"
+"""Ends the name of a Lease that never exists: a policy whose parameter is missing refuses nothing."""
 
 
 class BadPolicy(ValueError):
@@ -77,20 +81,24 @@ def fencing_policies(
     lease: LeaderLease | None = None,
     labels: Mapping[str, str] = NO_LABELS,
 ) -> Iterator[dict[str, Any]]:
-    """The policies and their bindings, to be applied by whoever may. `lease` None leaves out the leader's term."""
+    """The two policies and their bindings. `lease` None: the leader's term is not checked.
+
+    Both names are always there, so that applying another output replaces every policy of the one before. A policy that
+    stayed with the Lease of a supervisor that is gone would refuse each write of its successors. Without a Lease, the
+    binding names one that never exists. The kind of the parameter stays: Kubernetes 1.36.3 finds no parameters of a
+    built-in kind again, once the last policy that has them is gone.
+    """
     scope = _Scope(resource, accounts, labels)
     variables = _variables(fence)
     yield from scope.policy(
         name, variables, {refusal: rule for refusal, rule in _RULES.items() if refusal is not Refusal.STALE_LEADER}
     )
-    if lease is None:
-        return
     yield from scope.policy(
-        f"{name}-term",
+        f"{name}{_OF_TERMS}",
         variables,
         {Refusal.STALE_LEADER: _RULES[Refusal.STALE_LEADER]},
         conditions=[{"name": "of-a-supervisor", "expression": scope.is_one_of(accounts.supervisors)}],
-        parameter=lease,
+        parameter=lease or LeaderLease("kube-system", f"{name}{_OF_NOBODY}"),
     )
 
 

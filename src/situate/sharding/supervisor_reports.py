@@ -32,6 +32,8 @@ class SupervisorReport(msgspec.Struct, frozen=True, rename="camel", omit_default
     """None: nobody has asked."""
     table_version: int | None = None
     """Of the table of partitions, confirmed; None: there is none, or none is confirmed."""
+    write_refused: str = ""
+    """Why the fencing policy refuses the leader's writes, and the next step; empty if it does not."""
 
 
 def report_text(report: SupervisorReport) -> str:

@@ -6,13 +6,15 @@ import asyncio
 import io
 import itertools
 import json
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 from situate.cluster.effects import Identity
+from situate.cluster.watch import Watch
 from situate.kube.errors import TooManyRequests
-from situate.objects.messages import Request
+from situate.objects.messages import Request, Response
 from situate.objects.unstructured import with_content
 from situate.runtime.logs import configure_logging
 from situate.sharding.adapter import Content
@@ -302,6 +304,38 @@ def test_sigterm_releases_every_object_and_then_the_lease(place: Place) -> None:
     assert place.run(10, lambda: member.ended)
     assert place.lease(member)["spec"].get("holderIdentity", "") == ""
     assert {view(place, name).holder for name in ("r", "s", "t")} == {None}
+
+
+class Fenced(Place):
+    """A server whose fence refuses each release, as one that does not know the executor's account."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fenced = False
+        self.attempts: list[float] = []
+
+    def carry_out(self, request: Request, now: float, identity: Identity) -> Response | Watch:
+        if self.fenced and request.method == "PATCH" and "/reports/" in request.path:
+            self.attempts.append(self.world.now)
+            return Response(403, b'{"kind":"Status","reason":"Forbidden","code":403,"message":"denied request"}', {})
+        return super().carry_out(request, now, identity)
+
+
+@pytest.mark.finding("N30")
+def test_a_release_that_is_refused_waits_for_its_back_off_also_at_the_end() -> None:
+    """The log says when it is tried again, and that is when."""
+    with closing(Fenced()) as place:
+        member = place.executor(script=slow_to_stop)
+        place.assign("r", member)
+        place.run(10)
+        place.fenced = True
+        member.stop()
+        place.run(60)
+        assert len(place.attempts) < 20
+        assert place.attempts[-1] - place.attempts[-2] > 5, "the back-off grows"
+        place.fenced = False
+        assert place.run(60, lambda: member.ended)
+        assert view(place).holder is None
 
 
 def test_only_so_many_handlers_run_at_a_time_and_all_have_their_turn(place: Place) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from situate.runtime.metrics import Metrics
 from situate.sharding.adapter import Content
+from situate.sharding.admitting import Fence
 from situate.sharding.assignment import ObjectView
 from situate.sharding.controller.objects import Request
 from situate.sharding.controller.work import Work
@@ -20,6 +21,7 @@ from situate.sharding.hashing import fnv1a64
 from situate.sharding.leases import lease_name
 from situate.sharding.names import PRIORITY, STATUS
 from situate.sharding.partitions import partition_of, static_partition
+from situate.sharding.policy import LeaderLease, ServiceAccounts, fencing_policies
 from situate.sharding.rebalancing import Goal, RebalanceConfig
 from situate.sharding.sizing import SizingConfig
 from situate.sharding.strategies import MinScheduled, ObjectFacts, RoundRobin, Rules
@@ -320,6 +322,58 @@ def test_an_object_that_cannot_be_written_waits_and_holds_up_nobody(town: Town) 
     assert 3 < len(town.refusals) < 12
     town.refused.clear()
     assert town.run(120, lambda: "bad" in town.placed)
+
+
+def fence(town: Town, *, lease: LeaderLease | None = None) -> list[str]:
+    """The policies, in the town's cluster, in which `s1` is the supervisors' account."""
+    made = fencing_policies(
+        "reports-fencing", REPORTS, ServiceAccounts(("shop:s",), ("shop:executor",)), Fence(), lease
+    )
+    paths = []
+    for each in made:
+        content = json.loads(json.dumps(each).replace("system:serviceaccount:shop:s'", "supervisor s1'"))
+        plural = "validatingadmissionpolicies" if "Binding" not in each["kind"] else "validatingadmissionpolicybindings"
+        town.call("POST", f"/apis/admissionregistration.k8s.io/v1/{plural}", content)
+        paths.append(f"/apis/admissionregistration.k8s.io/v1/{plural}/{each['metadata']['name']}")
+    return paths
+
+
+@pytest.mark.finding("N21")
+@pytest.mark.rule("sharding:S10")
+def test_a_supervisor_whose_writes_the_fence_refuses_says_so(town: Town) -> None:
+    """A policy that looks at the Lease of another supervisor, as after a change to partitions."""
+    other = {"leaseTransitions": 7, "holderIdentity": "gone"}
+    town.call("POST", LEASES, {"metadata": {"name": "other"}, "spec": other})
+    paths = fence(town, lease=LeaderLease(NAMESPACE, "other"))
+    town.work("a")
+    leader = town.leader()
+    town.run(10)
+    town.create("r")
+    assert town.run(10, lambda: bool(town.get("r").get("status")))
+    (condition,) = town.get("r")["status"]["conditions"]
+    assert (condition["type"], condition["status"], condition["reason"]) == ("Assigned", "False", "WriteRefused")
+    assert "ValidatingAdmissionPolicy reports-fencing-term refuses it" in condition["message"]
+    town.run(40)
+    lease = town.call("GET", f"{LEASES}/{leader.supervisor.scope.lease.name}")
+    assert "reports-fencing-term" in json.loads(lease["metadata"]["annotations"][STATUS])["writeRefused"]
+    assert leader.supervisor.counts.fence_refusals > 1
+    for path in paths[2:]:
+        town.call("DELETE", path)
+    assert town.run(60, lambda: "r" in town.placed)
+    town.run(40)
+    assert town.get("r")["status"]["conditions"][0]["status"] == "True"
+    lease = town.call("GET", f"{LEASES}/{leader.supervisor.scope.lease.name}")
+    assert "writeRefused" not in json.loads(lease["metadata"]["annotations"][STATUS])
+
+
+@pytest.mark.finding("N21")
+@pytest.mark.rule("sharding:K10")
+def test_the_fence_of_partitions_lets_their_supervisors_write(town: Town) -> None:
+    fence(town)
+    town.work("a")
+    town.leader()
+    town.create("r")
+    assert town.run(20, lambda: "r" in town.placed)
 
 
 @pytest.mark.rule("sharding:X6", "sharding:L5")

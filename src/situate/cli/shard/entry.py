@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -38,6 +38,29 @@ def entry_of(
     executor_namespace: str | None = None,
 ) -> ShardSettings:
     """The one that flags and file mean. Raises `WrongInput` and `BadConfiguration`."""
+    meant = entries_of(file, assignments, resource, pool, partition, executor_namespace)
+    if len(meant) == 1:
+        return meant[0]
+    listed = "; ".join(each.name for each in meant)
+    flags = "--partition" if only_partitions_differ(meant) else "--resource, --pool"
+    raise WrongInput(f"{file}: several entries of sharding are meant; say which by {flags}: {listed}")
+
+
+def only_partitions_differ(entries: Sequence[ShardSettings]) -> bool:
+    """Whether the entries are the partitions of one resource."""
+    alike = {(each.resource, each.pool, each.namespace, each.partition_table) for each in entries}
+    return len(alike) == 1 and all(each.partition is not None for each in entries)
+
+
+def entries_of(
+    file: Path | None,
+    assignments: list[str] | None,
+    resource: str | None,
+    pool: str | None = None,
+    partition: str | None = None,
+    executor_namespace: str | None = None,
+) -> list[ShardSettings]:
+    """All that flags and file mean, at least one. Raises as `entry_of`."""
     given = {
         "resource": resource,
         "pool": pool,
@@ -46,18 +69,16 @@ def entry_of(
     }
     known = {key: value for key, value in given.items() if value is not None}
     if file is None:
-        return _of_flags(known, assignments)
+        return [_of_flags(known, assignments)]
     entries = sharding_entries(load(file, assignments or ()))
     fields = {"executorNamespace": "executor_namespace"}
     meant = [
         each for each in entries if all(getattr(each, fields.get(key, key)) == value for key, value in known.items())
     ]
-    if len(meant) == 1:
-        return meant[0]
-    listed = "; ".join(each.name for each in entries) or "none"
     if not meant:
+        listed = "; ".join(each.name for each in entries) or "none"
         raise WrongInput(f"{file}: no entry of sharding is meant by the flags; it has: {listed}")
-    raise WrongInput(f"{file}: several entries of sharding are meant; say which by --resource, --pool: {listed}")
+    return meant
 
 
 def entry_of_table(

@@ -6,6 +6,7 @@ as since when the executors have not changed, is not in the cluster.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, assert_never
 
 import typer
@@ -13,16 +14,20 @@ import typer
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, SetOption
 from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.shard.blocking import blocked_by, warnings_of
 from situate.cli.shard.entry import (
     ExecutorNamespaceOption,
     LeaseNamespaceOption,
     PartitionOption,
     PoolOption,
     ResourceOption,
+    entries_of,
     entry_of,
+    only_partitions_differ,
 )
-from situate.cli.shard.reading import Observed, Where, observe
+from situate.cli.shard.reading import Observed, Where, entry_for, events_about, observe
 from situate.cli.streams import complain, say
+from situate.objects.events import CoreEvent
 from situate.objects.settings import did_you_mean
 from situate.objects.timestamps import rfc3339
 from situate.sharding.actions import (
@@ -65,46 +70,70 @@ def explain(
     context: ContextOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Say who has an object and why, or why nobody has, and how each executor stands towards it.
+    """Show which executor has an object and why, or why it waits, and each executor's place in the choice.
 
-    PLACE 1 would be chosen now. Exits with 1 if the object waits.
+    PLACE 1 would be chosen now. Exits with 1 if the object waits. Of several partitions, the object's own is taken.
     """
     with mendable_failures():
-        settings = entry_of(file, assignments, resource, pool, partition, executor_namespace)
-        observed = observe(settings, Where(kubeconfig, context, installation))
+        where = Where(kubeconfig, context, installation)
+        meant = entries_of(file, assignments, resource, pool, partition, executor_namespace)
+        if len(meant) > 1 and only_partitions_differ(meant):
+            settings = entry_for(meant, where, *_named(name, namespace))
+        else:
+            settings = entry_of(file, assignments, resource, pool, partition, executor_namespace)
+        observed = observe(settings, where)
         view = _found(observed, name, namespace)
+        events = events_about(view, where)
     placer = observed.placer(without=view.uid)
     standing = placer.explain(facts_of(view))  # before a choice is made: ties go to the least recently chosen
     decision = decide(view, NEW, observed.situation(placer))
-    told = _as_data(view, decision, standing, observed)
+    told = _as_data(view, decision, standing, observed, events)
     if output in (Format.JSON, Format.YAML):
         print_data(told, output)
     else:
-        for remark in observed.remarks:
+        for remark in told["remarks"]:
             complain(remark)
         _print(told, output)
     if told["waits"]:
         raise typer.Exit(ExitCode.NO)
 
 
-def _found(observed: Observed, name: str, namespace: str | None) -> ObjectView:
+def _named(name: str, namespace: str | None) -> tuple[str, str]:
+    """Namespace, empty if any, and name. Raises `WrongInput`."""
     within, _, last = name.rpartition("/")
     if "/" in within or (namespace is not None and within not in ("", namespace)) or not last:
         raise WrongInput(f"{name}: name it as NAMESPACE/NAME, or as NAME with -n NAMESPACE")
-    within = within or namespace or ""
+    return within or namespace or "", last
+
+
+def _found(observed: Observed, name: str, namespace: str | None) -> ObjectView:
+    within, last = _named(name, namespace)
     meant = [view for view in observed.views if view.name == last and within in ("", view.namespace)]
     if len(meant) == 1:
         return meant[0]
     if meant:
         places = ", ".join(f"{view.namespace}/{view.name}" for view in meant)
         raise WrongInput(f"{name}: there are several: {places}")
+    for view in observed.foreign:
+        if view.name == last and within in ("", view.namespace):
+            other = observed.partition_of(view)
+            raise WrongInput(f"{name}: it is in partition {other}, not in {observed.settings.partition}")
     hint = did_you_mean(last, [view.name for view in observed.views])
     part = "" if observed.settings.partition is None else f" in partition {observed.settings.partition}"
     raise WrongInput(f"{name}: there is no such {observed.scope.resource.kind}{part}{'; ' + hint if hint else ''}")
 
 
-def _as_data(view: ObjectView, decision: Decision, standing: Explanation, observed: Observed) -> dict[str, Any]:
+def _as_data(
+    view: ObjectView,
+    decision: Decision,
+    standing: Explanation,
+    observed: Observed,
+    events: Sequence[CoreEvent] | str,
+) -> dict[str, Any]:
     verdict = decision.verdict
+    recent = [] if isinstance(events, str) else warnings_of(events, observed.wall)
+    next_ = [_said(action) for action in decision.actions]
+    blocked = [*blocked_by(recent, observed)] if next_ or not view.executor else []
     by_id = observed.members.current
     executors = []
     for each in standing.candidates:
@@ -138,10 +167,13 @@ def _as_data(view: ObjectView, decision: Decision, standing: Explanation, observ
         "verdict": None
         if verdict is None
         else {"assigned": verdict.assigned, "reason": str(verdict.reason), "message": verdict.message},
-        "next": [_said(action) for action in decision.actions],
-        "waits": _waits(view, decision, observed),
+        "partition": observed.partition_of(view),
+        "blocked": [] if view.completed and not next_ else blocked,
+        "events": recent,
+        "next": next_,
+        "waits": _waits(view, decision, observed) or (bool(blocked) and not view.completed),
         "executors": executors,
-        "remarks": list(observed.remarks),
+        "remarks": [*observed.remarks, *([events] if isinstance(events, str) else ())],
     }
 
 
@@ -192,6 +224,8 @@ def _print(told: dict[str, Any], form: Format) -> None:
         say(f"{told['object']} is {told['state']}: {told['executor']} (epoch {told['epoch']}{cause}{since})")
     else:
         say(f"{told['object']} is {told['state']} (epoch {told['epoch']})")
+    if told["partition"]:
+        say(f"its partition: {told['partition']}")
     for fault in told["faults"]:
         say(f"it cannot be placed: {fault}")
     for oddity in told["oddities"]:
@@ -207,8 +241,12 @@ def _print(told: dict[str, Any], form: Format) -> None:
         say(f"it may only go where the labels match {told['selector']}")
     if told["losses"]:
         say(f"it has lost its holder {told['losses']} times lately")
+    for reason in told["blocked"]:
+        say(f"blocked: {reason}")
     for action in told["next"]:
-        say(f"next: {action}")
+        say(f"next, once that is solved: {action}" if told["blocked"] else f"next: {action}")
+    for event in told["events"]:
+        say(f"Event {event['reason']} (x{event['count']}, {event['secondsAgo']} s ago): {event['message']}")
     if told["executors"]:
         print_table(_COLUMNS, [_row(each) for each in told["executors"]], form)
     else:

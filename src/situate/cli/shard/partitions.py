@@ -10,7 +10,8 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -30,6 +31,7 @@ from situate.objects.configuration import ConfigMap
 from situate.objects.resources import CONFIGMAPS, LEASES
 from situate.sharding.assignment import view_of
 from situate.sharding.controller.section import ShardSettings
+from situate.sharding.liveness import supervisor_problem
 from situate.sharding.partitions import PartitionBy, hash_of
 from situate.sharding.resizing import merged, resized, split
 from situate.sharding.slots import (
@@ -52,6 +54,7 @@ _COLUMNS = (
     Column("arriving", right=True),
     Column("open", right=True),
     Column("confirmed", right=True),
+    Column("supervisor"),
 )
 
 
@@ -102,10 +105,22 @@ class Read:
     table: SlotTable | None
     open_by_slot: Mapping[int, int]
     confirmed: Mapping[int, int]
+    supervisors: Mapping[int, str]
+    """By partition, the holder of its supervisors' Lease; partitions without a live supervisor are absent."""
+    missing: Mapping[int, str]
+    """By partition, why it has no supervisor."""
 
-    @property
-    def waits(self) -> list[str]:
-        return [] if self.table is None else hand_over_waits_for(self.table, self.confirmed, self.open_by_slot)
+    def waits(self, table: SlotTable, *, force: bool) -> list[str]:
+        """What a hand-over of this table has to wait for. `force`: not for supervisors of receiving partitions."""
+        waits = hand_over_waits_for(table, self.confirmed, self.open_by_slot)
+        return waits if force else [*waits, *self.without_supervisor(table)]
+
+    def without_supervisor(self, table: SlotTable) -> list[str]:
+        """A sentence for each partition that receives slots and has no supervisor to assign their objects."""
+        receiving = sorted({each.to for each in table.frozen if each.to is not None})
+        return [
+            f"partition {each} has no supervisor: {self.missing[each]}" for each in receiving if each in self.missing
+        ]
 
 
 def partitions(
@@ -120,6 +135,9 @@ def partitions(
     merge: Annotated[int | None, typer.Option(min=0, help="Give all slots of this one to --into.")] = None,
     hand_over: Annotated[bool, typer.Option("--hand-over", help="Give frozen slots to their new owners.")] = False,
     thaw: Annotated[bool, typer.Option("--thaw", help="Leave frozen slots with their owners after all.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Give slots also to a partition that has no running supervisor.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what the table would be; write nothing.")] = False,
     by: Annotated[
         PartitionBy | None, typer.Option(help="What of an object is hashed; default: as the file says, or uid.")
@@ -132,7 +150,8 @@ def partitions(
 ) -> None:
     """Show which partition has how many slots, or change that in two versions: freeze, then hand over.
 
-    Exits with 1 if a hand-over has to wait; it says for what.
+    A partition receives slots only while its supervisor holds its Lease. Exits with 1 if a change is refused or has to
+    wait, and names the reason.
     """
     with mendable_failures():
         change = Change(create, count, split_, into, merge, hand_over, thaw)
@@ -141,10 +160,24 @@ def partitions(
         where = (settings.leader_elect_namespace or installation, table)
         hashed = by or PartitionBy(settings.partition_by)
         connection = find_connection(kubeconfig, context)
-        read, after = asyncio.run(_done(connection, settings, where, hashed, change, dry_run=dry_run))
-    _show(read, after, output, dry_run=dry_run)
-    if change.hand_over and after is None and read.waits:
+        read, after, refused = asyncio.run(
+            _done(connection, settings, where, hashed, change, dry_run=dry_run, force=force)
+        )
+    for each in refused:
+        complain(f"{each}; objects of the slots would wait for one")
+    if refused:
+        complain(_next_step(settings, table))
         raise typer.Exit(ExitCode.NO)
+    _show(read, after, output, dry_run=dry_run, force=force)
+    if change.hand_over and after is None and read.table is not None and read.waits(read.table, force=force):
+        raise typer.Exit(ExitCode.NO)
+
+
+def _next_step(settings: ShardSettings, table: str) -> str:
+    return (
+        f"nothing was written: add an entry for {settings.resource} with partitionTable {table} and that partition to "
+        "the configuration, apply the output of `situate manifests shard`, and repeat; or repeat with --force"
+    )
 
 
 async def _done(
@@ -155,20 +188,24 @@ async def _done(
     change: Change,
     *,
     dry_run: bool,
-) -> tuple[Read, SlotTable | None]:
-    """What was there, and the table that has been written; None: nothing was."""
+    force: bool,
+) -> tuple[Read, SlotTable | None, list[str]]:
+    """What was there, the table that has been written (None: nothing was), and why a change is refused."""
     client = connect(connection, random.Random())
     try:
         read = await _read(client, settings, where, by)
         if not change.asked:
             table_of(read.found, where[1])
-            return read, None
-        after = _changed(read, where[1], change)
+            return read, None, []
+        after = _changed(read, where[1], change, force=force)
         if after is None or after == read.table:
-            return read, None
+            return read, None, []
+        read = await _with_supervisors(client, settings, where[0], read, after)
+        if not force and (refused := read.without_supervisor(after)):
+            return read, None, refused
         if not dry_run:
             await _write(client, where, read.found, after)
-        return read, after
+        return read, after, []
     finally:
         await client.close()
 
@@ -178,7 +215,7 @@ async def _read(client: Client, settings: ShardSettings, where: tuple[str, str],
     try:
         found = await client.get(CONFIGMAPS, name, namespace)
     except NotFound:
-        return Read(None, None, {}, {})
+        return Read(None, None, {}, {}, {}, {})
     table = table_of(found, name)
     served = await required(settings, client)
     open_by_slot: Counter[int] = Counter()
@@ -186,17 +223,30 @@ async def _read(client: Client, settings: ShardSettings, where: tuple[str, str],
         view = view_of(each.content, settings.paths())
         if not view.completed and view.holder is not None:
             open_by_slot[slot_of(hash_of(view, by))] += 1
-    leases = {}
+    return await _with_supervisors(client, settings, namespace, Read(found, table, open_by_slot, {}, {}, {}), table)
+
+
+async def _with_supervisors(
+    client: Client, settings: ShardSettings, namespace: str, read: Read, table: SlotTable
+) -> Read:
+    """Adds what the supervisors of the table's partitions say in their Leases."""
+    group, _, plural = settings.group_version_plural
+    leases, supervisors, missing = {}, {}, {}
     for partition in table.partitions:
-        lease = f"{served.resource.group_resource}.{settings.pool}.{partition}.supervisor"
+        name = f"{plural}.{group}.{settings.pool}.{partition}.supervisor"
         try:
-            leases[partition] = await client.get(LEASES, lease, namespace)
+            lease = leases[partition] = await client.get(LEASES, name, namespace)
         except NotFound:
+            missing[partition] = supervisor_problem(f"{namespace}/{name}", None, datetime.now(UTC))
             continue
-    return Read(found, table, open_by_slot, confirmed_versions(leases))
+        if problem := supervisor_problem(f"{namespace}/{name}", lease, datetime.now(UTC)):
+            missing[partition] = problem
+        else:
+            supervisors[partition] = lease.spec.holder_identity
+    return replace(read, confirmed=confirmed_versions(leases), supervisors=supervisors, missing=missing)
 
 
-def _changed(read: Read, name: str, change: Change) -> SlotTable | None:
+def _changed(read: Read, name: str, change: Change, *, force: bool) -> SlotTable | None:
     """The next version; None where it has to wait. Raises `WrongInput`."""
     if change.create is not None:
         if read.found is not None:
@@ -205,7 +255,7 @@ def _changed(read: Read, name: str, change: Change) -> SlotTable | None:
     table = table_of(read.found, name)
     try:
         if change.hand_over:
-            return None if read.waits else handed_over(table)
+            return None if read.waits(table, force=force) else handed_over(table)
         if change.thaw:
             return thawed(table)
         return frozen(table, _owners(table, change, read.open_by_slot))
@@ -252,10 +302,10 @@ async def _write(client: Client, where: tuple[str, str], found: ConfigMap | None
         raise WrongInput(f"ConfigMap {namespace}/{name} has just been changed by somebody else; look again") from None
 
 
-def _show(read: Read, after: SlotTable | None, output: Format, *, dry_run: bool) -> None:
+def _show(read: Read, after: SlotTable | None, output: Format, *, dry_run: bool, force: bool) -> None:
     table = after or read.table
     assert table is not None, "shown after it was read or made"
-    waits = hand_over_waits_for(table, read.confirmed, read.open_by_slot)
+    waits = read.waits(table, force=force)
     rows = [_row(table, partition, read) for partition in table.partitions]
     if output in (Format.JSON, Format.YAML):
         data: dict[str, Any] = {
@@ -271,11 +321,14 @@ def _show(read: Read, after: SlotTable | None, output: Format, *, dry_run: bool)
     print_table(_COLUMNS, [tuple("-" if each is None else each for each in row) for row in rows], output)
     for wait in waits:
         complain(f"the hand-over waits: {wait}")
+    for partition, problem in sorted(read.missing.items()):
+        if any(each.partition == partition for each in table.ranges):
+            complain(f"partition {partition} has no supervisor, so its objects wait: {problem}")
     if table.frozen and not waits:
         say("every frozen slot may be handed over: --hand-over")
 
 
-def _row(table: SlotTable, partition: int, read: Read) -> tuple[int | None, ...]:
+def _row(table: SlotTable, partition: int, read: Read) -> tuple[int | str | None, ...]:
     own = [each for each in table.ranges if each.partition == partition]
     arriving = [each for each in table.ranges if each.to == partition]
     opened = sum(read.open_by_slot.get(slot, 0) for each in own for slot in range(each.start, each.end))
@@ -286,4 +339,5 @@ def _row(table: SlotTable, partition: int, read: Read) -> tuple[int | None, ...]
         sum(map(len, arriving)),
         opened,
         read.confirmed.get(partition),
+        read.supervisors.get(partition),
     )

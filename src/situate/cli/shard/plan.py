@@ -20,6 +20,7 @@ from situate.cli.shard.entry import (
 )
 from situate.cli.shard.reading import Observed, Where, observe
 from situate.cli.streams import complain, say
+from situate.sharding.assignment import ObjectView
 from situate.sharding.members import ExecutorStatus
 from situate.sharding.rebalancing import Goal, Held, Plan
 from situate.sharding.rebalancing import plan as planned
@@ -82,7 +83,8 @@ def _held(observed: Observed) -> list[Held]:
 
 def _as_data(found: Plan, goal: Goal, live: list[str], observed: Observed) -> dict[str, Any]:
     names = {view.uid: f"{view.namespace}/{view.name}" for view in observed.views}
-    forced = [(move, "nobody holds it") for move in found.forced]
+    by_uid = {view.uid: view for view in observed.views}
+    forced = [(move, _why_forced(by_uid[move.uid], observed)) for move in found.forced]
     voluntary = [(move, f"for {goal} load") for move in found.voluntary]
     counts = Counter(
         {id_: len(observed.open_of(member)) for id_, member in observed.members.current.items() if id_ in live}
@@ -105,6 +107,17 @@ def _as_data(found: Plan, goal: Goal, live: list[str], observed: Observed) -> di
         "desiredExecutors": _desired(observed),
         "remarks": list(observed.remarks),
     }
+
+
+def _why_forced(view: ObjectView, observed: Observed) -> str:
+    """Why an object has to move, or to be assigned, whatever the load."""
+    if not view.executor:
+        return "unassigned"
+    if view.executor_uid not in observed.members.living:
+        return f"its holder {view.executor} is lost"
+    if view.drain is not None:
+        return f"its holder {view.executor} is asked to stop: {view.drain.cause}"
+    return f"its holder {view.executor} is left out"
 
 
 def _desired(observed: Observed) -> int | None:

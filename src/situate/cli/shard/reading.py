@@ -1,7 +1,7 @@
 """What a supervisor would see of a cluster now, read once. Nothing is ever written.
 
-Objects, Leases and pods are judged by the same code as in the supervisor. One thing differs: a supervisor knows for how
-long a Lease has not changed, and whoever reads once does not; so a Lease that looks old is told, and believed.
+Objects, Leases and pods are judged by the same code as in the supervisor. One thing differs: a supervisor measures how
+long a Lease has not changed, and a command reads it once. So it goes by the time that the executor wrote, and says so.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace as replace_entry
 
 from situate.cli.failures import WrongInput
 from situate.cli.progress import progress
@@ -25,17 +27,20 @@ from situate.kube.errors import Forbidden, NotFound
 from situate.kube.lease_record import LeaseName
 from situate.objects.configuration import ConfigMap
 from situate.objects.coordination import Lease
-from situate.objects.resources import CONFIGMAPS, LEASES, NODES, PODS
+from situate.objects.events import CoreEvent
+from situate.objects.resources import CONFIGMAPS, CORE_EVENTS, LEASES, NODES, PODS
 from situate.runtime.logs import configure_logging
 from situate.sharding.assignment import ObjectView, view_of
 from situate.sharding.controller.section import ShardSettings
 from situate.sharding.leases import Membership
-from situate.sharding.members import Executor, Members
+from situate.sharding.liveness import age_s, expired, supervisor_problem
+from situate.sharding.members import Executor, Members, Suspect
 from situate.sharding.names import EXECUTOR_UID, POOL
 from situate.sharding.owning import Owned, owned_by, owned_under
+from situate.sharding.partitions import Identified, PartitionBy, hash_of, partition_of
 from situate.sharding.scope import Scope
 from situate.sharding.situation import Ownership, Situation
-from situate.sharding.slots import SlotTable, parse_table
+from situate.sharding.slots import SlotTable, parse_table, slot_of
 from situate.sharding.strategies import Placer, facts_of, rebuild
 
 ENTRY: Final = "table"
@@ -73,6 +78,21 @@ class Observed:
     wall: datetime
     remarks: tuple[str, ...]
     """What could not be read or looks odd, and what follows from that; a sentence each."""
+    table: SlotTable | None = None
+    """Of the partitions; None where they are fixed, or there are none."""
+    foreign: tuple[ObjectView, ...] = ()
+    """Objects of other partitions."""
+    leader_known: bool = True
+    """Whether the supervisors' Lease could be read."""
+
+    @property
+    def supervisor_problem(self) -> str:
+        """Why no supervisor holds the Lease of this partition; empty if one does, or it is not known."""
+        return supervisor_problem(str(self.scope.lease), self.leader, self.wall) if self.leader_known else ""
+
+    def partition_of(self, obj: Identified) -> str:
+        """The partition that an object belongs to, for people; empty where there are none."""
+        return partition_text(self.settings, self.table, obj)
 
     def placer(self, without: str = "") -> Placer:
         """As the supervisor's, told everything but the object with this UID."""
@@ -123,8 +143,9 @@ async def observed(settings: ShardSettings, client: Client, installation: str) -
     scope = settings.scope(
         served.resource, "situate shard", installation, settings.archive, status_subresource=served.has_status
     )
-    leader = await _leader(scope.lease, client, remarks)
+    leader, leader_known = await _leader(settings, scope.lease, client, remarks)
     owned = owned_by(scope.keyspace)
+    table = None
     if settings.partition_table is not None:
         table = table_of(await read_table(settings, client, installation), settings.partition_table)
         owned = owned_under(table, table, int(settings.partition or 0), scope.keyspace.by)
@@ -132,14 +153,89 @@ async def observed(settings: ShardSettings, client: Client, installation: str) -
     seen = [view_of(each.content, settings.paths()) for each in page.items]
     ours = [view for view in seen if owned(view) is not Ownership.FOREIGN]
     views = tuple(sorted(ours, key=lambda view: (view.namespace, view.name)))
+    foreign = tuple(view for view in seen if owned(view) is Ownership.FOREIGN)
     open_by_uid = Counter(view.executor_uid for view in views if not view.completed)
     leases = await executor_leases(settings, client)
-    membership = await _membership(scope, leases.values(), client, remarks)
     now, wall = time.monotonic(), datetime.now(UTC)
+    membership = await _membership(scope, leases, client, remarks, now, wall)
     membership.synced(now)
     members = membership.members(now, open_by_uid)
-    remarks += [_looks_old(leases[uid], wall) for uid in members.living if uid in leases and _is_old(leases[uid], wall)]
-    return Observed(settings, scope, views, members, leases, leader, owned, now, wall, tuple(remarks))
+    remarks += [
+        _run_out(each.id, leases[uid], wall)
+        for uid, each in members.removed.items()
+        if uid in leases and expired(leases[uid], wall, scope.times.lease_s)
+    ]
+    return Observed(
+        *(settings, scope, views, members, leases, leader, owned, now, wall, tuple(remarks)),
+        table=table,
+        foreign=foreign,
+        leader_known=leader_known,
+    )
+
+
+def entry_for(entries: Sequence[ShardSettings], where: Where, namespace: str, name: str) -> ShardSettings:
+    """The entry of several, alike but for their partition, whose partition has the object.
+
+    Where no entry has that partition, one like the others is given. Raises `KubeError`, `WrongInput`.
+    """
+    configure_logging("warning")
+    return asyncio.run(_entry_for(entries, where, namespace, name))
+
+
+async def _entry_for(entries: Sequence[ShardSettings], where: Where, namespace: str, name: str) -> ShardSettings:
+    first = entries[0]
+    client = connect(find_connection(where.kubeconfig, where.context), random.Random())
+    try:
+        served = await required(first, client)
+        found = await client.list(served.resource, namespace or None, field_selector=f"metadata.name={name}")
+        if len(found.items) != 1:
+            return first  # what is said of a missing or ambiguous name is the same in each partition
+        view = view_of(found.items[0].content, first.paths())
+        table = None
+        if first.partition_table is not None:
+            table = table_of(await read_table(first, client, where.installation), first.partition_table)
+    finally:
+        await client.close()
+    partition = partition_number(first, table, view)
+    return next((each for each in entries if each.partition == partition), replace_entry(first, partition=partition))
+
+
+def partition_number(settings: ShardSettings, table: SlotTable | None, obj: Identified) -> str | None:
+    """As `partition` of the entry that has the object says it; None where there are no partitions."""
+    if settings.partition is None:
+        return None
+    hashed = hash_of(obj, PartitionBy(settings.partition_by))
+    if table is not None:
+        return str(table.at(hashed).partition)
+    count = int(settings.partition.partition("/")[2])
+    return f"{partition_of(hashed, count)}/{count}"
+
+
+def partition_text(settings: ShardSettings, table: SlotTable | None, obj: Identified) -> str:
+    """The partition of an object, for people; empty where there are none."""
+    number = partition_number(settings, table, obj)
+    if number is None or table is None:
+        return number or ""
+    slot = slot_of(hash_of(obj, PartitionBy(settings.partition_by)))
+    return f"{number} (slot {slot} of table {settings.partition_table})"
+
+
+async def _events(view: ObjectView, where: Where) -> list[CoreEvent] | str:
+    client = connect(find_connection(where.kubeconfig, where.context), random.Random())
+    try:
+        page = await client.list(
+            CORE_EVENTS, view.namespace or "default", field_selector=f"involvedObject.uid={view.uid}"
+        )
+    except Forbidden as problem:
+        return f"Events may not be read, so refused writes are not shown: {problem}"
+    finally:
+        await client.close()
+    return [each for each in page.items if each.involved_object.uid == view.uid]
+
+
+def events_about(view: ObjectView, where: Where) -> list[CoreEvent] | str:
+    """Events about one object; a sentence if they may not be read. Raises `KubeError`."""
+    return asyncio.run(_events(view, where))
 
 
 async def required(settings: ShardSettings, client: Client) -> Served:
@@ -179,11 +275,16 @@ def table_of(found: ConfigMap | None, name: str) -> SlotTable:
     return table
 
 
-async def _membership(scope: Scope, leases: Iterable[Lease], client: Client, remarks: list[str]) -> Membership:
+async def _membership(
+    scope: Scope, leases: Mapping[str, Lease], client: Client, remarks: list[str], now: float, wall: datetime
+) -> Membership:
+    """Leases count as last changed when their holders say that they renewed them; a time to come counts as now."""
     membership = Membership(scope.executors, scope.times, scope.pool, scope.partition)
-    now = time.monotonic()
-    for lease in leases:
-        remarks += membership.saw_lease(lease, now)
+    for uid, lease in leases.items():
+        remarks += membership.saw_lease(lease, now - max(0.0, age_s(lease, wall) or 0.0))
+        if expired(lease, wall, scope.times.lease_s):
+            suspect = Suspect(uid, lease.metadata.namespace, lease.metadata.name)
+            membership.checked(suspect, lease, now, now)
     where = scope.executors
     for pod in (await client.list_all(PODS, where.namespace, label_selector=where.selector)).items:
         membership.saw_pod(pod)
@@ -195,24 +296,41 @@ async def _membership(scope: Scope, leases: Iterable[Lease], client: Client, rem
     return membership
 
 
-async def _leader(lease: LeaseName, client: Client, remarks: list[str]) -> Lease | None:
+async def _leader(
+    settings: ShardSettings, lease: LeaseName, client: Client, remarks: list[str]
+) -> tuple[Lease | None, bool]:
+    """The supervisors' Lease, and whether it could be read."""
     try:
-        return await client.get(LEASES, lease.name, lease.namespace)
+        return await client.get(LEASES, lease.name, lease.namespace), True
     except NotFound:
-        remarks.append(f"there is no Lease {lease}: no supervisor has run; --installation says where it would be")
+        said = f"there is no Lease {lease}: no supervisor has run; --installation says where it would be"
+        if settings.partition is None and (parts := await _partitions_there(settings, lease, client)):
+            said = (
+                f"{settings.resource} has partitions with supervisors of their own, {', '.join(parts)}: name the "
+                "configuration by -f, so that its partitions are known"
+            )
+        remarks.append(said)
+        return None, True
     except Forbidden as problem:
         remarks.append(f"the supervisors' Lease may not be read, so that nobody is known to lead: {problem}")
-    return None
+        return None, False
 
 
-def _is_old(lease: Lease, wall: datetime) -> bool:
-    renewed = lease.spec.renew_time
-    held = bool(lease.spec.holder_identity)
-    return held and renewed is not None and (wall - renewed).total_seconds() > 2 * lease.spec.lease_duration_seconds
+async def _partitions_there(settings: ShardSettings, lease: LeaseName, client: Client) -> list[str]:
+    """Partitions of this resource and pool whose supervisors have a Lease there."""
+    group, _, plural = settings.group_version_plural
+    before, after = f"{plural}.{group}.{settings.pool}.", ".supervisor"
+    names = [each.metadata.name for each in (await client.list_all(LEASES, lease.namespace)).items]
+    return sorted(
+        each.removeprefix(before).removesuffix(after)
+        for each in names
+        if each.startswith(before) and each.endswith(after) and len(each) > len(before) + len(after)
+    )
 
 
-def _looks_old(lease: Lease, wall: datetime) -> str:
-    assert lease.spec.renew_time is not None
-    age = (wall - lease.spec.renew_time).total_seconds()
-    where = f"{lease.metadata.namespace}/{lease.metadata.name}"
-    return f"Lease {where} says that it was renewed {age:.0f} s ago: its executor may be gone, or its clock wrong"
+def _run_out(executor: str, lease: Lease, wall: datetime) -> str:
+    age = age_s(lease, wall)
+    return (
+        f"executor {executor} counts as NotReady: Lease {lease.metadata.namespace}/{lease.metadata.name} says that it "
+        f"was renewed {age:.0f} s ago, and lasts {lease.spec.lease_duration_seconds:g} s; a wrong clock looks the same"
+    )

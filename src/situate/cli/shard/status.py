@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from situate.cli.failures import mendable_failures
 from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, SetOption
 from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.shard.blocking import write_refused
 from situate.cli.shard.entry import (
     ExecutorNamespaceOption,
     LeaseNamespaceOption,
@@ -21,8 +23,11 @@ from situate.cli.shard.reading import Observed, Where, observe
 from situate.cli.streams import complain, say
 from situate.objects.coordination import Lease
 from situate.sharding.assignment import ObjectView
-from situate.sharding.members import Executor
+from situate.sharding.liveness import age_s
+from situate.sharding.members import Ending, Executor
 
+NOT_READY: Final = "NotReady"
+"""In place of a status, for an executor whose Lease has run out; Kubernetes says so of nodes."""
 _COLUMNS = (
     Column("executor"),
     Column("status"),
@@ -48,7 +53,10 @@ def status(
     context: ContextOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Show each executor with its standing and its open objects, and how many objects wait, work and are done."""
+    """Show each executor with its status and its open objects, and how many objects wait, work and are done.
+
+    NotReady: its Lease has run out, so its objects go to others.
+    """
     with mendable_failures():
         settings = entry_of(file, assignments, resource, pool, partition, executor_namespace)
         observed = observe(settings, Where(kubeconfig, context, installation))
@@ -72,7 +80,12 @@ def _as_data(observed: Observed) -> dict[str, Any]:
         "leader": leader.spec.holder_identity if leader is not None else "",
         "term": leader.spec.lease_transitions if leader is not None else None,
         "strategy": observed.settings.strategy,
-        "executors": [_executor(each, observed) for each in living],
+        "supervisorProblem": observed.supervisor_problem,
+        "writeRefused": write_refused(observed),
+        "executors": sorted(
+            [*(_executor(each, observed) for each in living), *_not_ready(observed)],
+            key=lambda each: (each["id"], each["uid"]),
+        ),
         "removed": [
             {"id": each.id, "uid": each.uid, "ending": str(each.ending)}
             for each in sorted(members.removed.values(), key=lambda each: (each.id, each.uid))
@@ -98,11 +111,30 @@ def _executor(each: Executor, observed: Observed) -> dict[str, Any]:
     }
 
 
+def _not_ready(observed: Observed) -> Iterator[dict[str, Any]]:
+    """Executors whose Lease has run out, or that are proven dead, until their Lease is deleted or released."""
+    for each in observed.members.removed.values():
+        lease = observed.leases.get(each.uid)
+        if each.ending is Ending.RELEASED or lease is None:
+            continue
+        held = [view for view in observed.views if not view.completed and view.executor_uid == each.uid]
+        yield {
+            "id": each.id,
+            "uid": each.uid,
+            "status": NOT_READY,
+            "open": len(held),
+            "capacity": None,
+            "draining": 0,
+            "renewedSecondsAgo": _age_s(lease, observed.wall),
+            "revision": "",
+            "metrics": {},
+        }
+
+
 def _age_s(lease: Lease | None, wall: datetime) -> float | None:
     """By the executor's clock and ours: for people, never for a decision."""
-    if lease is None or lease.spec.renew_time is None:
-        return None
-    return round((wall - lease.spec.renew_time).total_seconds(), 1)
+    age = None if lease is None else age_s(lease, wall)
+    return None if age is None else round(age, 1)
 
 
 def _state(view: ObjectView, known: set[str]) -> str:
@@ -116,10 +148,16 @@ def _state(view: ObjectView, known: set[str]) -> str:
 
 
 def _print(told: dict[str, Any], form: Format) -> None:
-    led = f"led by {told['leader']}, term {told['term']}" if told["leader"] else "nobody leads"
+    led = f"led by {told['leader']}, term {told['term']}"
+    if told["supervisorProblem"]:
+        led = f"no supervisor leads ({told['supervisorProblem']})"
+    elif not told["leader"]:
+        led = "the leader is not known"
     part = f", partition {told['partition']}" if told["partition"] is not None else ""
     healthy = sum(each["status"] == "Healthy" for each in told["executors"])
     say(f"{told['resource']}, pool {told['pool']}{part}: {led}; {told['strategy']}")
+    if told["writeRefused"]:
+        say(f"the API server refuses the supervisor's writes: {told['writeRefused']}")
     say(f"{healthy} of {len(told['executors'])} executors can be given work")
     if told["executors"]:
         print_table(_COLUMNS, [_row(each) for each in told["executors"]], form)

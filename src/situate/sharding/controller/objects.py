@@ -115,9 +115,10 @@ class Objects:
         return self._leased and not self.draining and owns(view, self._me) and view.epoch > self._forgone.of(view.uid)
 
     def look_at_all(self) -> None:
-        """Queues everything."""
+        """Queue everything but objects whose last attempt failed: each of those comes again after its back-off."""
         for request in [*self._views, *self._runs]:
-            self.queue.add(request)
+            if not self.queue.failures(request):
+                self.queue.add(request)
 
     def forgo(self) -> int:
         """What is ours now was given under a lease that is lost: it will be released. How many objects that are."""

@@ -187,7 +187,7 @@ class Supervising:
                 self._unsure.add(request)
             except KubeError as problem:
                 self._unsure.add(request)
-                self._telling.refused(view, problem, self.queue.failures(request))
+                self._telling.refused(request, view, orders, problem, self.queue.failures(request))
                 raise
             finally:
                 self._standby.settle(request)
@@ -244,7 +244,10 @@ class Supervising:
                     write = write_of(action, view, self._standby.adapter)
                     if write.operations:
                         view = await self._sender.patch(request, write)
+                    was_refused = self._counts.refusal
                     self._telling.done(request, view, action)
+                    if was_refused:  # the fence lets us write again: what it refused need not wait for its back-off
+                        self.looking.at_all()
                 case Delete(uid):
                     await self._sender.delete(request, uid)
                 case Archive(delete):

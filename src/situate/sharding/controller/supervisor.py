@@ -240,6 +240,7 @@ class Supervisor:
             round(queue_age_s, 1),
             round(writes_per_s, 1),
             found.desired_executors,
+            write_refused=self.counts.refusal,
         )
 
     def _lease_changed(self, _: Lease | None, __: Lease | None) -> None:

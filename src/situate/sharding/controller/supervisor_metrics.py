@@ -32,6 +32,10 @@ class Counts:
     archive_failures: int = 0
     writes: int = 0
     """That the API server has carried out."""
+    fence_refusals: int = 0
+    """Writes that a fencing policy refused."""
+    refusal: str = ""
+    """Why a fencing policy refuses this supervisor's writes, and the next step; empty once a write has landed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,7 @@ class ShardMetrics(Collector):
             ("assigned", "Assignments.", counts.assigned),
             ("writes", "Writes of objects that the API server has carried out.", counts.writes),
             ("epoch_rejections", "Writes that came too late, and did not land.", counts.rejected),
+            ("fence_refusals", "Writes that the fencing policy refused.", counts.fence_refusals),
             ("archived", "Objects that were archived and read back.", counts.archived),
             ("archive_failures", "Calls that the archive did not carry out.", counts.archive_failures),
         ):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import structlog
 
 from situate.kube.errors import Conflict, KubeError
@@ -11,7 +13,9 @@ from situate.sharding.assignment import ObjectView
 from situate.sharding.controller.objects import Request
 from situate.sharding.controller.saying import Saying
 from situate.sharding.controller.supervisor_metrics import Counts
-from situate.sharding.names import Cause
+from situate.sharding.names import Cause, Reason
+from situate.sharding.refusals import fence_refusal
+from situate.sharding.situation import Verdict
 from situate.sharding.strategies import oddities_of
 
 
@@ -26,6 +30,7 @@ class Telling:
     def done(self, request: Request, view: ObjectView, action: Patching) -> None:
         """A write has landed. An assignment of a new object is no news: there are too many."""
         key, event = str(request), self._saying.event
+        self._counts.refusal = ""
         match action:
             case Assign(placement):
                 self._counts.assigned += 1
@@ -60,10 +65,24 @@ class Telling:
                 self._log.warning("what an object says there counts as absent", key=str(request), error=oddity)
                 self._saying.event(view, WARNING, "Ignored", oddity)
 
-    def refused(self, view: ObjectView, problem: KubeError, failures: int) -> None:
-        """A write that will not succeed by itself. The first `failures` may be because the object was another one."""
-        if failures and not problem.retriable and not isinstance(problem, Conflict):
-            self._saying.event(view, WARNING, "WriteRefused", str(problem))
+    def refused(
+        self, request: Request, view: ObjectView, orders: Sequence[object], problem: KubeError, failures: int
+    ) -> None:
+        """Record a write that will not succeed by itself. The first of `failures` may come from an outdated object."""
+        refusal = fence_refusal(str(problem))
+        if refusal is not None:
+            self._counts.fence_refusals += 1
+        if not failures or problem.retriable or isinstance(problem, Conflict):
+            return
+        said = str(problem) if refusal is None else f"{refusal}; {refusal.next_step}"
+        self._saying.event(view, WARNING, "WriteRefused", said)
+        if refusal is None:
+            return
+        if said != self._counts.refusal:
+            self._log.error("the fencing policy refuses the supervisor's writes", key=str(request), error=said)
+        self._counts.refusal = said
+        if any(isinstance(each, Assign) for each in orders):
+            self._saying.verdict(request, view, Verdict(False, Reason.WRITE_REFUSED, said))
 
     def rule_failed(self, view: ObjectView, problem: Exception) -> None:
         """A rule of the user's has raised: the object is left alone until it has not."""
