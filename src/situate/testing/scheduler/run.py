@@ -7,9 +7,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, assert_never
 
+import msgspec
+
 from situate.cluster.effects import Identity
 from situate.cluster.watch import Watch
 from situate.objects.messages import Request, Response
+from situate.scheduler.setup import Setup
+from situate.sim.shrink import shrink
 from situate.testing.network import CALM, Weather
 from situate.testing.objects import pod as pod_object
 from situate.testing.playing import Played
@@ -39,14 +43,23 @@ _STORMS = {
 }
 
 
-def play(history: History) -> Played:
-    """Run a history from an empty cluster. Equal histories go equally."""
+def play(history: History, setup: Setup | None = None) -> Played:
+    """Run a history from an empty cluster, with the built-in profile or another setup. Equal histories go equally."""
     with collector_at_rest(), logs_off():
-        return _play(history)
+        return _play(history, setup)
 
 
-def _play(history: History) -> Played:
-    world = SchedulerWorld(history.seed)
+def shortened(history: History, setup: Setup | None = None, *, most_tries: int = 100) -> History:
+    """Return a shorter history that still fails with this setup."""
+
+    def of(steps: Sequence[AnyStep]) -> History:
+        return msgspec.structs.replace(history, steps=tuple(steps))
+
+    return of(shrink(history.steps, lambda steps: play(of(steps), setup).breach is not None, most_tries=most_tries))
+
+
+def _play(history: History, setup: Setup | None) -> Played:
+    world = SchedulerWorld(history.seed, setup)
     watchdog = Watchdog(world)
     played = Played()
     story = _Story(world, watchdog.happened)
