@@ -98,7 +98,8 @@ soak-vm: $(STAMP) ## 100,000 interleavings of the steps of vm's ledger, then 100
 	@$(BIN)/python -m situate.testing.vm.ledger soak $(ARGS)
 	@$(BIN)/python -m situate.testing.vm soak $(ARGS)
 
-soak-scheduler: $(STAMP) ## 20,000 pods beside the real kube-scheduler
+soak-scheduler: $(STAMP) ## 100,000 histories of the scheduler under faults, then 20,000 Pods beside the real kube-scheduler
+	@$(BIN)/python -m situate.testing.scheduler soak $(ARGS)
 	@$(BIN)/python -m tests.e2e.differential soak $(ARGS)
 
 bench-vpod: $(STAMP) ## speed of vpod's decisions beside the reference's
