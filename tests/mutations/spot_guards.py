@@ -386,4 +386,12 @@ SPOT_GUARDS = (
         "    return 0.0 if pod.pod_class is None else cool_down_s",
         (_DECIDE,),
     ),
+    Mutation(
+        "spot-one-surge",
+        "a rollout without room hands out one spot Pod for each old Pod that is to leave (B17)",
+        "spot/admission.py",
+        "surge_as_spot=demand.surge_as_spot and not answered)",
+        "surge_as_spot=demand.surge_as_spot)",
+        ("tests/spot/test_admission.py", "tests/spot/test_bursts.py"),
+    ),
 )

@@ -77,6 +77,24 @@ def test_a_pod_is_classed_and_reserved_in_one_step() -> None:
     assert ledger.open_on_demand(SLOT, (), NOW) == 1
 
 
+@pytest.mark.finding("S1")
+@pytest.mark.rule("spot:B17")
+def test_a_surge_hands_out_one_spot_pod_while_the_watch_is_behind() -> None:
+    old = [pod(f"old-{n}", "od", OD, revision="r0", controller="uid-web-r0") for n in range(2)]
+    memory = Memory(surge_revision="r1", yielding="uid-old-0", surged="uid-new-1", surged_at=NOW)
+    of = owner(2, annotations=ON_DEMAND, rolling=True)
+    behind = View(cluster(of, old), settings(), {UID: memory})
+    first, ledger = ask(behind, token="t")
+    assert (first.pod_class, first.why) == (SPOT, "surge-as-spot")
+    dry, same = ask(behind, ledger=Ledger.empty(), dry_run=True)
+    assert (dry.pod_class, same) == (SPOT, Ledger.empty()), "a dry run uses nothing up"
+    second, ledger = ask(behind, ledger=ledger, token="u")
+    assert (second.pod_class, second.why) == (OD, "below-target"), "the old Pod may be ending already"
+    later = replace(behind, memories={UID: replace(memory, surged="uid-new-2")})
+    third, _ = ask(later, ledger=Ledger.empty().with_surge(SLOT, "uid-new-1"), token="v")
+    assert third.why == "surge-as-spot", "the next deleted Pod permits the next spot Pod"
+
+
 @pytest.mark.rule("spot:S2", "spot:S3", "spot:S21", "spot:P16")
 def test_a_statefulset_needs_no_reservation() -> None:
     of = owner(3, "StatefulSet", name="db", uid="uid-db")

@@ -372,7 +372,7 @@ class SpotController:
             await asyncio.sleep(_SWEEP_S)
             ledger = self.answering.ledger
             self._metrics.reservations.set(sum(map(len, ledger.reservations.values())))
-            for slot in list(dict.fromkeys((*ledger.reservations, *ledger.releases)))[:_SWEPT]:
+            for slot in list(dict.fromkeys((*ledger.reservations, *ledger.releases, *ledger.surges)))[:_SWEPT]:
                 pods = [pod for pod in self.cache.cluster.pods.get(slot.owner, ()) if pod.revision == slot.revision]
                 ledger = ledger.settled(slot, pods, _now())
             self.answering.ledger = ledger
