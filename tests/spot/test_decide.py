@@ -362,6 +362,22 @@ def test_mistakes_are_reported_and_the_last_valid_policy_stays() -> None:
     assert (moves(found), found.reports["uid-web"].asked) == ([], 2)
     assert [(notice.reason, notice.owner) for notice in found.notices] == [("InvalidPolicy", "uid-web")]
     assert 'found "-3"' in found.notices[0].message
+    assert found.notices[0].message.endswith("the last valid value, 2, stays in force until it is corrected")
+
+
+@pytest.mark.finding("N19")
+@pytest.mark.rule("spot:P11", "spot:P5", "spot:S30")
+@pytest.mark.parametrize("spec", ["od:2 spot:3", "od:5", "spot:5", "od:2 spot:2 bare:1"])
+def test_without_a_valid_value_no_pod_is_moved_either_way(spec: str) -> None:
+    found = decided(deployment(2, spec, annotations={KEY: "lots"}))
+    report = found.reports["uid-web"]
+    assert moves(found) == []
+    assert (report.target.on_demand, report.target.unreadable) == (5, True)
+    assert report.blocked is (Blocked.INVALID_POLICY if report.need else None)
+    assert [notice.reason for notice in found.notices] == ["InvalidPolicy"]
+    assert found.notices[0].message.endswith(
+        "no valid value is known, so new Pods are created on demand and no Pod is moved until it is corrected"
+    )
 
 
 @pytest.mark.rule("spot:S30", "spot:D12")

@@ -79,6 +79,13 @@ def _requeue(run: _Run, calm_in: float | None) -> float | None:
     return min((seconds for seconds in waits if seconds is not None), default=None)
 
 
+def _instead(target: Target) -> str:
+    """What holds while the value cannot be read."""
+    if target.unreadable:
+        return "no valid value is known, so new Pods are created on demand and no Pod is moved until it is corrected"
+    return f"the last valid value, {target.policy}, stays in force until it is corrected"
+
+
 class _Run:
     """One decision while it is made."""
 
@@ -142,7 +149,9 @@ class _Run:
         target = target_of(cluster, owner, rules, memory)
         part = participation(owner, cluster.namespace(owner.namespace), rules)
         self.targets[owner.uid], self.sources[owner.uid] = target, part.source
-        for fault in (*target.faults, *part.faults):
+        for fault in target.faults:
+            self._note(owner.uid, "InvalidPolicy", f"{fault}; {_instead(target)}")
+        for fault in part.faults:
             self._note(owner.uid, "InvalidPolicy", str(fault))
         if not target.faults:
             memory = replace(memory, policy=target.policy)
@@ -242,7 +251,9 @@ class _Run:
             self.blocked[uid] = None
             if found.need or self._at_risk:
                 yield from self.situation.room.beginning()
-            if found.need == 0:
+            if self.targets[uid].unreadable:
+                self.blocked[uid] = Blocked.INVALID_POLICY if found.need else None
+            elif found.need == 0:
                 risky = self._policy.at_risk(workload, self._standing(uid))
                 if risky is not None:
                     self._order(risky)

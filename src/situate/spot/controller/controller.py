@@ -49,6 +49,7 @@ from situate.spot.controller.labelling import Labelling
 from situate.spot.controller.live import LiveReads
 from situate.spot.controller.metrics import MoveMetrics
 from situate.spot.controller.moving import Moving
+from situate.spot.controller.policy_record import PolicyRecord
 from situate.spot.controller.recording import Recording
 from situate.spot.controller.refusals import Refusals
 from situate.spot.controller.rooms import Rooms
@@ -57,6 +58,7 @@ from situate.spot.controller.watched import Watched
 from situate.spot.ledger import Ledger, Slot
 from situate.spot.model import PodFacts
 from situate.spot.names import CERTIFICATES, LEADS, NAME, WANTS, WEBHOOK, WEBHOOK_PATH, configuration_name
+from situate.spot.policies import Policy
 from situate.spot.server.answering import Answering
 from situate.spot.server.metrics import AdmissionMetrics
 from situate.spot.waves import avoided
@@ -138,7 +140,9 @@ class SpotController:
             settings.rules(),
             wall=lambda: wall().timestamp(),
             nodes_changed=self._nodes_changed,
+            policies_changed=self._policies_changed,
         )
+        self._policies = PolicyRecord(client, place.namespace, rng, lambda: self.cache.policies, self._recall)
         self._admission: Admission | None = None  # until it is asked for: nodes change more often than pods come
         self.live_reads = LiveReads(client, table, settings.webhook.live_read)
         self.around = Around(client, self.cache.cluster, rng, _now)
@@ -251,6 +255,7 @@ class SpotController:
             self._secrets,
             self._configurations,
             self._leases,
+            self._policies.reflector,
         )
 
     def not_ready(self) -> str | None:
@@ -307,6 +312,7 @@ class SpotController:
         return {
             "refused pods": lambda: self._refusals.run(self._change_ledger),
             "interruptions": lambda: self._recording.run(self._guarded),
+            "valid policies": lambda: self._policies.run(self._guarded),
             "room for a wave": self._foreseeing.run,
             "labels of nodes": lambda: self._labelling.run(self._guarded, self._actuator),
         }
@@ -316,6 +322,7 @@ class SpotController:
         while True:
             try:
                 await self.watched.relist()
+                await self._policies.read()
                 break
             except KubeError as problem:
                 self._log.warning("pods cannot be counted yet", error=str(problem))
@@ -420,6 +427,13 @@ class SpotController:
     def _forget_admission(self) -> None:
         """Nodes or settings are others now."""
         self._admission = None
+
+    def _policies_changed(self) -> None:
+        self._policies.wake()
+
+    def _recall(self, recorded: Mapping[str, Policy]) -> None:
+        self.cache.recall(recorded)
+        self.moving.wake()
 
     def _nodes_changed(self) -> None:
         self._forget_admission()
