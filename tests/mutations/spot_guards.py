@@ -435,4 +435,12 @@ SPOT_GUARDS = (
         "        elif False:",
         ("tests/spot/controller/test_cache.py",),
     ),
+    Mutation(
+        "spot-policy-bounded",
+        "the admission policy has the parser's grammar (P10)",
+        "spot/policies.py",
+        '"0{0,99}[0-9]|0{0,98}[0-9]{2}|0{0,97}100"',
+        '"[0-9]{1,100}"',
+        ("tests/spot/test_policy_admission.py",),
+    ),
 )

@@ -16,6 +16,7 @@ from situate.cli.failures import WrongInput
 from situate.objects.pods import NodeSelectorRequirement
 from situate.spot.configuration import SpotSettings
 from situate.spot.names import CERTIFICATES, LEADS, NAME, POLICIES
+from situate.spot.policy_admission import on_demand_policy
 from situate.spot.signal_table import on_demand_requirement
 from situate.spot.webhook import gating_policy, webhook_configuration
 
@@ -52,6 +53,7 @@ def admission_objects(
         },
     }
     yield webhook_configuration(namespace, int(settings.webhook.timeout), labels, settings.kinds)
+    yield from on_demand_policy(namespace, labels, settings.kinds)
     if settings.strict is not None and settings.gate_by == "policy":
         yield from gating_policy(namespace, settings.strict, labels, settings.kinds)
 

@@ -114,6 +114,17 @@ STRATEGIES: Final[dict[str, Policy]] = {
 """By name; the last three are the names of the founding note's author."""
 
 
+_LEAST_TO_100: Final = "0{0,99}[0-9]|0{0,98}[0-9]{2}|0{0,97}100"
+"""Numbers from 0 to 100 in at most as many digits as `_PERCENT` takes."""
+WRITTEN: Final = "|".join(
+    (*sorted(STRATEGIES), _NUMBER.pattern, f"({_LEAST_TO_100})%", _RATIO.pattern.replace("(", "").replace(")", ""))
+)
+"""The same grammar as a regular expression of RE2, for CEL: texts that it matches whole, but for `WEIGHTLESS` ones."""
+WEIGHTLESS: Final = "base=[0-9]+,weight=0+:0+"
+LONGEST: Final = 101
+"""Characters of a policy."""
+
+
 def parse_policy(text: str) -> Policy:
     """The policy that an annotation means; `BadPolicy` for anything else, never a guess."""
     if text in STRATEGIES:
