@@ -443,4 +443,12 @@ SPOT_GUARDS = (
         '"[0-9]{1,100}"',
         ("tests/spot/test_policy_admission.py",),
     ),
+    Mutation(
+        "spot-webhook-missed",
+        "a process warns while API servers have no webhook to ask (P2)",
+        "spot/controller/controller.py",
+        "            self._metrics.webhook_installed.set(installed is not None)",
+        "            self._metrics.webhook_installed.set(1)",
+        ("tests/spot/controller/test_presence.py",),
+    ),
 )

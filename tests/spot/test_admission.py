@@ -22,7 +22,7 @@ from situate.spot.admission import (
     admit,
 )
 from situate.spot.ledger import ARRIVED_S, Ledger, Reservation, Slot
-from situate.spot.model import PodFacts
+from situate.spot.model import TRIED, PodFacts
 from situate.spot.observed import Cluster, Memory
 from situate.spot.owners import KINDS, Controller, ReplicaSetFacts
 from situate.spot.patched import applied
@@ -103,6 +103,18 @@ def test_a_statefulset_needs_no_reservation() -> None:
         answer, ledger = ask(given, created_by("uid-db", "StatefulSet", name))
         assert (answer.pod_class, ledger) == (want, Ledger.empty())
         assert "pod-deletion-cost" not in str(answer.operations), "StatefulSets ignore it"
+
+
+@pytest.mark.finding("N33")
+@pytest.mark.rule("spot:P19")
+def test_a_trial_of_check_is_marked_and_never_a_pod_that_is_created() -> None:
+    asked = created_by(annotations={TRIED: "asked"})
+    answer, ledger = ask(view("od:1"), asked, dry_run=True)
+    assert applied(asked, answer.operations)["metadata"]["annotations"] == {TRIED: "answered"}
+    assert ledger == Ledger.empty()
+    real, _ = ask(view("od:1"), asked)
+    assert real.pod_class is OD
+    assert applied(asked, real.operations)["metadata"]["annotations"][TRIED] == "asked"
 
 
 @pytest.mark.rule("spot:S3", "spot:I8", "spot:P3", "spot:D9")

@@ -17,7 +17,7 @@ from situate.objects.label_selectors import NOTHING, Selector
 from situate.spot.classify import Classified, Demand, ReplicaSetView, StaleView, Why, classify
 from situate.spot.constraints import Json, listed, mapping, pinned
 from situate.spot.ledger import Ledger, Reservation, Slot
-from situate.spot.model import CLASS, DECISION, GATE, MIRROR, SPREAD_POOLS, Capacity, Owner, PodFacts
+from situate.spot.model import CLASS, DECISION, GATE, MIRROR, SPREAD_POOLS, TRIED, Capacity, Owner, PodFacts
 from situate.spot.observed import NO_MEMORY, Cluster, Memory, target_of
 from situate.spot.owners import (
     DEFAULT_KINDS,
@@ -39,6 +39,11 @@ from situate.spot.signal_table import SIGNALS
 from situate.spot.signals import Signal
 from situate.spot.targets import Rules, participation
 
+_ANSWERED: Final[Operation] = {
+    "op": "add",
+    "path": f"/metadata/annotations/{TRIED.replace('/', '~1')}",
+    "value": "answered",
+}
 SYSTEM_NAMESPACES: Final = frozenset({"kube-system"})
 
 
@@ -137,6 +142,8 @@ def admit(
     """
     settings = view.settings
     metadata = mapping(request.pod.get("metadata"))
+    if request.dry_run and mapping(metadata.get("annotations")).get(TRIED) == "asked":
+        return Answer("a trial", operations=(_ANSWERED,)), ledger
     excluded = _excluded(request, settings)
     controller = controller_of(metadata)
     if excluded or controller is None:

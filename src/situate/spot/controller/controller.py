@@ -30,6 +30,7 @@ from situate.runtime.marking import Mark, keep_marked
 from situate.runtime.outcomes import Retriable
 from situate.runtime.serving.certificates import Generation
 from situate.runtime.serving.issuing import host_names
+from situate.runtime.serving.presence import WebhookPresence
 from situate.runtime.serving.upkeep import MUTATING, Kept, Upkeep
 from situate.runtime.serving.webhooks import Answers, Door, Webhook
 from situate.runtime.standing import STANDS_ASIDE, Standing
@@ -197,6 +198,7 @@ class SpotController:
             wall=lambda: wall().timestamp(),
             serve=self._serve_with,
         )
+        self._presence = WebhookPresence(self._configurations, configuration_name(place.namespace), WEBHOOK)
         self._standing = Standing(
             LeaseName(candidacy.namespace, NAME),
             self._leases,
@@ -233,6 +235,7 @@ class SpotController:
                 beside = [group.create_task(each.run(), name=each.name) for each in self.reflectors()]
                 beside.append(group.create_task(self._ask_for_lease(), name="asking for the lease"))
                 beside.append(group.create_task(self.gates.alert(), name="gated pods"))
+                beside.append(group.create_task(self._tell_presence(), name="webhook configuration"))
                 await group.create_task(self.elector.run(), name=self.elector.name)
                 for task in beside:
                     task.cancel()
@@ -400,6 +403,24 @@ class SpotController:
         """A pod of a newer revision does not wait until the old one is stopped."""
         await self.watched.wait_synced()
         await self._standing.keep_asking(self._elections, self.elector.leading, self._candidacy.times.retry_s)
+
+    async def _tell_presence(self) -> None:
+        """Warns while API servers have no webhook to ask: pods come without a class then, and nothing fails."""
+        await self._presence.wait_synced()
+        warned = False
+        while True:
+            installed = self._presence.installed()
+            self._metrics.webhook_installed.set(installed is not None)
+            if installed is None:
+                self._log.warning(
+                    "the webhook is not installed: every new pod is created without a class; apply what `situate "
+                    "manifests` prints",
+                    configuration=self._presence.configuration,
+                )
+                warned = True
+            elif warned:
+                self._log.info("the webhook is installed", configuration=self._presence.configuration)
+            await self._presence.wait_other(installed)
 
     def _revision(self, controller: OwnerReference, _: str) -> int | None:
         """By its ReplicaSet."""
