@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from situate.spot.actions import Action, Delete, Evict, Reason, Release, SetCost
+from situate.spot.calm import PoolMemory, Pools
 from situate.spot.decide import Decision, Phase, Situation, State, decide
 from situate.spot.evictions import Blocked
 from situate.spot.limits import Limits
@@ -532,3 +533,26 @@ def test_a_workload_whose_pods_no_node_may_hold_is_told_which_field_says_so() ->
     (notice,) = decided((of, given)).notices
     assert (notice.owner, notice.reason) == (of.uid, "Unplaceable")
     assert notice.message.startswith("spec.nodeSelector allows neither")
+
+
+@pytest.mark.finding("N30")
+@pytest.mark.rule("spot:B29")
+def test_a_cool_down_is_no_block_and_ends_at_a_known_time() -> None:
+    of, given = deployment(3, "od:1 spot:4")
+    steady = [replace(given[0], ready_since=NOW - 20), *given[1:]]
+    report = decided((of, steady)).reports[of.uid]
+    assert (report.phase, report.blocked, report.until) == (Phase.CONVERTING, Blocked.COOL_DOWN, NOW + 40)
+    full = decided((of, given), room=Rooms(on_demand=False)).reports[of.uid]
+    assert (full.phase, full.blocked, full.until) == (Phase.BLOCKED, Blocked.NO_ON_DEMAND_ROOM, None)
+
+
+@pytest.mark.finding("N30")
+@pytest.mark.rule("spot:B26", "spot:B29")
+def test_a_pool_that_is_not_calm_says_from_when_on_it_is() -> None:
+    of, given = deployment(0, "od:1 spot:2")
+    over = [replace(given[0], pod_class=SPOT), *given[1:]]
+    pools = Pools({"m5/a": PoolMemory(interrupted_at=NOW - 600)})
+    report = decided((of, over), room=Rooms(calm=False), state=State(pools=pools)).reports[of.uid]
+    assert (report.blocked, report.until) == (Blocked.NOT_CALM, NOW + 1200), "calm for 30 min"
+    off = decided((of, over), limits=Limits(returns=False)).reports[of.uid]
+    assert (off.blocked, off.until) == (Blocked.NOT_CALM, None), "going back is switched off"

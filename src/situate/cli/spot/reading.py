@@ -27,6 +27,7 @@ from situate.objects.pods import Pod
 from situate.objects.resources import CONFIGMAPS, LEASES
 from situate.objects.settings import Mistake
 from situate.runtime.logs import configure_logging
+from situate.spot.calm import recalled
 from situate.spot.configuration import SpotSettings
 from situate.spot.controller.around import Around
 from situate.spot.controller.cache import Cache
@@ -149,15 +150,16 @@ async def _observed(
         pricing.prices,
     )
     written = lease.metadata.annotations.get(INTERRUPTIONS, "") if lease is not None else ""
+    history = history_of(written)
     return Observed(
         settings,
         situation,
         rooms.room(cluster.nodes).unclaimed(),
-        State(dict(cache.memories)),
+        State(dict(cache.memories), recalled(history, cluster.nodes, settings.limits())),
         time.time(),
         {pod.metadata.uid: pod for pod in watched.pods.store.list()},
         lease,
-        history_of(written),
+        history,
         pricing.mistakes,
         tuple(remarks.said),
     )

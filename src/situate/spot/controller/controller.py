@@ -342,7 +342,7 @@ class SpotController:
 
     async def _move(self) -> None:
         """Pods are moved by what is decided, each of them looked at once more."""
-        telling = Telling(self.cache.cluster, self._record)
+        telling = Telling(self.cache.cluster, self._record, _now)
 
         def done(attempt: Attempt) -> None:
             telling.attempted(attempt)
