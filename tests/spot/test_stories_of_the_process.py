@@ -9,8 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import msgspec
 import pytest
 
+from situate.cluster.effects import Identity
+from situate.cluster.watch import Watch
+from situate.objects.messages import Request, Response
 from situate.spot.configuration import SpotSettings
 from situate.spot.model import CLASS, ON_DEMAND
 from situate.spot.names import POLICIES
@@ -24,7 +28,7 @@ from situate.testing.spot.rows import OwnerRow
 from situate.testing.spot.run import Stage
 from situate.testing.spot.webhooks import Passage
 from situate.testing.spot.workloads import workload
-from situate.testing.spot.world import OURS, SHOP, settings_of
+from situate.testing.spot.world import OURS, SHOP, SpotWorld, settings_of
 from situate.testing.undisturbed import collector_at_rest, logs_off
 
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{SHOP}/deployments"
@@ -278,6 +282,41 @@ def test_a_typo_leaves_the_floor_in_force_whoever_leads(end: str) -> None:
         want(of, "2")
         settle(of, 1800.0)
         assert of.recorder.on_demand(owner(of).uid) == 2
+
+
+class WithoutRights:
+    """The API server of an installation whose rights are older than its image: it refuses ConfigMaps."""
+
+    def __init__(self, world: SpotWorld) -> None:
+        self._world = world
+        self.refused = 0
+
+    def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch | None:
+        if request.path.startswith(f"/api/v1/namespaces/{OURS}/configmaps"):
+            self.refused += 1
+            status = {"kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403, "message": "no"}
+            return Response(403, msgspec.json.encode(status), {"content-type": "application/json"})
+        return self._world.answer(request, now, identity)
+
+
+@pytest.mark.finding("N19")
+@pytest.mark.rule("spot:P11", "spot:P1")
+def test_a_leader_that_may_not_read_the_record_answers_and_moves_nothing_that_is_in_doubt() -> None:
+    with stage(WorkloadPlan("web", "Deployment", 4, "2")) as of:
+        settle(of)
+        want(of, "lots")
+        of.world.let_pass(5.0)
+        of.world.network.server = server = WithoutRights(of.world)
+        before = {each["metadata"]["uid"] for each in of.world.pods("web")}
+        for member in tuple(of.world.members):
+            of.world.stop(member)
+        assert of.world.let_pass(60.0, stop=lambda: answers_again(of))
+        of.world.let_pass(120.0)
+        assert server.refused
+        assert {each["metadata"]["uid"] for each in of.world.pods("web")} == before
+        of.performer.create(WorkloadPlan("api", "Deployment", 4, "1"))
+        of.world.let_pass(30.0)
+        assert classes(of, "api") == {"on-demand": 1, "spot": 3}
 
 
 @pytest.mark.finding("N19")
