@@ -83,7 +83,8 @@ def test_the_storys_own_settings_are_valid_and_leave_time_to_move() -> None:
     assert settings is not None
     assert settings.start + MARGIN_S + 1 < NOTICE_S, "else pods would be evicted at once"
     kinds = [each["kind"] for each in installation(4711)]
-    assert kinds == ["Secret", "Lease", "MutatingWebhookConfiguration"]
+    policy = ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]
+    assert kinds == ["Secret", "ConfigMap", "Lease", "MutatingWebhookConfiguration", *policy]
     assert {node(name)["metadata"]["labels"]["node.kubernetes.io/capacity"] for name in SPOT_NODES} == {"spot"}
     assert not set(SPOT_NODES) & set(NEW_SPOT_NODES)
 

@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 from situate.cli.main import app
 from situate.spot.interruptions import History, Wave, to_text
 from situate.spot.model import GATE, ON_DEMAND
-from situate.spot.names import INTERRUPTIONS, NAME
+from situate.spot.names import INTERRUPTIONS, NAME, POLICIES
+from situate.spot.policy_record import KEY
 from tests.cli.processes import KUBECTL, call, process
 from tests.waiting import eventually
 
@@ -78,7 +79,7 @@ def playground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playground]
             a_workload("Deployment", "api", 2, {ON_DEMAND: "many", "spotalis.io/min-on-demand": "1"}),
         )
         eventually("the shop is open", made.ready, lambda count: count == PODS)
-        made.apply(a_node("od-1", "on-demand", cpu="2"))
+        made.apply(a_node("od-1", "on-demand", cpu="2"), a_record(f"{uid_of(made, 'api')} default\n"))
         yield made
     finally:
         server.stop()
@@ -171,6 +172,40 @@ def test_explain_tells_who_says_what_and_what_would_stay(playground: Playground)
     assert code == 1
     ended = "0 of 6 stay, 80 s outage, 80 s under quorum; on-demand nodes have room for 4 of the other 6"
     assert f"if all spot ended now: {ended}" in told
+
+
+@pytest.mark.finding("N20")
+@pytest.mark.rule("spot:P11", "spot:B31", "spot:B32")
+def test_the_commands_go_by_the_last_valid_value_that_the_leader_has_recorded(playground: Playground) -> None:
+    def shown() -> Any:
+        return next(each for each in playground.data("status")["workloads"] if each["name"] == "api")
+
+    assert (shown()["target"], shown()["policy"], shown()["policySource"]) == (0, "default", "the last valid value")
+    try:
+        playground.apply(a_record(f"{uid_of(playground, 'api')} 1\n"))
+        assert (shown()["target"], shown()["policy"], shown()["policySource"]) == (1, "1", "the last valid value")
+        assert playground.data("explain", "shop/api", code=1)["target"] == 1
+        found = playground.data("plan", "--set", "spot.autoscaling=true")
+        assert found["restarts"]["Deployment shop/api"] == 1
+        (notice,) = (each for each in found["notices"] if each["object"] == "Deployment shop/api")
+        assert notice["message"].endswith("the last valid value, 1, stays in force until it is corrected")
+        playground.apply(a_record(""))
+        assert (shown()["target"], shown()["blocked"]) == (2, "InvalidPolicy")
+        unmoved = playground.data("plan", "--set", "spot.autoscaling=true", code=1)
+        assert unmoved["blocked"] == {"Deployment shop/api": "InvalidPolicy"}
+        assert "Deployment shop/api" not in unmoved["restarts"]
+    finally:
+        playground.apply(a_record(f"{uid_of(playground, 'api')} default\n"))
+
+
+def a_record(text: str) -> dict[str, Any]:
+    """As the leader keeps it."""
+    metadata = {"name": POLICIES, "namespace": "situate"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {KEY: text}}
+
+
+def uid_of(playground: Playground, deployment: str) -> str:
+    return playground.kubectl("get", "deployment", deployment, "-n", "shop", "-o", "jsonpath={.metadata.uid}")
 
 
 @pytest.mark.parametrize(
@@ -317,7 +352,9 @@ def test_without_a_file_the_settings_are_those_of_the_installation(playground: P
     file.write_text(yaml.safe_dump({**header, "spot": {"readOnly": True, "autoscaling": True}}))
     for product in (("spot",), ()):
         printed = CliRunner().invoke(app, ["manifests", *product, "-f", str(file), "-n", "situate"])
-        wanted = [each for each in yaml.safe_load_all(printed.stdout) if each["kind"] in ("Deployment", "ConfigMap")]
+        objects = yaml.safe_load_all(printed.stdout)
+        wanted = [each for each in objects if each["kind"] in ("Deployment", "ConfigMap")]
+        wanted = [each for each in wanted if each["metadata"]["name"] != POLICIES]
         for each in wanted:
             each.get("spec", {})["replicas"] = 0
         playground.apply(*wanted)

@@ -314,7 +314,10 @@ async def test_a_node_is_emptied_when_somebody_says_so(said: Said) -> None:
 async def test_check_has_a_line_for_each_right_also_where_several_products_need_it(said: Said, tmp_path: Path) -> None:
     file = tmp_path / "situate.yaml"
     file.write_text("{apiVersion: situate.dev/v1alpha1, kind: Situate, vm: {}, scheduler: {}, spot: {}}")
-    findings = json.loads(await said("-f", str(file), "-o", "json", verb="check"))
+    printed, _, _ = (await said("-f", str(file), "-o", "json", verb="check", code=1)).rpartition("]")
+    findings = json.loads(f"{printed}]")
     told = [each["check"] for each in findings]
     assert len(told) == len(set(told))
+    failed = [each["check"] for each in findings if not each["ok"]]
+    assert failed == ["webhook pods.spot.situate.dev answers", "unreadable spot.situate.dev/on-demand is refused"]
     assert {"may create, patch events", "may create, patch events.events.k8s.io"} < set(told)

@@ -10,6 +10,7 @@ _PATCH, _ADMISSION, _CLASSIFY = (
     "tests/spot/test_classify.py",
 )
 _LEDGER, _SIGNALS, _OWNERS = "tests/spot/test_ledger.py", "tests/spot/test_signals.py", "tests/spot/test_owners.py"
+_STORIES = "tests/spot/test_stories_of_the_process.py"
 _GATES = "tests/spot/controller/test_gates.py"
 _ACTING = "tests/spot/controller/test_acting.py"
 _SETTLED, _RECHECKS = "tests/spot/test_settled.py", "tests/spot/test_rechecks.py"
@@ -385,5 +386,69 @@ SPOT_GUARDS = (
         "    return 0.0 if pod.pod_class is None and now - pod.created < LATELY_S else cool_down_s",
         "    return 0.0 if pod.pod_class is None else cool_down_s",
         (_DECIDE,),
+    ),
+    Mutation(
+        "spot-one-surge",
+        "a rollout without room hands out one spot Pod for each old Pod that is to leave (B17)",
+        "spot/admission.py",
+        "surge_as_spot=demand.surge_as_spot and not answered)",
+        "surge_as_spot=demand.surge_as_spot)",
+        ("tests/spot/test_admission.py", "tests/spot/test_bursts.py"),
+    ),
+    Mutation(
+        "spot-policy-recalled",
+        "a new leader goes by the recorded policy where a value cannot be read (P11)",
+        "spot/controller/controller.py",
+        "        self.cache.recall(recorded)\n",
+        "",
+        (f"{_STORIES}::test_a_typo_leaves_the_floor_in_force_whoever_leads",),
+    ),
+    Mutation(
+        "spot-policy-recorded",
+        "the leader records each valid policy (P11)",
+        "spot/controller/controller.py",
+        '            "valid policies": lambda: self._policies.run(self._guarded),\n',
+        "",
+        (f"{_STORIES}::test_a_typo_leaves_the_floor_in_force_whoever_leads",),
+    ),
+    Mutation(
+        "spot-never-the-default",
+        "a value that cannot be read never means the default (P11, P5)",
+        "spot/targets.py",
+        "else (AllOnDemand(), NONE_VALID))",
+        "else (Default(), NONE_VALID))",
+        (_DECIDE, f"{_STORIES}::test_a_value_that_never_was_readable_moves_nothing_and_new_pods_are_on_demand"),
+    ),
+    Mutation(
+        "spot-unreadable-moves-nothing",
+        "without a valid policy no Pod is moved (P11)",
+        "spot/decide.py",
+        "            if self.targets[uid].unreadable:",
+        "            if False:",
+        (_DECIDE,),
+    ),
+    Mutation(
+        "spot-namespace-known",
+        "a Namespace that is not known yet does not mean the default (P11)",
+        "spot/controller/cache.py",
+        "        elif namespace is None and not found.annotated:",
+        "        elif False:",
+        ("tests/spot/controller/test_cache.py",),
+    ),
+    Mutation(
+        "spot-policy-bounded",
+        "the admission policy has the parser's grammar (P10)",
+        "spot/policies.py",
+        '"0{0,99}[0-9]|0{0,98}[0-9]{2}|0{0,97}100"',
+        '"[0-9]{1,100}"',
+        ("tests/spot/test_policy_admission.py",),
+    ),
+    Mutation(
+        "spot-webhook-missed",
+        "a process warns while API servers have no webhook to ask (P2)",
+        "spot/controller/controller.py",
+        "            self._metrics.webhook_installed.set(installed is not None)",
+        "            self._metrics.webhook_installed.set(1)",
+        ("tests/spot/controller/test_presence.py",),
     ),
 )

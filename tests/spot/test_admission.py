@@ -22,7 +22,7 @@ from situate.spot.admission import (
     admit,
 )
 from situate.spot.ledger import ARRIVED_S, Ledger, Reservation, Slot
-from situate.spot.model import PodFacts
+from situate.spot.model import TRIED, PodFacts
 from situate.spot.observed import Cluster, Memory
 from situate.spot.owners import KINDS, Controller, ReplicaSetFacts
 from situate.spot.patched import applied
@@ -77,6 +77,24 @@ def test_a_pod_is_classed_and_reserved_in_one_step() -> None:
     assert ledger.open_on_demand(SLOT, (), NOW) == 1
 
 
+@pytest.mark.finding("S1")
+@pytest.mark.rule("spot:B17")
+def test_a_surge_hands_out_one_spot_pod_while_the_watch_is_behind() -> None:
+    old = [pod(f"old-{n}", "od", OD, revision="r0", controller="uid-web-r0") for n in range(2)]
+    memory = Memory(surge_revision="r1", yielding="uid-old-0", surged="uid-new-1", surged_at=NOW)
+    of = owner(2, annotations=ON_DEMAND, rolling=True)
+    behind = View(cluster(of, old), settings(), {UID: memory})
+    first, ledger = ask(behind, token="t")
+    assert (first.pod_class, first.why) == (SPOT, "surge-as-spot")
+    dry, same = ask(behind, ledger=Ledger.empty(), dry_run=True)
+    assert (dry.pod_class, same) == (SPOT, Ledger.empty()), "a dry run uses nothing up"
+    second, ledger = ask(behind, ledger=ledger, token="u")
+    assert (second.pod_class, second.why) == (OD, "below-target"), "the old Pod may be ending already"
+    later = replace(behind, memories={UID: replace(memory, surged="uid-new-2")})
+    third, _ = ask(later, ledger=Ledger.empty().with_surge(SLOT, "uid-new-1"), token="v")
+    assert third.why == "surge-as-spot", "the next deleted Pod permits the next spot Pod"
+
+
 @pytest.mark.rule("spot:S2", "spot:S3", "spot:S21", "spot:P16")
 def test_a_statefulset_needs_no_reservation() -> None:
     of = owner(3, "StatefulSet", name="db", uid="uid-db")
@@ -85,6 +103,18 @@ def test_a_statefulset_needs_no_reservation() -> None:
         answer, ledger = ask(given, created_by("uid-db", "StatefulSet", name))
         assert (answer.pod_class, ledger) == (want, Ledger.empty())
         assert "pod-deletion-cost" not in str(answer.operations), "StatefulSets ignore it"
+
+
+@pytest.mark.finding("N33")
+@pytest.mark.rule("spot:P19")
+def test_a_trial_of_check_is_marked_and_never_a_pod_that_is_created() -> None:
+    asked = created_by(annotations={TRIED: "asked"})
+    answer, ledger = ask(view("od:1"), asked, dry_run=True)
+    assert applied(asked, answer.operations)["metadata"]["annotations"] == {TRIED: "answered"}
+    assert ledger == Ledger.empty()
+    real, _ = ask(view("od:1"), asked)
+    assert real.pod_class is OD
+    assert applied(asked, real.operations)["metadata"]["annotations"][TRIED] == "asked"
 
 
 @pytest.mark.rule("spot:S3", "spot:I8", "spot:P3", "spot:D9")

@@ -60,6 +60,31 @@ def test_refused_creates_leave_the_floor_exact(every: int, floor: int, watch: in
     assert len(made.by_policy()) <= 1
 
 
+@pytest.mark.finding("S1")
+@pytest.mark.rule("spot:B17", "spot:F1", "spot:F11")
+@pytest.mark.parametrize("decide_every", [1.0, 5.0])
+@pytest.mark.parametrize("watch", [0, 1, 2])
+def test_a_rollout_on_full_on_demand_nodes_loses_one_pod_however_late_the_watch(
+    watch: int, decide_every: float
+) -> None:
+    made = World(times=Times(start=3, grace=1, watch=watch, decide_every=decide_every))
+    made.add_nodes("spot", 4, Capacity.SPOT, 10)
+    made.add_nodes("od", 1, Capacity.ON_DEMAND, 3)
+    uid = made.add("Deployment", "web", 5, "3").uid
+    made.settle()
+    least: list[int] = []
+
+    def on_demand_and_ready(world: World) -> None:
+        on = [world.nodes[pod.node].facts.capacity for pod in world.live(uid) if pod.ready]
+        least.append(on.count(Capacity.ON_DEMAND))
+
+    made.checks.append(on_demand_and_ready)
+    made.roll_out(uid, "r2")
+    made.settle(quiet=200)
+    assert placement(made, uid) == {"on-demand": 3, "spot": 2}
+    assert (min(least), len(made.by_policy())) == (2, 1)
+
+
 @pytest.mark.rule("spot:B4", "spot:P22", "spot:F3")
 @given(st.integers(1, 12), st.integers(0, 2), st.integers(1, 4))
 @settings(max_examples=25)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from situate.spot.actions import Action, Delete, Evict, Reason, Release, SetCost
+from situate.spot.calm import PoolMemory, Pools
 from situate.spot.decide import Decision, Phase, Situation, State, decide
 from situate.spot.evictions import Blocked
 from situate.spot.limits import Limits
@@ -362,6 +363,22 @@ def test_mistakes_are_reported_and_the_last_valid_policy_stays() -> None:
     assert (moves(found), found.reports["uid-web"].asked) == ([], 2)
     assert [(notice.reason, notice.owner) for notice in found.notices] == [("InvalidPolicy", "uid-web")]
     assert 'found "-3"' in found.notices[0].message
+    assert found.notices[0].message.endswith("the last valid value, 2, stays in force until it is corrected")
+
+
+@pytest.mark.finding("N19")
+@pytest.mark.rule("spot:P11", "spot:P5", "spot:S30")
+@pytest.mark.parametrize("spec", ["od:2 spot:3", "od:5", "spot:5", "od:2 spot:2 bare:1"])
+def test_without_a_valid_value_no_pod_is_moved_either_way(spec: str) -> None:
+    found = decided(deployment(2, spec, annotations={KEY: "lots"}))
+    report = found.reports["uid-web"]
+    assert moves(found) == []
+    assert (report.target.on_demand, report.target.unreadable) == (5, True)
+    assert report.blocked is (Blocked.INVALID_POLICY if report.need else None)
+    assert [notice.reason for notice in found.notices] == ["InvalidPolicy"]
+    assert found.notices[0].message.endswith(
+        "no valid value is known, so new Pods are created on demand and no Pod is moved until it is corrected"
+    )
 
 
 @pytest.mark.rule("spot:S30", "spot:D12")
@@ -516,3 +533,26 @@ def test_a_workload_whose_pods_no_node_may_hold_is_told_which_field_says_so() ->
     (notice,) = decided((of, given)).notices
     assert (notice.owner, notice.reason) == (of.uid, "Unplaceable")
     assert notice.message.startswith("spec.nodeSelector allows neither")
+
+
+@pytest.mark.finding("N30")
+@pytest.mark.rule("spot:B29")
+def test_a_cool_down_is_no_block_and_ends_at_a_known_time() -> None:
+    of, given = deployment(3, "od:1 spot:4")
+    steady = [replace(given[0], ready_since=NOW - 20), *given[1:]]
+    report = decided((of, steady)).reports[of.uid]
+    assert (report.phase, report.blocked, report.until) == (Phase.CONVERTING, Blocked.COOL_DOWN, NOW + 40)
+    full = decided((of, given), room=Rooms(on_demand=False)).reports[of.uid]
+    assert (full.phase, full.blocked, full.until) == (Phase.BLOCKED, Blocked.NO_ON_DEMAND_ROOM, None)
+
+
+@pytest.mark.finding("N30")
+@pytest.mark.rule("spot:B26", "spot:B29")
+def test_a_pool_that_is_not_calm_says_from_when_on_it_is() -> None:
+    of, given = deployment(0, "od:1 spot:2")
+    over = [replace(given[0], pod_class=SPOT), *given[1:]]
+    pools = Pools({"m5/a": PoolMemory(interrupted_at=NOW - 600)})
+    report = decided((of, over), room=Rooms(calm=False), state=State(pools=pools)).reports[of.uid]
+    assert (report.blocked, report.until) == (Blocked.NOT_CALM, NOW + 1200), "calm for 30 min"
+    off = decided((of, over), limits=Limits(returns=False)).reports[of.uid]
+    assert (off.blocked, off.until) == (Blocked.NOT_CALM, None), "going back is switched off"

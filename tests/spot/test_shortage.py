@@ -57,6 +57,25 @@ def test_in_a_rollout_the_surplus_goes_to_spot_until_an_old_pod_has_left() -> No
     assert surge_relief(Workload(owner(2), 2, rolling.pods), NODES, NOW, Memory(), LIMITS) is None, "no rollout"
 
 
+@pytest.mark.finding("S1")
+@pytest.mark.rule("spot:B17")
+def test_a_surge_takes_one_new_pod_for_each_old_one_that_is_to_leave() -> None:
+    old = [pod(f"old-{n}", "od", OD, revision="r0") for n in range(2)]
+    first, second = pod("new-1", "", OD, created=NOW - 70), pod("new-2", "", OD, created=NOW - 65)
+    rolling = Workload(owner(2, rolling=True), 2, [*old, first, second])
+    relief = surge_relief(rolling, NODES, NOW, Memory(), LIMITS)
+    assert relief is not None
+    assert [move.uid for move in relief.moves] == ["uid-new-1"]
+    assert (relief.memory.surged, relief.memory.surged_at) == ("uid-new-1", NOW)
+    came = pod("new-3", "spot", SPOT, created=NOW + 1)
+    replaced = replace(rolling, pods=[*old, second, came])
+    assert surge_relief(replaced, NODES, NOW + 100, relief.memory, LIMITS) is None, "the old Pod leaves next"
+    failed = replace(rolling, pods=[*old, second, pod("new-4", "", OD, created=NOW + 1)])
+    again = surge_relief(failed, NODES, NOW + 100, relief.memory, LIMITS)
+    assert again is not None, "the replacement got on demand after all, and waits as long as the first"
+    assert (again.memory.surged, again.memory.yielding) == ("uid-new-4", relief.memory.yielding)
+
+
 @pytest.mark.rule("spot:B19", "spot:S9")
 def test_a_pod_that_need_not_stand_on_demand_makes_room_its_own_workload_first() -> None:
     own = Workload(owner(3), 1, [waiting(), pod("mine", "od", SPOT), pod("mine2", "od", SPOT)])

@@ -9,10 +9,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import msgspec
 import pytest
 
+from situate.cluster.effects import Identity
+from situate.cluster.watch import Watch
+from situate.objects.messages import Request, Response
 from situate.spot.configuration import SpotSettings
 from situate.spot.model import CLASS, ON_DEMAND
+from situate.spot.names import POLICIES
+from situate.spot.policies import Count, Default, Policy
+from situate.spot.policy_record import KEY, from_text
 from situate.testing.network import Weather
 from situate.testing.spot import steps
 from situate.testing.spot.invariants import unfinished
@@ -21,7 +28,7 @@ from situate.testing.spot.rows import OwnerRow
 from situate.testing.spot.run import Stage
 from situate.testing.spot.webhooks import Passage
 from situate.testing.spot.workloads import workload
-from situate.testing.spot.world import SHOP, settings_of
+from situate.testing.spot.world import OURS, SHOP, SpotWorld, settings_of
 from situate.testing.undisturbed import collector_at_rest, logs_off
 
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{SHOP}/deployments"
@@ -70,6 +77,12 @@ def least(of: Stage, what: Callable[[str], int], name: str = "web") -> list[int]
 def want(of: Stage, policy: str, name: str = "web") -> None:
     change = {"metadata": {"annotations": {ON_DEMAND: policy}}}
     of.world.call("PATCH", f"{DEPLOYMENTS}/{name}", change, patch=True)
+
+
+def recorded(of: Stage) -> dict[str, Policy]:
+    """The policies on the ConfigMap, by uid of the workload."""
+    found = of.world.call("GET", f"/api/v1/namespaces/{OURS}/configmaps/{POLICIES}")
+    return from_text(found["data"][KEY])
 
 
 def settle(of: Stage, seconds: float = 600.0) -> None:
@@ -244,6 +257,107 @@ def test_rollouts_keep_the_floor_at_every_moment_and_end_exact(surge: bool) -> N
             settle(of)
         assert min(found) >= (4 if surge else 3)
         assert of.watchdog.policy_moves == []
+
+
+@pytest.mark.finding("N19")
+@pytest.mark.rule("spot:P11", "spot:P22", "spot:F3")
+@pytest.mark.parametrize("end", ["killed", "stopped"])
+def test_a_typo_leaves_the_floor_in_force_whoever_leads(end: str) -> None:
+    with stage(WorkloadPlan("web", "Deployment", 10, "3")) as of:
+        settle(of)
+        before = {each["metadata"]["uid"] for each in of.world.pods("web")}
+        want(of, "lots")
+        of.world.let_pass(5.0)
+        for member in tuple(of.world.members):
+            (of.world.end if end == "killed" else of.world.stop)(member)
+        assert of.world.let_pass(60.0, stop=lambda: answers_again(of))
+        of.world.let_pass(120.0)
+        assert {each["metadata"]["uid"] for each in of.world.pods("web")} == before, "a typo moves no Pod"
+        found = least(of, of.recorder.on_demand_serving)
+        change = {"spec": {"template": {"metadata": {"annotations": {"version": "1"}}}}}
+        of.world.call("PATCH", f"{DEPLOYMENTS}/web", change, patch=True)
+        of.world.let_pass(300.0)
+        assert min(found) >= 3
+        assert classes(of) == {"on-demand": 3, "spot": 7}, "the webhook goes by the same value"
+        want(of, "2")
+        settle(of, 1800.0)
+        assert of.recorder.on_demand(owner(of).uid) == 2
+
+
+class WithoutRights:
+    """The API server of an installation whose rights are older than its image: it refuses ConfigMaps."""
+
+    def __init__(self, world: SpotWorld) -> None:
+        self._world = world
+        self.refused = 0
+
+    def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch | None:
+        if request.path.startswith(f"/api/v1/namespaces/{OURS}/configmaps"):
+            self.refused += 1
+            status = {"kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403, "message": "no"}
+            return Response(403, msgspec.json.encode(status), {"content-type": "application/json"})
+        return self._world.answer(request, now, identity)
+
+
+@pytest.mark.finding("N19")
+@pytest.mark.rule("spot:P11", "spot:P1")
+def test_a_leader_that_may_not_read_the_record_answers_and_moves_nothing_that_is_in_doubt() -> None:
+    with stage(WorkloadPlan("web", "Deployment", 4, "2")) as of:
+        settle(of)
+        want(of, "lots")
+        of.world.let_pass(5.0)
+        of.world.network.server = server = WithoutRights(of.world)
+        before = {each["metadata"]["uid"] for each in of.world.pods("web")}
+        for member in tuple(of.world.members):
+            of.world.stop(member)
+        assert of.world.let_pass(60.0, stop=lambda: answers_again(of))
+        of.world.let_pass(120.0)
+        assert server.refused
+        assert {each["metadata"]["uid"] for each in of.world.pods("web")} == before
+        of.performer.create(WorkloadPlan("api", "Deployment", 4, "1"))
+        of.world.let_pass(30.0)
+        assert classes(of, "api") == {"on-demand": 1, "spot": 3}
+
+
+@pytest.mark.finding("N19")
+@pytest.mark.rule("spot:P11", "spot:P5")
+def test_a_value_that_never_was_readable_moves_nothing_and_new_pods_are_on_demand() -> None:
+    with stage(WorkloadPlan("web", "Deployment", 4, "lots"), WorkloadPlan("api", "Deployment", 4, "2")) as of:
+        of.world.let_pass(60.0)
+        assert classes(of) == {"on-demand": 4}
+        want(of, "1")
+        settle(of, 1800.0)
+        assert of.recorder.on_demand(owner(of).uid) == 1
+
+
+@pytest.mark.finding("N19")
+@pytest.mark.rule("spot:P11")
+def test_a_removed_annotation_means_the_default_and_its_record_goes() -> None:
+    with stage(WorkloadPlan("web", "Deployment", 4, "2")) as of:
+        settle(of)
+        assert recorded(of) == {owner(of).uid: Count(2)}
+        of.world.call("PATCH", f"{DEPLOYMENTS}/web", {"metadata": {"annotations": {ON_DEMAND: None}}}, patch=True)
+        settle(of, 1800.0)
+        assert recorded(of) == {}
+        want(of, "lots")
+        of.world.let_pass(5.0)
+        assert recorded(of) == {owner(of).uid: Default()}, "the value in force stays, also for the next leader"
+        of.world.call("DELETE", f"{DEPLOYMENTS}/web")
+        of.world.let_pass(5.0)
+        assert recorded(of) == {}
+
+
+@pytest.mark.finding("N19")
+@pytest.mark.rule("spot:P11", "spot:B9")
+def test_a_workload_that_is_made_again_has_no_record_of_the_one_before() -> None:
+    with stage(WorkloadPlan("web", "Deployment", 4, "2")) as of:
+        settle(of)
+        of.world.call("DELETE", f"{DEPLOYMENTS}/web")
+        of.world.let_pass(30.0)
+        of.performer.create(WorkloadPlan("web", "Deployment", 4, "lots"))
+        of.world.let_pass(30.0)
+        assert recorded(of) == {}
+        assert classes(of) == {"on-demand": 4}
 
 
 @pytest.mark.rule("spot:I2", "spot:I3", "spot:S4", "spot:B20", "spot:B21")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from situate.objects.label_selectors import EVERYTHING, parse_selector
-from situate.spot.policies import AllSpot, Count, Default, Percent
+from situate.spot.policies import AllSpot, Count, Percent
 from situate.spot.targets import Namespace, PolicyRule, Rules, participation, resolved, unchanged
 from tests.spot.builders import owner
 
@@ -39,13 +39,14 @@ def test_the_most_specific_says_how_many() -> None:
 def test_a_mistake_is_named_and_the_last_valid_value_stays() -> None:
     wrong = owner(10, annotations={KEY: "many"})
     first = resolved(wrong, SHOP, Rules())
-    assert (first.on_demand, first.policy) == (0, Default())
+    assert (first.on_demand, first.unreadable, first.source) == (10, True, "no valid value is known")
     assert [str(fault) for fault in first.faults] == [
         f'Deployment shop/web: {KEY}: found "many", allowed: a number of pods such as 3, a percentage from 0% to 100%, '
         "base=2,weight=1:3 (on demand : spot), all-on-demand, all-spot, majority or default"
     ]
     later = resolved(wrong, SHOP, Rules(), last=Count(4))
     assert (later.on_demand, later.source, len(later.faults)) == (4, "the last valid value", 1)
+    assert not later.unreadable
 
 
 @pytest.mark.rule("spot:P11")

@@ -32,6 +32,9 @@ from situate.objects.resources import CONFIGMAPS, STATEFULSETS
 from situate.runtime.configuration import Configuration, as_plain, configuration_schema
 from situate.sharding.controller.fence_check import Fence, check_fence
 from situate.sharding.controller.section import ShardSettings
+from situate.spot.controller.webhook_check import Found, check_on_demand_policy, check_webhook
+from situate.spot.model import ON_DEMAND
+from situate.spot.names import WEBHOOK
 from situate.spot.owners import DEFAULT_KINDS
 from situate.spot.prices import parse_prices
 from situate.vm.configuration import VmSettings
@@ -119,6 +122,8 @@ async def _check_cluster(
         for entry in entries:
             findings += [finding async for finding in _entry(client, entry)]
         findings += [finding async for finding in _further_kinds(client, configuration)]
+        if spot_settings(configuration) is not None:
+            findings += [finding async for finding in _placing(client, connection.namespace)]
         vm = vm_settings(configuration)
         if vm is not None:
             findings += [finding async for finding in _machines(client, vm)]
@@ -143,6 +148,19 @@ async def _further_kinds(client: Client, configuration: Configuration) -> AsyncI
         request = Request("GET", f"/apis/{kind.group}/{kind.version}/{kind.plural}", (("limit", "1"),))
         step = f"they count as none: install their definition, or take {kind.kind} out of spot.ownerKinds"
         yield await _exists(f"resource {kind.plural}.{kind.group} {kind.version}", client.raw(request), step)
+
+
+async def _placing(client: Client, namespace: str) -> AsyncIterator[Finding]:
+    """Whether API servers ask spot's webhook and are answered, and refuse values that it cannot read."""
+    trials = (
+        (f"webhook {WEBHOOK} answers", await check_webhook(client, namespace)),
+        (f"unreadable {ON_DEMAND} is refused", await check_on_demand_policy(client)),
+    )
+    for what, trial in trials:
+        if trial.found is Found.UNKNOWN:
+            yield Finding(f"{what}, which could not be tried ({trial.said})", ok=True)
+        else:
+            yield Finding(what, trial.found is Found.WORKS, trial.said)
 
 
 async def _machines(client: Client, settings: VmSettings) -> AsyncIterator[Finding]:

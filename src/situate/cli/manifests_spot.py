@@ -15,7 +15,8 @@ import msgspec
 from situate.cli.failures import WrongInput
 from situate.objects.pods import NodeSelectorRequirement
 from situate.spot.configuration import SpotSettings
-from situate.spot.names import CERTIFICATES, LEADS, NAME
+from situate.spot.names import CERTIFICATES, LEADS, NAME, POLICIES
+from situate.spot.policy_admission import on_demand_policy
 from situate.spot.signal_table import on_demand_requirement
 from situate.spot.webhook import gating_policy, webhook_configuration
 
@@ -29,12 +30,13 @@ MEMORY: Final = "512Mi"
 def admission_objects(
     namespace: str, lease_namespace: str, labels: Mapping[str, str], settings: SpotSettings
 ) -> Iterator[dict[str, Any]]:
-    """Secret and Lease are empty: the leader fills them, and a second apply leaves them as they are."""
+    """Secret, ConfigMap and Lease are empty: the leader fills them, and a second apply leaves them as they are."""
 
     def metadata(name: str, within: str) -> dict[str, Any]:
         return {"name": name, "namespace": within, "labels": dict(labels)}
 
     yield {"apiVersion": "v1", "kind": "Secret", "metadata": metadata(CERTIFICATES, namespace), "type": "Opaque"}
+    yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata(POLICIES, namespace)}
     yield {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
@@ -51,6 +53,7 @@ def admission_objects(
         },
     }
     yield webhook_configuration(namespace, int(settings.webhook.timeout), labels, settings.kinds)
+    yield from on_demand_policy(namespace, labels, settings.kinds)
     if settings.strict is not None and settings.gate_by == "policy":
         yield from gating_policy(namespace, settings.strict, labels, settings.kinds)
 

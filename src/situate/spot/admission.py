@@ -16,8 +16,8 @@ from typing import Final
 from situate.objects.label_selectors import NOTHING, Selector
 from situate.spot.classify import Classified, Demand, ReplicaSetView, StaleView, Why, classify
 from situate.spot.constraints import Json, listed, mapping, pinned
-from situate.spot.ledger import Ledger, Reservation
-from situate.spot.model import CLASS, DECISION, GATE, MIRROR, SPREAD_POOLS, Capacity, Owner, PodFacts
+from situate.spot.ledger import Ledger, Reservation, Slot
+from situate.spot.model import CLASS, DECISION, GATE, MIRROR, SPREAD_POOLS, TRIED, Capacity, Owner, PodFacts
 from situate.spot.observed import NO_MEMORY, Cluster, Memory, target_of
 from situate.spot.owners import (
     DEFAULT_KINDS,
@@ -39,6 +39,11 @@ from situate.spot.signal_table import SIGNALS
 from situate.spot.signals import Signal
 from situate.spot.targets import Rules, participation
 
+_ANSWERED: Final[Operation] = {
+    "op": "add",
+    "path": f"/metadata/annotations/{TRIED.replace('/', '~1')}",
+    "value": "answered",
+}
 SYSTEM_NAMESPACES: Final = frozenset({"kube-system"})
 
 
@@ -112,6 +117,8 @@ class Answer:
     on_demand: int = 0
     """Counted before this pod."""
     gated: bool = False
+    surge: tuple[Slot, str] | None = None
+    """For the ledger: in the place of which deleted pod this one may be spot (B17)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +142,8 @@ def admit(
     """
     settings = view.settings
     metadata = mapping(request.pod.get("metadata"))
+    if request.dry_run and mapping(metadata.get("annotations")).get(TRIED) == "asked":
+        return Answer("a trial", operations=(_ANSWERED,)), ledger
     excluded = _excluded(request, settings)
     controller = controller_of(metadata)
     if excluded or controller is None:
@@ -224,7 +233,8 @@ def _classed(
         warning = f"{owner}: {own.field} allows neither on-demand nor spot nodes; the pod is left as it is"
         return Answer("unplaceable", warnings=(warning,), owner=owner.uid, target=target.on_demand), ledger
     demand = _demand(request, chain, memory, max(0, target.on_demand - memory.debt), view.live)
-    demand = replace(demand, asked_at=asked_at)
+    answered = memory.surged != "" and ledger.surges.get(demand.slot) == memory.surged
+    demand = replace(demand, asked_at=asked_at, surge_as_spot=demand.surge_as_spot and not answered)
     before = ledger
     if view.live is not None and view.live.replica_set is not None:
         ledger = ledger.after_looking(demand.slot, chain.controller.uid, view.live.pods, view.live.began)
@@ -262,9 +272,12 @@ def _classed(
         owner.uid,
         target.on_demand,
         found.on_demand,
+        surge=(demand.slot, memory.surged) if found.why is Why.SURGE_AS_SPOT else None,
     )
     if request.dry_run or owner.stateful:
         return answer, before
+    if answer.surge is not None:
+        ledger = ledger.with_surge(*answer.surge)
     entry = Reservation(token, pod_class, now, request.name, chain.controller.uid)
     return answer, ledger.with_reservation(demand.slot, entry)
 

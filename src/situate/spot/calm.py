@@ -7,6 +7,7 @@ soon after they went, twice, put the pool at risk for hours, so that nothing mov
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -89,21 +90,26 @@ def _arrived(pool: PoolMemory, now: float, limits: Limits) -> PoolMemory:
 
 def calm_pools(pools: Pools, nodes: Nodes, now: float, limits: Limits) -> frozenset[str]:
     """The pools that pods may return to."""
+    return frozenset(pool for pool, at in _calm_from(pools, nodes, limits).items() if now >= at)
+
+
+def calm_at(pools: Pools, nodes: Nodes, now: float, limits: Limits) -> float | None:
+    """When the next pool is calm if nothing happens to it; None if none waits for that."""
+    return min((at for at in _calm_from(pools, nodes, limits).values() if at > now), default=None)
+
+
+def _calm_from(pools: Pools, nodes: Nodes, limits: Limits) -> dict[str, float]:
+    """From when on each pool that has a usable node is calm."""
     newest: dict[str, float] = {}
     for node in nodes.values():
         if node.capacity is Capacity.SPOT and node.state is NodeState.OK:
             newest[node.pool] = max(newest.get(node.pool, 0.0), node.created)
-    return frozenset(
-        pool
-        for pool, created in newest.items()
-        if now - created >= limits.node_age_s and _quiet(pools, pool, now, limits)
-    )
-
-
-def _quiet(pools: Pools, pool: str, now: float, limits: Limits) -> bool:
-    memory = pools.memories.get(pool, PoolMemory())
-    interrupted = memory.interrupted_at is not None and now - memory.interrupted_at < limits.calm_s
-    return not interrupted and now >= memory.distrusted_until
+    found: dict[str, float] = {}
+    for pool, created in newest.items():
+        memory = pools.memories.get(pool, PoolMemory())
+        quiet = -math.inf if memory.interrupted_at is None else memory.interrupted_at + limits.calm_s
+        found[pool] = max(created + limits.node_age_s, quiet, memory.distrusted_until)
+    return found
 
 
 def next_calm(pools: Pools, now: float, limits: Limits) -> float | None:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from situate.spot.actions import Action, Evict, Move, Reason, SetCost
 from situate.spot.awaiting import awaiting
-from situate.spot.calm import calm_pools, next_calm, observed
+from situate.spot.calm import calm_at, calm_pools, next_calm, observed
 from situate.spot.counting import by_placement, on_demand_effective
 from situate.spot.decisions import POLL_S, Decision, Notice, Phase, Report, Situation, State
 from situate.spot.evictions import Blocked, Misplaced, Workload, misplaced
@@ -20,7 +20,7 @@ from situate.spot.model import Capacity, NodeState, Owner, PodFacts
 from situate.spot.observed import NO_MEMORY, Memory, target_of
 from situate.spot.policy_moves import PolicyMoves, Standing
 from situate.spot.remembering import followed
-from situate.spot.reporting import leaders_on_spot, on_demand_zones, one_zone, phase_of
+from situate.spot.reporting import blocked_until, leaders_on_spot, on_demand_zones, one_zone, phase_of
 from situate.spot.scale_down import cost_changes
 from situate.spot.set_back import come
 from situate.spot.settled import AllSettled, Settled, holds, nodes_if_timeless
@@ -52,7 +52,7 @@ def deciding(state: State, situation: Situation, now: float) -> Generator[None, 
     limits, nodes = situation.limits, situation.cluster.nodes
     state = come(state, limits, now)
     pools = observed(state.pools, nodes, now, limits)
-    run = _Run(state, situation, now, calm_pools(pools, nodes, now, limits))
+    run = _Run(state, situation, now, calm_pools(pools, nodes, now, limits), calm_at(pools, nodes, now, limits))
     yield from run.look()
     seen = State(dict(run.memories), pools, tuple(run.moved_at))
     yield from run.waves()
@@ -79,12 +79,22 @@ def _requeue(run: _Run, calm_in: float | None) -> float | None:
     return min((seconds for seconds in waits if seconds is not None), default=None)
 
 
+def _instead(target: Target) -> str:
+    """What holds while the value cannot be read."""
+    if target.unreadable:
+        return "no valid value is known, so new Pods are created on demand and no Pod is moved until it is corrected"
+    return f"the last valid value, {target.policy}, stays in force until it is corrected"
+
+
 class _Run:
     """One decision while it is made."""
 
-    def __init__(self, state: State, situation: Situation, now: float, calm: frozenset[str]) -> None:
+    def __init__(
+        self, state: State, situation: Situation, now: float, calm: frozenset[str], calm_at: float | None
+    ) -> None:
         self.situation, self.now = situation, now
         self.limits, self.nodes = situation.limits, situation.cluster.nodes
+        self._calm_at = calm_at
         self.memories = dict(state.memories)
         self.moved_at = [at for at in state.moved_at if now - at < 3600]
         self.reckoned: dict[str, Memory] = {}
@@ -142,7 +152,9 @@ class _Run:
         target = target_of(cluster, owner, rules, memory)
         part = participation(owner, cluster.namespace(owner.namespace), rules)
         self.targets[owner.uid], self.sources[owner.uid] = target, part.source
-        for fault in (*target.faults, *part.faults):
+        for fault in target.faults:
+            self._note(owner.uid, "InvalidPolicy", f"{fault}; {_instead(target)}")
+        for fault in part.faults:
             self._note(owner.uid, "InvalidPolicy", str(fault))
         if not target.faults:
             memory = replace(memory, policy=target.policy)
@@ -242,7 +254,9 @@ class _Run:
             self.blocked[uid] = None
             if found.need or self._at_risk:
                 yield from self.situation.room.beginning()
-            if found.need == 0:
+            if self.targets[uid].unreadable:
+                self.blocked[uid] = Blocked.INVALID_POLICY if found.need else None
+            elif found.need == 0:
                 risky = self._policy.at_risk(workload, self._standing(uid))
                 if risky is not None:
                     self._order(risky)
@@ -348,6 +362,7 @@ class _Run:
             blocked,
             len(self.waiting.get(uid, ())),
             self.sources[uid],
+            blocked_until(blocked, workload, self.memories.get(uid, NO_MEMORY), self.limits, self.now, self._calm_at),
         )
 
     def _basis(self) -> Any:

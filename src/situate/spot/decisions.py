@@ -71,6 +71,8 @@ class Report:
     """On-demand pods that find no room."""
     source: str
     """What says whether it takes part."""
+    until: float | None = None
+    """When time alone ends what blocks it; None where nobody can say."""
 
 
 @dataclass(frozen=True, slots=True)

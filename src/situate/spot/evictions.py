@@ -46,6 +46,8 @@ class Blocked(StrEnum):
     BUDGET = "Budget"
     STOPPED = "Stopped"
     """Moves have failed too often."""
+    INVALID_POLICY = "InvalidPolicy"
+    """The value of its policy cannot be read, and no valid one is known."""
     PINNED = "Pinned"
     """The user's own constraints forbid what the target asks for."""
     HELD = "Held"

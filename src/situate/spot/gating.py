@@ -28,8 +28,13 @@ class Placed:
     """A JSON Patch that applies to this very pod alone; it removes the gate whatever the answer is."""
 
 
-def place(pod: Json, view: View, sent: Mapping[str, Capacity], now: float, token: str) -> Placed | NeedsRead:
-    """Classes one pod as it is. `sent`: classes by uid that were patched and that the watch does not show yet."""
+def place(
+    pod: Json, view: View, sent: Mapping[str, Capacity], now: float, token: str, ledger: Ledger | None = None
+) -> Placed | NeedsRead:
+    """Classes one pod as it is. `sent`: classes by uid that were patched and that the watch does not show yet.
+
+    `ledger`: with the surges that were answered, and nothing else.
+    """
     metadata = mapping(pod.get("metadata"))
     uid, namespace = str(metadata.get("uid", "")), str(metadata.get("namespace", ""))
     cluster, controller = view.cluster, controller_of(metadata)
@@ -41,7 +46,7 @@ def place(pod: Json, view: View, sent: Mapping[str, Capacity], now: float, token
     if live is not None and live.replica_set is not None:
         live = replace(live, pods=tuple(_others(live.pods, uid, sent)))
     open_view = replace(view, cluster=cluster, settings=replace(view.settings, strict=NOTHING), live=live)
-    answered = admit(PodRequest(namespace, pod, dry_run=True), open_view, Ledger.empty(), now, token)
+    answered = admit(PodRequest(namespace, pod, dry_run=True), open_view, ledger or Ledger.empty(), now, token)
     if isinstance(answered, NeedsRead):
         return answered
     answer, _ = answered

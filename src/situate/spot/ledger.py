@@ -8,7 +8,7 @@ they are kept on the side for the slot rule. Nothing is written anywhere: a new 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, TypeVar
 
 from situate.spot.counting import Nodes, counted, effective, on_demand_effective
@@ -59,6 +59,8 @@ class Ledger:
     releases: Mapping[Slot, tuple[Release, ...]]
     reservation_s: float = RESERVATION_S
     release_s: float = RELEASE_S
+    surges: Mapping[Slot, str] = field(default_factory=dict)
+    """Uids of pods that were deleted in rollouts and whose one spot answer was given (B17)."""
 
     @classmethod
     def empty(cls, reservation_s: float = RESERVATION_S, release_s: float = RELEASE_S) -> Ledger:
@@ -103,6 +105,10 @@ class Ledger:
         )
         return replace(self, reservations=_with(self.reservations, slot, (*others, entry)))
 
+    def with_surge(self, slot: Slot, deleted: str) -> Ledger:
+        """A pod of the slot was answered spot in the place of the deleted one; no other pod will be."""
+        return replace(self, surges={**self.surges, slot: deleted})
+
     def without(self, slot: Slot, gone: Collection[Reservation]) -> Ledger:
         tokens = {entry.token for entry in gone}
         kept = tuple(entry for entry in self.reservations.get(slot, ()) if entry.token not in tokens)
@@ -128,10 +134,13 @@ class Ledger:
     def settled(self, slot: Slot, pods: Collection[PodFacts], now: float) -> Ledger:
         """Without the entries of the slot that are over: fulfilled, seen to have ended, or too old."""
         open_releases = tuple(self.open_releases(slot, pods, now))
+        unmatched = tuple(self.unmatched(slot, pods, now))
+        gone = slot in self.surges and not pods and not unmatched
         return replace(
             self,
-            reservations=_with(self.reservations, slot, tuple(self.unmatched(slot, pods, now))),
+            reservations=_with(self.reservations, slot, unmatched),
             releases=_with(self.releases, slot, open_releases),
+            surges={key: each for key, each in self.surges.items() if key != slot} if gone else self.surges,
         )
 
     def after_live_read(self, slot: Slot, replica_set: str, pods: Collection[PodFacts], missing: int) -> Ledger:

@@ -51,6 +51,9 @@ class Memory:
     """The revision that is surge-as-spot (B17); empty: none is."""
     yielding: str = ""
     """Uid of the old on-demand pod that it waits for."""
+    surged: str = ""
+    """Uid of the new pod that was deleted for it: one pod that comes in its place may be spot."""
+    surged_at: float = 0.0
     debt: int = 0
     """On-demand pods that run on spot for want of room (B18)."""
     moved: str = ""

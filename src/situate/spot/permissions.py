@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from situate.objects.authorization import READ, Permission
-from situate.spot.names import CERTIFICATES, NAME, configuration_name
+from situate.spot.names import CERTIFICATES, NAME, POLICIES, configuration_name
 from situate.spot.owners import DEFAULT_KINDS, KINDS
 
 
@@ -20,11 +20,12 @@ def permissions(
     *,
     normalise: bool = False,
 ) -> tuple[Permission, ...]:
-    """`namespace`: where the process, its Secret and its Service are; `prices`: their ConfigMap, `namespace/name`.
+    """`namespace`: where the process and its objects are; `prices`: their ConfigMap, `namespace/name`.
 
     `kinds`: of workloads that take part; `normalise`: whether nodes get the capacity label (P34), the only write on
     them.
     """
+    policies = "keeping the last valid policy of each workload"
     certificates = "serving the webhook with certificates of its own"
     admission = "admissionregistration.k8s.io"
     place, _, name = (prices or "").partition("/")
@@ -69,6 +70,8 @@ def permissions(
         ),
         Permission("", "secrets", (*READ, "patch"), certificates, namespace, CERTIFICATES),
         Permission("", "secrets", ("create",), certificates, namespace),
+        Permission("", "configmaps", (*READ, "patch"), policies, namespace, POLICIES),
+        Permission("", "configmaps", ("create",), policies, namespace),
         Permission("coordination.k8s.io", "leases", (*READ, "patch"), "electing a leader", lease_namespace, NAME),
         Permission("coordination.k8s.io", "leases", ("create",), "electing a leader", lease_namespace),
     )

@@ -14,6 +14,9 @@ from situate.objects.settings import did_you_mean, shown
 _NUMBER: Final = re.compile(r"[0-9]{1,100}", re.ASCII)
 _PERCENT: Final = re.compile(r"([0-9]{1,100})%", re.ASCII)
 _RATIO: Final = re.compile(r"base=([0-9]{1,9}),weight=([0-9]{1,9}):([0-9]{1,9})", re.ASCII)
+_SHARE: Final = re.compile(r"min-on-demand=([0-9]{1,100}),spot-percentage=([0-9]{1,3})", re.ASCII)
+_MOST_PODS: Final = 2**31 - 1
+"""No workload has more: `spec.replicas` is an int32."""
 ALLOWED: Final = (
     "a number of pods such as 3, a percentage from 0% to 100%, base=2,weight=1:3 (on demand : spot), "
     "all-on-demand, all-spot, majority or default"
@@ -111,6 +114,17 @@ STRATEGIES: Final[dict[str, Policy]] = {
 """By name; the last three are the names of the founding note's author."""
 
 
+_LEAST_TO_100: Final = "0{0,99}[0-9]|0{0,98}[0-9]{2}|0{0,97}100"
+"""Numbers from 0 to 100 in at most as many digits as `_PERCENT` takes."""
+WRITTEN: Final = "|".join(
+    (*sorted(STRATEGIES), _NUMBER.pattern, f"({_LEAST_TO_100})%", _RATIO.pattern.replace("(", "").replace(")", ""))
+)
+"""The same grammar as a regular expression of RE2, for CEL: texts that it matches whole, but for `WEIGHTLESS` ones."""
+WEIGHTLESS: Final = "base=[0-9]+,weight=0+:0+"
+LONGEST: Final = 101
+"""Characters of a policy."""
+
+
 def parse_policy(text: str) -> Policy:
     """The policy that an annotation means; `BadPolicy` for anything else, never a guess."""
     if text in STRATEGIES:
@@ -164,3 +178,24 @@ def target(policy: Policy, replicas: int, *, stateful: bool, safe_deployments: b
 
 def _majority(replicas: int) -> int:
     return replicas if replicas <= 1 else replicas // 2 + 1
+
+
+def kept_text(policy: Policy) -> str:
+    """The policy in at most 44 characters without blanks, for `read_kept`; it asks for as many pods as ever."""
+    match policy:
+        case Count(pods):
+            return str(Count(min(pods, _MOST_PODS)))
+        case LeastAndShare(least, spot_percent):
+            return str(LeastAndShare(min(least, _MOST_PODS), spot_percent))
+    return str(policy)
+
+
+def read_kept(text: str) -> Policy | None:
+    """The policy that `kept_text` wrote; None for any other text."""
+    if match := _SHARE.fullmatch(text):
+        least, spot_percent = map(int, match.groups())
+        return LeastAndShare(least, spot_percent) if spot_percent <= 100 else None
+    try:
+        return parse_policy(text)
+    except BadPolicy:
+        return None

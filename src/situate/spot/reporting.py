@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from typing import Final
 
 from situate.spot.counting import Nodes, effective, on_demand_effective
 from situate.spot.decisions import Phase
 from situate.spot.evictions import Blocked, Misplaced, Workload
+from situate.spot.limits import Limits
 from situate.spot.model import Capacity
+from situate.spot.observed import Memory
+
+_PACE: Final = frozenset({Blocked.COOL_DOWN, Blocked.IN_FLIGHT})
+"""What every conversion waits for between two moves: nothing stands against it."""
 
 
 def phase_of(workload: Workload, moves: Misplaced, blocked: Blocked | None, *, leaving: bool) -> Phase:
@@ -20,7 +26,33 @@ def phase_of(workload: Workload, moves: Misplaced, blocked: Blocked | None, *, l
         return Phase.RECOVERING if moves.need == 0 else Phase.CONVERTING
     if moves.need == 0 or blocked is Blocked.PINNED:
         return Phase.SETTLED
-    return Phase.BLOCKED if blocked is not None else Phase.CONVERTING
+    return Phase.CONVERTING if blocked is None or blocked in _PACE else Phase.BLOCKED
+
+
+def blocked_until(
+    blocked: Blocked | None,
+    workload: Workload,
+    memory: Memory,
+    limits: Limits,
+    now: float,
+    calm_at: float | None,
+) -> float | None:
+    """When time alone ends what keeps policy from moving a pod; None where nobody can say.
+
+    `calm_at`: when the next pool of spot nodes is calm.
+    """
+    match blocked:
+        case Blocked.COOL_DOWN:
+            steady = max(limits.cool_down_s, workload.owner.min_ready_s)
+            ends = [pod.ready_since + steady for pod in workload.live if pod.ready_since is not None]
+            if memory.returned_at is not None:
+                ends.append(memory.returned_at + max(memory.return_wait_s, limits.return_every_s))
+            return max((end for end in ends if end > now), default=None)
+        case Blocked.STOPPED:
+            return memory.stopped_until
+        case Blocked.NOT_CALM:
+            return calm_at if limits.returns else None
+    return None
 
 
 def on_demand_zones(nodes: Nodes) -> frozenset[str]:

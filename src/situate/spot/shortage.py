@@ -42,14 +42,15 @@ def remembered(workload: Workload, memory: Memory) -> Memory:
     """Without what is over: the old pod that a surge waited for has left, or the rollout has ended."""
     present = {pod.uid for pod in workload.live}
     if memory.surge_revision and (memory.yielding not in present or not workload.owner.rolling):
-        return replace(memory, surge_revision="", yielding="")
+        return replace(memory, surge_revision="", yielding="", surged="", surged_at=0.0)
     return memory
 
 
 def surge_relief(workload: Workload, nodes: Nodes, now: float, memory: Memory, limits: Limits) -> Relief | None:
     """B17: a rollout's new on-demand pod waits while the old ones hold the floor; None where that is not so.
 
-    While that is remembered already, a pod that still waits has outlived its deletion.
+    One pod goes for each old pod that is to leave. While one is waited for, the deletion is only repeated, or made for
+    a pod that came since: it got on demand, and waits as long as the first did.
     """
     owner = workload.owner
     if owner.stateful or not owner.rolling:
@@ -59,7 +60,16 @@ def surge_relief(workload: Workload, nodes: Nodes, now: float, memory: Memory, l
     old = [pod for pod in bound if pod.revision != owner.revision and effective(pod, nodes) is Capacity.ON_DEMAND]
     if not waiting or not old or on_demand_effective(bound, nodes) < workload.target:
         return None
-    move = Delete(waiting[0].key, waiting[0].uid, owner.uid, Reason.SURGE)
+    if memory.surge_revision:
+        since = int(memory.surged_at)  # times of objects are whole seconds
+        waiting = [pod for pod in waiting if pod.uid == memory.surged or pod.created > since]
+        if not waiting:
+            return None
+    gone = waiting[0]
+    move = Delete(gone.key, gone.uid, owner.uid, Reason.SURGE)
+    if gone.uid == memory.surged:
+        return Relief((move,), memory)
+    memory = replace(memory, surged=gone.uid, surged_at=now)
     if memory.surge_revision:
         return Relief((move,), memory)
     yielding = removal_order(old, workload.live, now)[0]

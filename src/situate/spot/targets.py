@@ -16,6 +16,7 @@ from situate.objects.settings import shown
 from situate.spot.model import MIX, ON_DEMAND, PREFIX, Owner, no_labels
 from situate.spot.policies import (
     STRATEGIES,
+    AllOnDemand,
     BadPolicy,
     Count,
     Default,
@@ -32,6 +33,10 @@ _VACANT_STRATEGY: Final = "vacant.sh/optimize-scheduling-strategy"
 _VACANT_NUMBER: Final = "vacant.sh/optimize-scheduling-strategy-custom-on-demand"
 _SPOTALIS_LEAST: Final = "spotalis.io/min-on-demand"
 _SPOTALIS_SHARE: Final = "spotalis.io/spot-percentage"
+_ANNOTATION: Final = "annotation "
+LAST_VALID: Final = "the last valid value"
+NONE_VALID: Final = "no valid value is known"
+"""Sources of a target whose value cannot be read."""
 IMPORT_KEYS: Final = frozenset((_VACANT, _VACANT_STRATEGY, _VACANT_NUMBER, _SPOTALIS_LEAST, _SPOTALIS_SHARE))
 
 
@@ -89,6 +94,10 @@ class Target:
     """Where the policy stands: such as `annotation spot.situate.dev/on-demand of the Deployment`."""
     faults: tuple[Fault, ...] = ()
     """Values that were passed over."""
+    annotated: bool = False
+    """Whether an annotation of the workload or its namespace says so."""
+    unreadable: bool = False
+    """Whether the value cannot be read and no valid one is known: new pods are on demand, and none is moved."""
 
     @property
     def spot(self) -> int:
@@ -127,16 +136,32 @@ def participation(
 
 
 def resolved(owner: Owner, namespace: Namespace, rules: Rules, last: Policy | None = None) -> Target:
-    """The target of a workload. `last` is its last valid policy: it stays where the present one cannot be read."""
+    """The target of a workload. `last` is its last valid policy: it stays where the present one cannot be read.
+
+    Without one all pods are asked for on demand: a value that cannot be read never means the default.
+    """
     faults: list[Fault] = []
-    policy, source = _said(owner, namespace, rules, faults, last)
+    said = _said(owner, namespace, rules, faults)
+    annotated = said is not None and said[1].startswith(_ANNOTATION)
+    policy, source = said or ((last, LAST_VALID) if last is not None else (AllOnDemand(), NONE_VALID))
     number = target(policy, owner.replicas, stateful=owner.stateful, safe_deployments=rules.safe_deployments)
-    return Target(number, max(0, owner.replicas), policy, source, tuple(faults))
+    unreadable = said is None and last is None
+    return Target(number, max(0, owner.replicas), policy, source, tuple(faults), annotated, unreadable)
 
 
-def _said(
-    owner: Owner, namespace: Namespace, rules: Rules, faults: list[Fault], last: Policy | None
-) -> tuple[Policy, str]:
+def stricter(one: Policy | None, other: Policy | None, owner: Owner, rules: Rules) -> Policy | None:
+    """The policy that asks for more pods on demand; the first of equals, and the one that is known."""
+    if one is None or other is None:
+        return one if other is None else other
+
+    def asked(policy: Policy) -> int:
+        return target(policy, owner.replicas, stateful=owner.stateful, safe_deployments=rules.safe_deployments)
+
+    return one if asked(one) >= asked(other) else other
+
+
+def _said(owner: Owner, namespace: Namespace, rules: Rules, faults: list[Fault]) -> tuple[Policy, str] | None:
+    """The policy and its source; None where the value that decides cannot be read."""
     places: list[tuple[str, str, Mapping[str, str]]] = [
         (str(owner), f"of the {owner.kind}", owner.annotations),
         (f"Namespace {namespace.name}", "of the namespace", namespace.annotations),
@@ -144,18 +169,18 @@ def _said(
     for number, (thing, whose, given) in enumerate(places):
         value = given.get(ON_DEMAND)
         if value is not None:
-            source = f"annotation {ON_DEMAND} {whose}"
+            source = f"{_ANNOTATION}{ON_DEMAND} {whose}"
             try:
                 return parse_policy(value), source
             except BadPolicy as problem:
                 faults.append(Fault(thing, ON_DEMAND, str(problem)))
-                return (last, "the last valid value") if last is not None else (Default(), "the default")
+                return None
         if number == 0 and rules.import_keys:
             imported = _imported(thing, given, faults)
             if imported is not None:
                 return imported
             if faults:
-                return (last, "the last valid value") if last is not None else (Default(), "the default")
+                return None
     for number, rule in enumerate(rules.policies):
         if rule.namespaces.matches(namespace.labels) and rule.workloads.matches(owner.labels):
             return rule.policy, f"policies[{number}] of the configuration"
@@ -178,7 +203,7 @@ def _imported(thing: str, annotations: Mapping[str, str], faults: list[Fault]) -
         try:
             if not known:
                 raise BadPolicy(strategy)
-            return parse_policy(value), f"annotation {key}"
+            return parse_policy(value), f"{_ANNOTATION}{key}"
         except BadPolicy as problem:
             faults.append(Fault(thing, key, str(problem)))
             return None
@@ -198,7 +223,7 @@ def _spotalis(thing: str, annotations: Mapping[str, str], faults: list[Fault]) -
         digits = share.removesuffix("%")
         if not (digits.isascii() and digits.isdecimal() and len(digits) <= 18):
             raise BadPolicy(share, "a percentage here")
-        return LeastAndShare(count.pods, parse_percent(share, digits)), f"annotation {key}"
+        return LeastAndShare(count.pods, parse_percent(share, digits)), f"{_ANNOTATION}{key}"
     except BadPolicy as problem:
         faults.append(Fault(thing, key, str(problem)))
         return None

@@ -48,6 +48,8 @@ class Playground:
         self.http = http
         self.events: list[tuple[str, str]] = []
         """Name of the object and reason."""
+        self.registries: dict[str, CollectorRegistry] = {}
+        """Metrics by the identity of the process."""
         self._tokens = itertools.count()
 
     async def call(self, method: str, path: str, content: Any = None, *, kind: str = "application/json") -> Any:
@@ -85,7 +87,7 @@ class Playground:
             Candidacy(OURS, identity, times),
             Place(OURS, identity.partition("_")[0] if "_" in identity else ""),
             record=self.record,
-            metrics=AdmissionMetrics(CollectorRegistry()),
+            metrics=AdmissionMetrics(self.registries.setdefault(identity, CollectorRegistry())),
             wall=lambda: datetime.now(UTC),
             rng=random.Random(identity),
             token=lambda: f"{identity}-{next(self._tokens)}",

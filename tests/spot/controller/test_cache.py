@@ -17,7 +17,7 @@ from situate.spot.controller.cache import Cache
 from situate.spot.controller.slim import DEPLOYMENTS, REPLICASETS, STATEFULSETS
 from situate.spot.controller.watched import Watched
 from situate.spot.model import CLASS, DECISION, ON_DEMAND, Capacity, NodeState
-from situate.spot.policies import Count
+from situate.spot.policies import Count, Default
 from situate.spot.signal_table import SIGNALS
 from situate.spot.signals import Signal
 from situate.spot.targets import Rules
@@ -160,6 +160,39 @@ def test_a_namespace_says_what_its_workloads_leave_open() -> None:
     assert rig.cache.memories["d"].policy == Count(2)
     rig.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "annotations": {ON_DEMAND: "-2"}}})
     assert rig.cache.memories["d"].policy == Count(2)
+
+
+@pytest.mark.finding("N19")
+@pytest.mark.rule("spot:P11")
+def test_a_namespace_that_is_not_known_yet_says_nothing_of_its_workloads() -> None:
+    rig = Rig()
+    plain = {**with_policy("3"), "metadata": {"name": "d", "namespace": "shop", "uid": "d"}}
+    namespace = {"kind": "Namespace", "metadata": {"name": "shop", "annotations": {ON_DEMAND: "many"}}}
+    rig.put(plain)
+    assert rig.cache.memories == {}, "its namespace may say more"
+    rig.put(namespace)
+    assert (rig.cache.memories, rig.cache.policies) == ({}, {}), "no valid value is known: not the default"
+    rig.cache.recall({"d": Count(2)})
+    assert (rig.cache.memories["d"].policy, rig.cache.policies) == (Count(2), {"d": Count(2)})
+    rig.put({"kind": "Namespace", "metadata": {"name": "shop"}})
+    assert (rig.cache.memories["d"].policy, rig.cache.policies) == (Default(), {})
+
+
+@pytest.mark.finding("N19")
+@pytest.mark.rule("spot:P11")
+@pytest.mark.parametrize("first", ["record", "workload"])
+def test_a_recorded_policy_holds_where_the_value_cannot_be_read(first: str) -> None:
+    rig = Rig()
+    rig.put({"kind": "Namespace", "metadata": {"name": "shop"}})
+    if first == "workload":
+        rig.put(with_policy("many"))
+    rig.cache.recall({"d": Count(3), "gone": Count(9)})
+    rig.put(with_policy("many"))
+    assert rig.cache.memories["d"].policy == Count(3)
+    rig.put(with_policy("2"))
+    assert (rig.cache.memories["d"].policy, rig.cache.policies) == (Count(2), {"d": Count(2)}), "what is readable holds"
+    rig.remove(with_policy("2"))
+    assert rig.cache.policies == {}
 
 
 def with_policy(text: str) -> dict[str, Any]:

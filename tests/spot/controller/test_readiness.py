@@ -19,7 +19,7 @@ from situate.testing.spot.world import SpotWorld, machinery, settings_of
 from situate.testing.undisturbed import collector_at_rest, logs_off
 
 COUNTED_BY = ("pods", "replicasets", "deployments", "statefulsets", "nodes", "namespaces", "events")
-OWN = ("leases", "secrets", "mutatingwebhookconfigurations")
+OWN = ("leases", "secrets", "configmaps", "mutatingwebhookconfigurations")
 FOR_MOVES = (
     "services", "networkpolicies", "poddisruptionbudgets", "resourcequotas",
     "persistentvolumes", "persistentvolumeclaims", "storageclasses",
@@ -35,7 +35,7 @@ class Withholding:
 
     def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch | None:
         parts = request.path.split("/")
-        resource = next((each for each in (*COUNTED_BY, *OWN, *FOR_MOVES) if each in parts), "")
+        resource = next((each for each in (*OWN, *FOR_MOVES, *COUNTED_BY) if each in parts), "")
         if resource in FOR_MOVES:
             return None
         self.read[resource] += request.method == "GET"

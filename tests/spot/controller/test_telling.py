@@ -7,10 +7,12 @@ from dataclasses import replace
 import pytest
 
 from situate.objects.events import ObjectReference
+from situate.spot.actions import Reason, Release
+from situate.spot.controller.attempting import Attempt, Outcome
 from situate.spot.controller.telling import Telling
 from situate.spot.decide import Decision, Notice, Situation, State, decide
 from situate.spot.limits import Limits
-from situate.spot.model import ON_DEMAND
+from situate.spot.model import ON_DEMAND, PodKey
 from tests.spot.builders import NOW, UID, cluster, owner, pods
 from tests.spot.test_plan import Always
 
@@ -19,7 +21,8 @@ class Heard:
     def __init__(self) -> None:
         self.known = cluster(owner(3, annotations={ON_DEMAND: "2"}), pods("spot:3"))
         self.events: list[tuple[str, str, str]] = []
-        self.telling = Telling(self.known, self._record)
+        self.now = 0.0
+        self.telling = Telling(self.known, self._record, lambda: self.now)
 
     def decided(self, *notices: Notice, limits: Limits | None = None) -> Decision:
         situation = Situation(self.known, Always(), limits=limits or Limits())
@@ -58,3 +61,23 @@ def test_what_would_be_moved_is_told_once() -> None:
     ((name, reason, message),) = heard.events
     assert (name, reason) == ("web", "ReadOnly")
     assert "would be evicted: to-on-demand" in message
+
+
+@pytest.mark.finding("N30")
+@pytest.mark.rule("spot:B8")
+def test_pods_that_are_released_together_are_named_together() -> None:
+    heard = Heard()
+
+    def released(number: int) -> str:
+        move = Release(PodKey("shop", f"web-{number}"), f"uid-{number}", UID, Reason.EVACUATE, NOW, {})
+        heard.telling.attempted(Attempt(move, Outcome.DONE))
+        return heard.events[-1][2]
+
+    assert released(1) == "released pod web-1: evacuate"
+    assert released(2) == "released 2 pods, web-1, web-2: evacuate"
+    for number in range(3, 13):
+        last = released(number)
+    assert last.startswith("released 12 pods, web-3, web-4, ")
+    assert last.endswith("web-12 and 2 more: evacuate")
+    heard.now += 61
+    assert released(13) == "released pod web-13: evacuate"

@@ -18,22 +18,25 @@ from situate.kube.errors import AlreadyExists, NotFound
 from situate.kube.patches import MergePatch
 from situate.objects.nodes import Node
 from situate.objects.pods import Pod
-from situate.objects.resources import LEASES, NODES, PODS, REPLICASETS, SECRETS, ResourceType, unstructured
+from situate.objects.resources import CONFIGMAPS, LEASES, NODES, PODS, REPLICASETS, SECRETS, ResourceType, unstructured
 from situate.spot.model import CLASS, RELEASED, TEMPLATE_HASH
 from situate.spot.names import configuration_name
 
 _DEPLOYMENTS = unstructured("apps", "v1", "Deployment", "deployments")
-_WEBHOOKS = unstructured(
-    "admissionregistration.k8s.io",
-    "v1",
-    "MutatingWebhookConfiguration",
-    "mutatingwebhookconfigurations",
-    namespaced=False,
-)
+_OF_CLUSTER: Mapping[str, ResourceType[Any]] = {
+    kind: unstructured("admissionregistration.k8s.io", "v1", kind, plural, namespaced=False)
+    for kind, plural in (
+        ("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
+        ("ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
+        ("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
+    )
+}
+"""Of the installation; each bears the name of the configuration."""
 _KINDS: Mapping[str, ResourceType[Any]] = {
     "Secret": SECRETS,
+    "ConfigMap": CONFIGMAPS,
     "Lease": LEASES,
-    "MutatingWebhookConfiguration": _WEBHOOKS,
+    **_OF_CLUSTER,
 }
 _MANAGER = "situate-demo"
 
@@ -145,7 +148,8 @@ class SpotCast:
     async def clear(self) -> None:
         """Removes what does not go with the demo's namespaces."""
         names = (*spot_objects.ON_DEMAND_NODES, *spot_objects.SPOT_NODES, *spot_objects.NEW_SPOT_NODES)
-        for resource, listed in ((NODES, names), (_WEBHOOKS, (configuration_name(objects.SYSTEM),))):
+        own = ((resource, (configuration_name(objects.SYSTEM),)) for resource in _OF_CLUSTER.values())
+        for resource, listed in ((NODES, names), *own):
             for name in listed:
                 with suppress(NotFound):
                     await self._client.delete(resource, name)

@@ -12,7 +12,7 @@ from situate.cli.output import Column, Format, OutputOption, print_data, print_t
 from situate.cli.progress import progress
 from situate.cli.spot.options import InstallationOption
 from situate.cli.spot.reading import Observed, Where, observe
-from situate.cli.spot.reports import loss_data, workload_data
+from situate.cli.spot.reports import loss_data, moment, workload_data
 from situate.cli.streams import complain, say
 from situate.objects.settings import did_you_mean
 from situate.spot.explain import PodStory, Story, explain_workload
@@ -129,7 +129,8 @@ def _print(story: Story, chosen: str, observed: Observed, form: Format) -> None:
         say(f"conflict: {story.conflict} of its template allows {owner.pinned or 'no'} nodes only")
     if report.need:
         less = f"{report.need} too few" if report.need > 0 else f"{-report.need} too many"
-        blocked = f"; nothing is moved now: {report.blocked}" if report.blocked is not None else ""
+        until = f" until {moment(report.until)}" if report.until is not None else ""
+        blocked = f"; nothing is moved now: {report.blocked}{until}" if report.blocked is not None else ""
         say(f"{less} on demand, {report.total} moves away{blocked}")
     classes = ", ".join(f"{count} {name}" for name, count in sorted(story.classes.items()))
     coming = f"; the next one would be {story.next_class}" if story.next_class is not None else ""

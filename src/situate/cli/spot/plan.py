@@ -25,7 +25,7 @@ from situate.spot.decide import Phase, decide
 from situate.spot.evictions import Workload
 from situate.spot.headroom import WaveRoom, balloon_objects, displaced, wave_room
 from situate.spot.model import Capacity
-from situate.spot.observed import target_of
+from situate.spot.observed import NO_MEMORY, target_of
 from situate.spot.plan import Plan, PlannedMove
 from situate.spot.plan import plan as planned
 from situate.spot.signal_table import on_demand_requirement
@@ -206,7 +206,8 @@ def _means_row(each: Workload, means: Means) -> tuple[object, ...]:
 
 def _compared(each: Workload, observed: Observed) -> tuple[Means, ...]:
     owner, situation = each.owner, observed.situation
-    policy = target_of(situation.cluster, owner, situation.rules).policy
+    memory = observed.state.memories.get(owner.uid, NO_MEMORY)
+    policy = target_of(situation.cluster, owner, situation.rules, memory).policy
     safe = situation.rules.safe_deployments
     return compared(policy, owner.replicas, stateful=owner.stateful, safe_deployments=safe)
 

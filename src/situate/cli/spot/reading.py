@@ -24,9 +24,10 @@ from situate.kube.errors import Forbidden, KubeError, NotFound
 from situate.kube.reflector import Reflector
 from situate.objects.coordination import Lease
 from situate.objects.pods import Pod
-from situate.objects.resources import LEASES
+from situate.objects.resources import CONFIGMAPS, LEASES
 from situate.objects.settings import Mistake
 from situate.runtime.logs import configure_logging
+from situate.spot.calm import recalled
 from situate.spot.configuration import SpotSettings
 from situate.spot.controller.around import Around
 from situate.spot.controller.cache import Cache
@@ -35,9 +36,12 @@ from situate.spot.controller.rooms import Rooms
 from situate.spot.controller.watched import Watched
 from situate.spot.decide import Situation, State
 from situate.spot.filtered_room import FilteredRoom
-from situate.spot.interruptions import History, from_text
+from situate.spot.interruptions import History
+from situate.spot.interruptions import from_text as history_of
 from situate.spot.model import Owner
-from situate.spot.names import INTERRUPTIONS, NAME
+from situate.spot.names import INTERRUPTIONS, NAME, POLICIES
+from situate.spot.policies import Policy
+from situate.spot.policy_record import KEY, from_text
 
 _NEEDED: Final = frozenset(("pods", "nodes", "deployments.apps", "replicasets.apps", "statefulsets.apps"))
 """Without these no workload can be counted."""
@@ -128,6 +132,7 @@ async def _observed(
     cache = Cache(watched, settings.table, settings.rules(), wall=time.time)
     around = Around(client, cache.cluster, rng, time.monotonic)
     rooms = Rooms(watched, client, rng, settings.table)
+    cache.recall(await _valid_policies(client, installation, remarks))
     for reflector in (*watched.reflectors(), *around.reflectors(), *rooms.storage):
         await _fill(client, reflector, remarks)
     remarks.require()
@@ -145,15 +150,16 @@ async def _observed(
         pricing.prices,
     )
     written = lease.metadata.annotations.get(INTERRUPTIONS, "") if lease is not None else ""
+    history = history_of(written)
     return Observed(
         settings,
         situation,
         rooms.room(cluster.nodes).unclaimed(),
-        State(dict(cache.memories)),
+        State(dict(cache.memories), recalled(history, cluster.nodes, settings.limits())),
         time.time(),
         {pod.metadata.uid: pod for pod in watched.pods.store.list()},
         lease,
-        from_text(written),
+        history,
         pricing.mistakes,
         tuple(remarks.said),
     )
@@ -189,6 +195,21 @@ async def _fill(client: Client, reflector: Reflector[Any], remarks: _Remarks) ->
         remarks.said.append(f"left out: {malformed}")
     for each in page.items:
         reflector.store.put(each)
+
+
+async def _valid_policies(client: Client, installation: str, remarks: _Remarks) -> dict[str, Policy]:
+    """The policies that the leader goes by where a value cannot be read."""
+    try:
+        found = await client.get(CONFIGMAPS, POLICIES, installation)
+    except NotFound:
+        return {}
+    except KubeError as problem:
+        remarks.said.append(
+            f"the last valid policies cannot be read, so a workload with an unreadable value is shown without one: "
+            f"{problem}"
+        )
+        return {}
+    return from_text(found.data.get(KEY, ""))
 
 
 async def _lease(client: Client, installation: str, remarks: _Remarks) -> Lease | None:

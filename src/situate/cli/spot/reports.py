@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from typing import Any, Final
 
 from situate.cli.spot.reading import Observed
+from situate.objects.durations import human_duration
 from situate.objects.timestamps import rfc3339
 from situate.spot.costs import CostReport, cost_report
 from situate.spot.decide import Notice, Report
@@ -49,6 +51,7 @@ def workload_data(owner: Owner, report: Report, workload: Workload, observed: Ob
         "need": report.need,
         "moves": report.total,
         "blocked": str(report.blocked) if report.blocked is not None else "",
+        "blockedUntil": None if report.until is None else moment(report.until),
         "waiting": report.waiting,
         "policy": str(report.target.policy),
         "policySource": report.target.source,
@@ -58,6 +61,14 @@ def workload_data(owner: Owner, report: Report, workload: Workload, observed: Ob
         "gated": sum(pod.gated for pod in workload.live),
         "conflict": owner.conflict,
     }
+
+
+def blocked_text(each: dict[str, Any], now: float) -> str:
+    """Of the data of a workload: what blocks it, and for how long if that is known."""
+    if each["blockedUntil"] is None:
+        return each["blocked"] or "-"
+    left = datetime.fromisoformat(each["blockedUntil"]).timestamp() - now
+    return f"{each['blocked']}, {human_duration(max(1, math.ceil(left)))} left"
 
 
 def node_data(node: NodeFacts, pods: int, now: float) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from situate.cli.progress import progress
 from situate.cli.spot.options import InstallationOption, NamespaceOption
 from situate.cli.spot.reading import Observed, Where, observe
 from situate.cli.spot.reports import (
+    blocked_text,
     cost_data,
     cost_lines,
     cost_of,
@@ -76,7 +77,7 @@ def status(
         return
     for remark in observed.remarks:
         complain(remark)
-    _print(told, lines, output)
+    _print(told, lines, output, observed.now)
 
 
 def _as_data(observed: Observed, namespace: str | None) -> tuple[dict[str, Any], list[str]]:
@@ -109,7 +110,7 @@ def _as_data(observed: Observed, namespace: str | None) -> tuple[dict[str, Any],
     return told, [*cost_lines(cost, observed), room_line(room, observed.history), recorded_wave(observed.history)]
 
 
-def _print(told: dict[str, Any], lines: list[str], form: Format) -> None:
+def _print(told: dict[str, Any], lines: list[str], form: Format, now: float) -> None:
     listed = told["workloads"]
     part = [each for each in listed if each["phase"] != Phase.UNMANAGED]
     held = sum(each["need"] <= 0 for each in part)
@@ -121,7 +122,7 @@ def _print(told: dict[str, Any], lines: list[str], form: Format) -> None:
     shown = listed if form is Format.WIDE else part
     if shown:
         shares = {line["object"]: line["share"] for line in told["cost"]["workloads"]}
-        print_table(_WORKLOADS, [_row(each, shares) for each in shown], form)
+        print_table(_WORKLOADS, [_row(each, shares, now) for each in shown], form)
     nodes = told["nodes"] if form is Format.WIDE else [each for each in told["nodes"] if _remarkable(each)]
     if nodes:
         say()
@@ -135,7 +136,7 @@ def _print(told: dict[str, Any], lines: list[str], form: Format) -> None:
         say(f"{notice['object']}: {notice['reason']}: {notice['message']}")
 
 
-def _row(each: dict[str, Any], shares: dict[str, float]) -> tuple[object, ...]:
+def _row(each: dict[str, Any], shares: dict[str, float], now: float) -> tuple[object, ...]:
     name = f"{each['kind']} {each['namespace']}/{each['name']}"
     return (
         name,
@@ -148,7 +149,7 @@ def _row(each: dict[str, Any], shares: dict[str, float]) -> tuple[object, ...]:
         each["ready"],
         each["moves"],
         f"{shares[name]:.0%}" if name in shares else "-",
-        each["blocked"] or "-",
+        blocked_text(each, now),
         each["policy"],
         each["policySource"] if each["phase"] != Phase.UNMANAGED else each["partSource"],
     )

@@ -18,7 +18,7 @@ from situate.spot.constraints import named_nodes
 from situate.spot.controller.slim import SlimReplicaSet, Workload, plain
 from situate.spot.controller.watched import Watched
 from situate.spot.model import NodeFacts, Owner, PodFacts, PodKey
-from situate.spot.observed import NO_MEMORY, Cluster, Memory, target_of
+from situate.spot.observed import NO_MEMORY, Cluster, Memory
 from situate.spot.owners import (
     KINDS,
     Controller,
@@ -30,8 +30,9 @@ from situate.spot.owners import (
     replica_set_facts,
     template_spec,
 )
+from situate.spot.policies import Policy
 from situate.spot.signals import Signal, node_facts, occurrences
-from situate.spot.targets import Namespace, Rules
+from situate.spot.targets import Namespace, Rules, resolved, stricter
 
 
 class Cache:
@@ -45,12 +46,17 @@ class Cache:
         *,
         wall: Callable[[], float],
         nodes_changed: Callable[[], None] = lambda: None,
+        policies_changed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`wall`: seconds since the epoch; `nodes_changed`: called when a node means something else than before."""
+        """`wall`: seconds since the epoch; `nodes_changed`: called when a node means something else than before.
+
+        `policies_changed`: called when `policies` has changed.
+        """
         self._table = table
         self._rules = rules
         self._wall = wall
         self._nodes_changed = nodes_changed
+        self._policies_changed = policies_changed
         self._watched = watched
         self._pods: dict[PodKey, PodFacts] = {}
         self._replica_sets: dict[str, ReplicaSetFacts] = {}
@@ -63,6 +69,9 @@ class Cache:
         self._sets_of: dict[str, set[str]] = defaultdict(set)  # uids of ReplicaSets, by uid of the workload
         self._by_owner = _PodsByOwner(self._sets_of)
         self.memories: dict[str, Memory] = {}
+        self.policies: dict[str, Policy] = {}
+        """Valid policies that must outlive this process, by uid of the workload."""
+        self._recorded: Mapping[str, Policy] = {}
         self.cluster = Cluster(self._owners, self._replica_sets, self._by_owner, self._nodes, self._namespaces)
         watched.namespaces.store.on_change(self._namespace)
         watched.nodes.store.on_change(self._node)
@@ -92,6 +101,14 @@ class Cache:
         for kind, reflector in self._workload_kinds():
             for workload in reflector.store.list():
                 self._put_owner(workload, kind)
+
+    def recall(self, recorded: Mapping[str, Policy]) -> None:
+        """Takes the last valid policies that any leader has recorded: they hold where a value cannot be read."""
+        before, self._recorded = self._recorded, recorded
+        for uid in recorded.keys() | before.keys():
+            owner = self._owners.get(uid)
+            if owner is not None and recorded.get(uid) != before.get(uid):
+                self._remember_policy(owner)
 
     def node_facts(self, node: Node) -> NodeFacts:
         """What a node means now, by what was told of it."""
@@ -147,6 +164,7 @@ class Cache:
                 self._owners.pop(old.metadata.uid, None)
                 self._naming.pop(old.metadata.uid, None)
                 self.memories.pop(old.metadata.uid, None)
+                self._keep(old.metadata.uid, None)
                 self._by_owner.changed(old.metadata.uid)
             if new is not None:
                 self._put_owner(new, kind)
@@ -166,11 +184,31 @@ class Cache:
         self._remember_policy(owner)
 
     def _remember_policy(self, owner: Owner) -> None:
-        """The last policy that could be read stays in force while one cannot (P11)."""
+        """The last policy that could be read stays in force while one cannot (P11).
+
+        Of this process's and the recorded one, the stricter: either may have missed a change that the other has seen.
+        """
+        namespace = self._namespaces.get(owner.namespace)
+        found = resolved(owner, namespace or Namespace(owner.namespace), self._rules)
         memory = self.memories.get(owner.uid, NO_MEMORY)
-        found = target_of(self.cluster, owner, self._rules, memory)
-        if not found.faults and found.policy != memory.policy:
-            self.memories[owner.uid] = replace(memory, policy=found.policy)
+        if found.faults:
+            policy = stricter(memory.policy, self._recorded.get(owner.uid), owner, self._rules)
+        elif namespace is None and not found.annotated:
+            return  # a namespace that is not known yet may say something
+        else:
+            policy = found.policy
+        if policy != memory.policy:
+            self.memories[owner.uid] = replace(memory, policy=policy)
+        self._keep(owner.uid, policy if found.faults or found.annotated else None)
+
+    def _keep(self, uid: str, policy: Policy | None) -> None:
+        if self.policies.get(uid) == policy:
+            return
+        if policy is None:
+            del self.policies[uid]
+        else:
+            self.policies[uid] = policy
+        self._policies_changed()
 
     def _node(self, old: Node | None, new: Node | None) -> None:
         if new is None:

@@ -30,6 +30,7 @@ from situate.runtime.marking import Mark, keep_marked
 from situate.runtime.outcomes import Retriable
 from situate.runtime.serving.certificates import Generation
 from situate.runtime.serving.issuing import host_names
+from situate.runtime.serving.presence import WebhookPresence
 from situate.runtime.serving.upkeep import MUTATING, Kept, Upkeep
 from situate.runtime.serving.webhooks import Answers, Door, Webhook
 from situate.runtime.standing import STANDS_ASIDE, Standing
@@ -49,6 +50,7 @@ from situate.spot.controller.labelling import Labelling
 from situate.spot.controller.live import LiveReads
 from situate.spot.controller.metrics import MoveMetrics
 from situate.spot.controller.moving import Moving
+from situate.spot.controller.policy_record import PolicyRecord
 from situate.spot.controller.recording import Recording
 from situate.spot.controller.refusals import Refusals
 from situate.spot.controller.rooms import Rooms
@@ -57,6 +59,7 @@ from situate.spot.controller.watched import Watched
 from situate.spot.ledger import Ledger, Slot
 from situate.spot.model import PodFacts
 from situate.spot.names import CERTIFICATES, LEADS, NAME, WANTS, WEBHOOK, WEBHOOK_PATH, configuration_name
+from situate.spot.policies import Policy
 from situate.spot.server.answering import Answering
 from situate.spot.server.metrics import AdmissionMetrics
 from situate.spot.waves import avoided
@@ -138,7 +141,9 @@ class SpotController:
             settings.rules(),
             wall=lambda: wall().timestamp(),
             nodes_changed=self._nodes_changed,
+            policies_changed=self._policies_changed,
         )
+        self._policies = PolicyRecord(client, place.namespace, rng, lambda: self.cache.policies, self._recall)
         self._admission: Admission | None = None  # until it is asked for: nodes change more often than pods come
         self.live_reads = LiveReads(client, table, settings.webhook.live_read)
         self.around = Around(client, self.cache.cluster, rng, _now)
@@ -193,6 +198,7 @@ class SpotController:
             wall=lambda: wall().timestamp(),
             serve=self._serve_with,
         )
+        self._presence = WebhookPresence(self._configurations, configuration_name(place.namespace), WEBHOOK)
         self._standing = Standing(
             LeaseName(candidacy.namespace, NAME),
             self._leases,
@@ -229,6 +235,7 @@ class SpotController:
                 beside = [group.create_task(each.run(), name=each.name) for each in self.reflectors()]
                 beside.append(group.create_task(self._ask_for_lease(), name="asking for the lease"))
                 beside.append(group.create_task(self.gates.alert(), name="gated pods"))
+                beside.append(group.create_task(self._tell_presence(), name="webhook configuration"))
                 await group.create_task(self.elector.run(), name=self.elector.name)
                 for task in beside:
                     task.cancel()
@@ -251,6 +258,7 @@ class SpotController:
             self._secrets,
             self._configurations,
             self._leases,
+            self._policies.reflector,
         )
 
     def not_ready(self) -> str | None:
@@ -307,6 +315,7 @@ class SpotController:
         return {
             "refused pods": lambda: self._refusals.run(self._change_ledger),
             "interruptions": lambda: self._recording.run(self._guarded),
+            "valid policies": lambda: self._policies.run(self._guarded),
             "room for a wave": self._foreseeing.run,
             "labels of nodes": lambda: self._labelling.run(self._guarded, self._actuator),
         }
@@ -316,6 +325,7 @@ class SpotController:
         while True:
             try:
                 await self.watched.relist()
+                await self._policies.read()
                 break
             except KubeError as problem:
                 self._log.warning("pods cannot be counted yet", error=str(problem))
@@ -332,7 +342,7 @@ class SpotController:
 
     async def _move(self) -> None:
         """Pods are moved by what is decided, each of them looked at once more."""
-        telling = Telling(self.cache.cluster, self._record)
+        telling = Telling(self.cache.cluster, self._record, _now)
 
         def done(attempt: Attempt) -> None:
             telling.attempted(attempt)
@@ -372,7 +382,7 @@ class SpotController:
             await asyncio.sleep(_SWEEP_S)
             ledger = self.answering.ledger
             self._metrics.reservations.set(sum(map(len, ledger.reservations.values())))
-            for slot in list(dict.fromkeys((*ledger.reservations, *ledger.releases)))[:_SWEPT]:
+            for slot in list(dict.fromkeys((*ledger.reservations, *ledger.releases, *ledger.surges)))[:_SWEPT]:
                 pods = [pod for pod in self.cache.cluster.pods.get(slot.owner, ()) if pod.revision == slot.revision]
                 ledger = ledger.settled(slot, pods, _now())
             self.answering.ledger = ledger
@@ -393,6 +403,24 @@ class SpotController:
         """A pod of a newer revision does not wait until the old one is stopped."""
         await self.watched.wait_synced()
         await self._standing.keep_asking(self._elections, self.elector.leading, self._candidacy.times.retry_s)
+
+    async def _tell_presence(self) -> None:
+        """Warns while API servers have no webhook to ask: pods come without a class then, and nothing fails."""
+        await self._presence.wait_synced()
+        warned = False
+        while True:
+            installed = self._presence.installed()
+            self._metrics.webhook_installed.set(installed is not None)
+            if installed is None:
+                self._log.warning(
+                    "the webhook is not installed: every new pod is created without a class; apply what `situate "
+                    "manifests` prints",
+                    configuration=self._presence.configuration,
+                )
+                warned = True
+            elif warned:
+                self._log.info("the webhook is installed", configuration=self._presence.configuration)
+            await self._presence.wait_other(installed)
 
     def _revision(self, controller: OwnerReference, _: str) -> int | None:
         """By its ReplicaSet."""
@@ -420,6 +448,13 @@ class SpotController:
     def _forget_admission(self) -> None:
         """Nodes or settings are others now."""
         self._admission = None
+
+    def _policies_changed(self) -> None:
+        self._policies.wake()
+
+    def _recall(self, recorded: Mapping[str, Policy]) -> None:
+        self.cache.recall(recorded)
+        self.moving.wake()
 
     def _nodes_changed(self) -> None:
         self._forget_admission()

@@ -26,6 +26,7 @@ from situate.runtime.outcomes import Retriable
 from situate.spot.admission import UNREADABLE, LiveRead, NeedsRead, View
 from situate.spot.controller.telling import Record
 from situate.spot.gating import Placed, overdue, place, released, waiting
+from situate.spot.ledger import Ledger
 from situate.spot.model import GATE, Capacity, PodFacts, PodKey
 from situate.spot.owners import pod_facts
 from situate.spot.server.metrics import AdmissionMetrics
@@ -63,6 +64,7 @@ class Gates:
         self._metrics = metrics
         self._gated: dict[PodKey, tuple[PodFacts, float]] = {}  # and since when that is known
         self._sent: dict[str, Capacity] = {}  # by uid, until the watch shows it
+        self._surges = Ledger.empty()  # of pods that were placed as spot in a rollout (B17)
         self._under_way: set[str] = set()  # by uid, until the watch shows that it waits no more
         self._told: set[str] = set()
         self._some = asyncio.Event()
@@ -72,6 +74,7 @@ class Gates:
     async def run(self, client: Client, actuator: Actuator) -> None:
         """Writes of `client` raise a `Retriable` when we do not lead. Ends with the term alone."""
         self._sent.clear()
+        self._surges = Ledger.empty()
         self._under_way.clear()
         lane = asyncio.Semaphore(_AT_ONCE)
         async with asyncio.TaskGroup() as group:
@@ -143,6 +146,8 @@ class Gates:
                 return False
             if found.answer.pod_class is not None:
                 self._sent[pod.uid] = found.answer.pod_class
+            if found.answer.surge is not None:
+                self._surges = self._surges.with_surge(*found.answer.surge)
             try:
                 await self._write(pod, found.operations, client, actuator)
             except (Invalid, BadRequest, Conflict) as problem:
@@ -159,11 +164,11 @@ class Gates:
     async def _decided(self, whole: Mapping[str, Any]) -> Placed | None:
         """None if its workload cannot be read just now. Nothing is awaited between deciding and what follows."""
         token, now = self._token(), self._wall()
-        found = place(whole, self._view(None), self._sent, now, token)
+        found = place(whole, self._view(None), self._sent, now, token, self._surges)
         if not isinstance(found, NeedsRead):
             return found
         live = await self._read(found)
-        found = place(whole, self._view(live), self._sent, now, token)
+        found = place(whole, self._view(live), self._sent, now, token, self._surges)
         if isinstance(found, NeedsRead) or (live is UNREADABLE and found.answer.pod_class is None):
             return None
         return found

@@ -7,10 +7,12 @@ pods is left to `conditions`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
 
 from situate.kube.events import NORMAL, WARNING
 from situate.objects.events import ObjectReference
-from situate.spot.actions import Delete, Evict, Move, Reason, Release
+from situate.spot.actions import BY_POLICY, Delete, Evict, Move, Reason, Release
 from situate.spot.controller.attempting import Attempt, Outcome
 from situate.spot.decide import Decision, Notice
 from situate.spot.model import Owner
@@ -20,15 +22,28 @@ from situate.spot.owners import KINDS
 Record = Callable[[ObjectReference, str, str, str], None]
 """Writes an Event: object, `Normal` or `Warning`, reason, message. Never blocks and never raises."""
 
+_TOGETHER_S: Final = 60.0
+_NAMED: Final = 10
+"""Pods that a message names, the last ones."""
 _DONE = {Evict: "Evicted", Delete: "Deleted", Release: "Released"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    names: tuple[str, ...]
+    last: float
+    """When the last of them was moved."""
 
 
 class Telling:
     """Of one term: a new leader tells once more what still holds."""
 
-    def __init__(self, cluster: Cluster, record: Record) -> None:
+    def __init__(self, cluster: Cluster, record: Record, clock: Callable[[], float]) -> None:
+        """`clock`: seconds of a clock that nobody sets."""
         self._cluster = cluster
         self._record = record
+        self._clock = clock
+        self._moved: dict[tuple[str, str, Reason], _Moved] = {}
         self._told: dict[Notice, None] = {}
         self._would: frozenset[tuple[str, Reason]] = frozenset()
 
@@ -53,10 +68,29 @@ class Telling:
             return
         done = _DONE[type(action)]
         if attempt.outcome is Outcome.DONE:
-            self._about(action.owner, NORMAL, f"Pod{done}", f"{done.lower()} pod {action.pod.name}: {action.reason}")
+            message = f"{done.lower()} {self._together(action, done)}: {action.reason}"
+            self._about(action.owner, NORMAL, f"Pod{done}", message)
         elif attempt.outcome in (Outcome.REFUSED, Outcome.FAILED):
             message = f"pod {action.pod.name} was not {done.lower()} ({action.reason}): {attempt.why}"
             self._about(action.owner, WARNING, f"PodNot{done}", message)
+
+    def _together(self, action: Move, done: str) -> str:
+        """The pods of a workload that were moved for one reason shortly one after the other.
+
+        Events of one reason are merged into one, which keeps the last message: so each message names them all. Policy
+        moves one pod at a time, and each of those is told by itself.
+        """
+        if action.reason in BY_POLICY:
+            return f"pod {action.pod.name}"
+        now = self._clock()
+        self._moved = {key: each for key, each in self._moved.items() if now - each.last < _TOGETHER_S}
+        key = (action.owner, done, action.reason)
+        names = (*(self._moved[key].names if key in self._moved else ()), action.pod.name)
+        self._moved[key] = _Moved(names, now)
+        if len(names) == 1:
+            return f"pod {names[0]}"
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        return f"{len(names)} pods, {', '.join(names[-_NAMED:])}{more}"
 
     def _about(self, uid: str, type_: str, reason: str, message: str) -> None:
         owner = self._cluster.owners.get(uid)

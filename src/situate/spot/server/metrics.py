@@ -47,6 +47,11 @@ class AdmissionMetrics:
             "When the certificate that is served ends, in seconds since the epoch",
             registry=registry,
         )
+        self.webhook_installed = Gauge(
+            "situate_spot_webhook_installed",
+            "1 if API servers have the webhook's configuration, 0 if every pod is created without a class",
+            registry=registry,
+        )
         self.registry = registry
         self.stopwatch = stopwatch
         for outcome in OUTCOMES:

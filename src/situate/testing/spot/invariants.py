@@ -39,7 +39,14 @@ DRAINED_S: Final = 100.0
 """Moves that are under way have ended by then, whatever was lost meanwhile."""
 LED_S: Final = 6.0
 """How old what is known of the holder of a workload's own Lease may be."""
-_OWN_PATHS: Final = ("/leases/", "/leases", "/secrets", "/mutatingwebhookconfigurations/", "/events")
+_OWN_PATHS: Final = (
+    "/leases/",
+    "/leases",
+    "/secrets",
+    "/mutatingwebhookconfigurations/",
+    "/events",
+    f"/namespaces/{OURS}/configmaps",
+)
 _LEASE: Final = f"{OURS}/{NAME}"
 
 

@@ -14,11 +14,12 @@ import structlog
 from situate.kube.client import Client
 from situate.objects.meta import ObjectMeta
 from situate.objects.resources import PODDISRUPTIONBUDGETS
+from situate.runtime.serving.presence import WebhookPresence
 from situate.runtime.serving.webhooks import Webhook
 from situate.vm.actions import Tell
 from situate.vm.configuration import EvictionSettings
 from situate.vm.controller.budgets import Budgets
-from situate.vm.eviction_objects import PATH
+from situate.vm.eviction_objects import PATH, WEBHOOK
 from situate.vm.server.certificates import Certificates
 from situate.vm.server.desk import Desk, Leading
 from situate.vm.server.evictions import Evictions
@@ -44,7 +45,7 @@ class EvictionWebhook:
         assert certificates.configurations is not None, "API servers ask us"
         self._client = client
         self._certificates = certificates
-        self._configurations = certificates.configurations
+        self._presence = WebhookPresence(certificates.configurations, certificates.configuration, WEBHOOK)
         self.evictions = Evictions(Desk(leading, client, call_timeout_s), tell)
         self.listener = Webhook(
             settings.address, self.evictions.answer, path=PATH, setting="vm.evictions.address", largest=MOST_REVIEW
@@ -53,21 +54,19 @@ class EvictionWebhook:
         watched = leading.watched
         budgets = watched.all.others[PODDISRUPTIONBUDGETS]
         self._budgets = Budgets(watched.machines, budgets, leading.ledger.rules)
-        self._changed = asyncio.Event()
-        self._configurations.store.on_change(lambda _, __: self._changed.set())
         self._log = structlog.get_logger()
 
     async def run(self) -> None:
-        await self._configurations.store.wait_synced()
+        await self._presence.wait_synced()
         while True:
-            installed = self._installed()
+            installed = self._presence.installed()
             if installed is None:
                 self._log.info(
                     "evictions are no moves: the webhook is not installed",
-                    configuration=self._certificates.configuration,
+                    configuration=self._presence.configuration,
                 )
             work = self._budgets.run(self._client, None) if installed is None else self._serve(installed)
-            tasks = asyncio.ensure_future(work), asyncio.ensure_future(self._wait_other(installed))
+            tasks = asyncio.ensure_future(work), asyncio.ensure_future(self._presence.wait_other(installed))
             try:
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -84,14 +83,3 @@ class EvictionWebhook:
             group.create_task(self.listener.run())
             await self.listener.wait_listening()
             group.create_task(self._budgets.run(self._client, configuration))
-
-    def _installed(self) -> ObjectMeta | None:
-        found = self._configurations.store.get(self._certificates.configuration)
-        return None if found is None else found.metadata
-
-    async def _wait_other(self, known: ObjectMeta | None) -> None:
-        """Until it is installed, is not any more, or is anew."""
-        uid = None if known is None else known.uid
-        while (None if (now := self._installed()) is None else now.uid) == uid:
-            self._changed.clear()
-            await self._changed.wait()

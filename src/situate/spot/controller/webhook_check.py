@@ -1,0 +1,135 @@
+"""Tries what spot relies on in API servers: that they ask the webhook, and that they refuse an unreadable value.
+
+Everything is a dry run. The webhook marks the Pod of a trial, so a mark proves the whole way: the configuration, the
+Service, the certificate and a process that leads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from situate.kube.client import Client
+from situate.kube.errors import Forbidden, Invalid, KubeError, NotFound
+from situate.objects.resources import PODS, unstructured
+from situate.objects.unstructured import Unstructured
+from situate.runtime.serving.upkeep import MUTATING, published
+from situate.spot.model import ON_DEMAND, TRIED
+from situate.spot.names import WEBHOOK, configuration_name
+
+_DEPLOYMENTS: Final = unstructured("apps", "v1", "Deployment", "deployments")
+_IN: Final = "default"
+"""The Namespace of trials: every cluster has it."""
+_NAME: Final = "situate-check"
+_UNREADABLE: Final = "situate-check"
+"""No value of the on-demand annotation."""
+_APPLY: Final = "apply what `situate manifests` prints"
+
+
+class Found(Enum):
+    WORKS = "works"
+    FAILS = "fails"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What was found, and why or what to do next."""
+
+    found: Found
+    said: str = ""
+
+
+async def check_webhook(client: Client, namespace: str) -> Trial:
+    """Whether a Pod that is created now gets a class. `namespace`: of the installation, if it is known."""
+    try:
+        configuration = await _configuration(client, namespace)
+    except KubeError as problem:
+        return Trial(Found.UNKNOWN, str(problem))
+    if configuration is None:
+        return Trial(
+            Found.FAILS, f"no MutatingWebhookConfiguration has it, so every Pod is created without a class; {_APPLY}"
+        )
+    name = configuration.metadata.name
+    if not published(configuration, WEBHOOK):
+        return Trial(Found.FAILS, f"{name} has no caBundle: the leader writes it, so look whether its Pods run")
+    try:
+        tried = await client.create(PODS, _pod(), _IN, dry_run=True)
+    except KubeError as problem:
+        return Trial(Found.UNKNOWN, f"a dry run of a Pod in namespace {_IN} was refused: {problem}")
+    if tried.metadata.annotations.get(TRIED) == "answered":
+        return Trial(Found.WORKS)
+    return Trial(
+        Found.FAILS,
+        f"{name} is there, and API servers get no answer, so Pods are created without a class; "
+        "look at the Pods and EndpointSlices of its Service, and at NetworkPolicies",
+    )
+
+
+async def check_on_demand_policy(client: Client) -> Trial:
+    """Whether a value of the on-demand annotation that cannot be read is refused."""
+    try:
+        await client.create(_DEPLOYMENTS, _deployment(), _IN, dry_run=True)
+    except Invalid as refusal:
+        if ON_DEMAND in str(refusal):
+            return Trial(Found.WORKS)
+        return Trial(Found.UNKNOWN, f"a dry run of a Deployment in namespace {_IN} was refused: {refusal}")
+    except KubeError as problem:
+        return Trial(Found.UNKNOWN, f"a dry run of a Deployment in namespace {_IN} was refused: {problem}")
+    return Trial(Found.FAILS, f"a typo in {ON_DEMAND} is accepted; {_APPLY}")
+
+
+async def _configuration(client: Client, namespace: str) -> Unstructured | None:
+    """The one of the installation, or any that has the webhook."""
+    try:
+        found = await client.get(MUTATING, configuration_name(namespace))
+    except NotFound:
+        pass
+    else:
+        if published(found, WEBHOOK) is not None:
+            return found
+    try:
+        page = await client.list_all(MUTATING)
+    except Forbidden:
+        return None
+    return next((each for each in page.items if published(each, WEBHOOK) is not None), None)
+
+
+def _pod() -> dict[str, Any]:
+    """A Pod of a ReplicaSet that is not there; within the strictest Pod security standard."""
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "name": _NAME,
+        "uid": "00000000-0000-0000-0000-000000000000",
+        "controller": True,
+    }
+    return {
+        "metadata": {"generateName": f"{_NAME}-", "annotations": {TRIED: "asked"}, "ownerReferences": [owner]},
+        "spec": _spec(),
+    }
+
+
+def _deployment() -> dict[str, Any]:
+    labels = {"app.kubernetes.io/name": _NAME}
+    return {
+        "metadata": {"name": _NAME, "annotations": {ON_DEMAND: _UNREADABLE}},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": _spec()},
+        },
+    }
+
+
+def _spec() -> dict[str, Any]:
+    security = {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    resources = {"requests": {"cpu": "1m", "memory": "1Mi"}, "limits": {"cpu": "1m", "memory": "1Mi"}}
+    container = {"name": "check", "image": "example.com/check", "resources": resources, "securityContext": security}
+    return {"automountServiceAccountToken": False, "containers": [container]}
