@@ -152,6 +152,24 @@ def test_plan_as_a_table_says_why() -> None:
     assert cells(wide)[3][-2:] == [f"{POD}-1:", "14"]
 
 
+@pytest.mark.finding("V1")
+def test_plan_returns_spare_copies_to_a_source_that_is_short(tmp_path: Path) -> None:
+    listing = yaml.safe_load(CLUSTER.read_text(encoding="utf-8"))
+    for item in listing["items"]:
+        if item["kind"] == "ConsumerGroup":
+            placements = [{"podName": f"{POD}-{ordinal}", "vreplicas": 1} for ordinal in (0, 1)]
+            item["spec"]["replicas"] = 1
+            item["status"] = {"placements": placements} if item["metadata"]["name"] == "orders" else {}
+    objects = tmp_path / "objects.yaml"
+    objects.write_text(yaml.safe_dump(listing), encoding="utf-8")
+    settings = ("podCapacity=1", "minReplicas=2", "maxReplicas=2")
+    (found,) = data("plan", *(word for each in settings for word in ("--set", f"vpod[0].{each}")), objects=objects)
+    assert [(each["then"], each["left"], each["change"]) for each in found["vpods"]] == [
+        (1, 0, f"{POD}-1 -1"),
+        (1, 0, f"{POD}-1 +1"),
+    ]
+
+
 def test_plan_with_other_settings() -> None:
     (found,) = data("plan", "--set", "vpod[0].podCapacity=30")
     assert (found["needed"], found["replicasThen"]) == (2, 2)

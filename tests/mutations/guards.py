@@ -52,6 +52,14 @@ _VPOD_GUARDS = (
         (_DECIDE,),
     ),
     Mutation(
+        "spare-copies",
+        "copies beyond what is wanted make room for what others want (D6)",
+        "vpod/spare_copies.py",
+        "    if len(state.short) > (key in state.short):",
+        "    if False:",
+        ("tests/vpod/test_spare_copies.py",),
+    ),
+    Mutation(
         "leader-facade",
         "only the leader's autoscaler beats (S7)",
         "vpod/controller/facade.py",

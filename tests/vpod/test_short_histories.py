@@ -58,6 +58,14 @@ def test_room_goes_to_who_has_waited_longest(seed: int, priorities: bool) -> Non
     assert went.happened["L5 kept"] > 0
 
 
+@pytest.mark.finding("V1")
+@pytest.mark.rule("vpod:D6", "vpod:L5")
+@pytest.mark.parametrize("weights", [False, True])
+def test_what_min_replicas_adds_makes_room_for_what_is_wanted(weights: bool) -> None:
+    went = played(2, Settings(min_replicas=4, max_replicas=5, weights=weights))
+    assert went.breach is None
+
+
 @pytest.mark.rule("vpod:B2", "vpod:S6")
 def test_a_new_leader_goes_on_with_what_runs() -> None:
     assert played(1, Settings(), KillLeader(30.0)).breach is None

@@ -62,6 +62,16 @@ def limit(situation: Situation, namespace: str, priority: int, held: int) -> Lim
     return min(limits, key=lambda each: each.vreplicas, default=None)
 
 
+def namespace_room(state: State, namespace: str) -> int | None:
+    """Units that the quota and the fair share leave to a namespace, negative above them; None: no limit."""
+    limits = []
+    if state.options.namespace_max_share is not None:
+        limits.append(namespace_quota(state))
+    if state.options.fairness is Fairness.MAXMIN and (share := fair_shares(state).get(namespace)) is not None:
+        limits.append(share)
+    return min(limits) - state.used[namespace] if limits else None
+
+
 def free_units(state: State) -> int:
     """Units that may still be added on accepting pods."""
     return sum(state.free(ordinal) for ordinals in state.open.values() for ordinal in ordinals)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from situate.cli.failures import mendable_failures
@@ -24,8 +25,10 @@ from situate.cli.vpod.reading import (
     observe,
 )
 from situate.vpod.autoscaler import Memory, beat
-from situate.vpod.decide import commit, decide
-from situate.vpod.model import Placement
+from situate.vpod.decide import Decision, commit, decide, retry_order
+from situate.vpod.model import Placement, PlainVPod
+from situate.vpod.spare_copies import givers
+from situate.vpod.state import State
 
 _COLUMNS = (
     Column("vpod"),
@@ -72,10 +75,16 @@ def plan(
 def _planned(observed: Observed) -> dict[str, Any]:
     """The same decisions as the controller's, one after the other, and one beat of the autoscaler after them."""
     state = observed.state
+    decided = {vpod.key: _decided(state, vpod) for vpod in observed.vpods}
+    if returning := givers(state):
+        for vpod in observed.vpods:  # the room that spare copies leave is free once all of this is in the statuses
+            _write(state, vpod, decided[vpod.key])
+        for key in (*returning, *retry_order(state)):
+            decided[key] = _decided(state, state.vpods[key].as_vpod())
+            _write(state, state.vpods[key].as_vpod(), decided[key])
     decisions = []
     for vpod in observed.vpods:
-        decision = decide(state, vpod, state.now)
-        commit(state, decision)
+        decision = decided[vpod.key]
         decisions.append(
             {
                 "key": str(vpod.key),
@@ -98,6 +107,17 @@ def _planned(observed: Observed) -> dict[str, Any]:
         "replicasThen": scaled.replicas,
         "vpods": decisions,
     }
+
+
+def _decided(state: State, vpod: PlainVPod) -> Decision:
+    decision = decide(state, vpod, state.now)
+    commit(state, decision)
+    return decision
+
+
+def _write(state: State, vpod: PlainVPod, decision: Decision) -> None:
+    """Takes a decision for written into the status."""
+    state.observe_vpod(replace(vpod, placements=decision.placements), state.now)
 
 
 def _scaling(planned: dict[str, Any]) -> str:
