@@ -170,6 +170,27 @@ def test_plan_returns_spare_copies_to_a_source_that_is_short(tmp_path: Path) -> 
     ]
 
 
+@pytest.mark.finding("N11", "A4")
+def test_an_absurd_wish_meets_a_ceiling_by_default(changed: Callable[..., Path]) -> None:
+    def exaggerate(item: dict[str, Any]) -> None:
+        if item["metadata"]["name"] == "payments":
+            item["spec"]["replicas"] = 2**31 - 1
+
+    objects = changed(exaggerate)
+    (found,) = data("plan", objects=objects)
+    assert (found["needed"], found["replicasThen"]) == (100, 12)
+    why = "2147483647 vreplicas need 107374183 pods, maxReplicas is 100"
+    assert found["vpods"][1]["why"].endswith(why)
+    _, told, _ = vpod("plan", objects=objects)
+    assert told.splitlines()[0] == (
+        f"StatefulSet {STATEFULSET}: 2 replicas now, 12 would be asked for at once, and more step by step up to 100; "
+        "107374183 are needed, maxReplicas is 100"
+    )
+    found = data("explain", "billing/payments", code=1, objects=objects)
+    assert why in found["shortage"]
+    assert "maxReplicas is 100: scales up to 12, and on by 10 (maxScaleUpStep)" in found["autoscaler"]
+
+
 def test_plan_with_other_settings() -> None:
     (found,) = data("plan", "--set", "vpod[0].podCapacity=30")
     assert (found["needed"], found["replicasThen"]) == (2, 2)

@@ -28,7 +28,7 @@ def played(seed: int, settings: Settings, *first: AnyStep) -> Played:
         pytest.param(Settings(), id="spread"),
         pytest.param(Settings(policy="pack", surge=2), id="pack, surge"),
         pytest.param(Settings(policy="policy", predicates=True), id="policy, predicates"),
-        pytest.param(Settings(weights=True, max_scale_up_step=1), id="weights, step by step"),
+        pytest.param(Settings(weights=True, max_scale_up_step=4), id="weights, step by step"),
         pytest.param(Settings(topology="zone", topology_required=True), id="a zone that lags behind"),
         pytest.param(Settings(drain=False), id="no drain"),
         # the policies of v0.43.0 fill pods above their capacity, and leave unused pods where they are

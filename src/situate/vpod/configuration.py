@@ -207,8 +207,10 @@ class StatefulSetSettings(msgspec.Struct, frozen=True, kw_only=True, rename="cam
     """The ConfigMap with predicates and priorities for placing; only `policy: policy` reads it."""
     descheduler_config: ObjectName | None = None
     """The same for removing."""
-    max_replicas: PositiveCount | None = None
-    max_scale_up_step: PositiveCount | None = None
+    max_replicas: PositiveCount | None = 100
+    """Most Pods that the autoscaler asks for; null: no limit. Pods that hold vreplicas are never removed for it."""
+    max_scale_up_step: PositiveCount | None = 10
+    """Most Pods that one step of a scale-up adds; 5 s pass between two steps. null: no limit."""
     scale_down_stabilization: Duration = 300.0
     pod_grace: Duration = 60.0
     require_ready: bool = False

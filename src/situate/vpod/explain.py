@@ -13,6 +13,7 @@ from situate.vpod.autoscaler import Beat
 from situate.vpod.decide import Decision, decide
 from situate.vpod.model import Key, pod_name
 from situate.vpod.options import PolicyName
+from situate.vpod.plurals import plural, plural_is
 from situate.vpod.pods import Cause, PodClass, Verdict
 from situate.vpod.policy import resize
 from situate.vpod.shortage import FULL
@@ -111,15 +112,18 @@ def ordinals_to_show(state: State) -> list[int]:
 
 def intention(state: State, beat: Beat) -> str:
     """What the autoscaler will do, and why."""
-    needed = f"{beat.needed} {'pod is' if beat.needed == 1 else 'pods are'} needed and {state.replicas} asked for"
+    needed = f"{plural_is(beat.asked, 'pod')} needed and {state.replicas} asked for"
+    if beat.asked > beat.needed:
+        needed += f", maxReplicas is {beat.needed}"
     if beat.replicas > state.replicas:
-        return f"{needed}: scales up to {beat.replicas}"
+        step = f", and on by {state.options.max_scale_up_step} (maxScaleUpStep)" if beat.replicas < beat.needed else ""
+        return f"{needed}: scales up to {beat.replicas}{step}"
     if beat.replicas < state.replicas:
         return f"{needed}: scales down to {beat.replicas}"
     if beat.drain is not None:
         return f"{needed}: moves everything off the pods from ordinal {beat.drain.target} on, then scales down to it"
     if beat.evictions:
-        return f"{needed}: evicts {len(beat.evictions)} placements"
+        return f"{needed}: evicts {plural(len(beat.evictions), 'placement')}"
     if beat.needed < state.replicas:
         period = state.options.scale_down_stabilization
         return f"{needed}: scales down once fewer have been needed for {period:g} s"

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from situate.vpod.limits import Limit
+from situate.vpod.plurals import plural
 from situate.vpod.pods import Cause
 from situate.vpod.records import Places
 from situate.vpod.situation import Situation
@@ -25,12 +26,16 @@ class Shortage(msgspec.Struct, frozen=True):
     """Pods by reason, none of them 0; the sum is pods - fit."""
     limit: Limit | None = None
     """The rule that forbids it although there may be room."""
+    ceiling: str = ""
+    """Why `maxReplicas` keeps the pods from becoming enough; empty if it does not."""
 
     def __str__(self) -> str:
         """`0/12 pods can take 3 more: 9 full, 2 unschedulable, 1 pending`."""
         ordered = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
         reasons = ", ".join(f"{number} {reason}" for reason, number in ordered)
         sentence = f"{self.fit}/{self.pods} pods can take {self.left} more" + (f": {reasons}" if reasons else "")
+        if self.ceiling:
+            sentence = f"{sentence}; {self.ceiling}"
         return sentence if self.limit is None else f"{sentence}; {self.limit.rule}: {self.limit.message}"
 
 
@@ -63,4 +68,16 @@ def shortage(situation: Situation, own: Places, left: int, limit: Limit | None) 
     missing = state.replicas - state.causes.total()
     if missing:
         counts[str(Cause.MISSING)] = counts.get(str(Cause.MISSING), 0) + missing
-    return Shortage(left, state.replicas, fit, counts, limit)
+    ceiling = "" if limit is not None else _ceiling(situation, left + sum(own.values()))
+    return Shortage(left, state.replicas, fit, counts, limit, ceiling)
+
+
+def _ceiling(situation: Situation, wanted: int) -> str:
+    options, replicas = situation.state.options, situation.state.replicas
+    most, each = options.max_replicas, options.capacity // situation.weight
+    if most is None or not options.safe or not each:
+        return ""
+    alone = -(-wanted // each)
+    if alone > most:
+        return f"{wanted} vreplicas need {plural(alone, 'pod')}, maxReplicas is {most}"
+    return f"maxReplicas is {most}, so no pods are added" if replicas >= most else ""

@@ -27,6 +27,7 @@ from situate.cli.vpod.reading import (
 from situate.vpod.autoscaler import Memory, beat
 from situate.vpod.decide import Decision, commit, decide, retry_order
 from situate.vpod.model import Placement, PlainVPod
+from situate.vpod.plurals import plural
 from situate.vpod.spare_copies import givers
 from situate.vpod.state import State
 
@@ -104,6 +105,7 @@ def _planned(observed: Observed) -> dict[str, Any]:
         "remarks": observed.remarks,
         "replicas": state.replicas,
         "needed": scaled.needed,
+        "asked": scaled.asked,
         "replicasThen": scaled.replicas,
         "vpods": decisions,
     }
@@ -122,11 +124,14 @@ def _write(state: State, vpod: PlainVPod, decision: Decision) -> None:
 
 def _scaling(planned: dict[str, Any]) -> str:
     now, then, needed = planned["replicas"], planned["replicasThen"], planned["needed"]
+    above = f"; {planned['asked']} are needed, maxReplicas is {needed}" if planned["asked"] > needed else ""
     if then > now:
-        return f"{now} replicas now, {then} would be asked for at once"
+        on = "" if then == needed else f", and more step by step up to {needed}"
+        return f"{plural(now, 'replica')} now, {then} would be asked for at once{on}{above}"
     if needed < now:
-        return f"{now} replicas now, {needed} are enough; the rest would be emptied and cut after stabilization"
-    return f"{now} replicas, as needed"
+        enough = f"{needed} {'is' if needed == 1 else 'are'} enough"
+        return f"{plural(now, 'replica')} now, {enough}; the rest would be emptied and cut after stabilization{above}"
+    return f"{plural(now, 'replica')}, {above.removeprefix('; ') or 'as needed'}"
 
 
 def _listed(placements: Sequence[Mapping[str, Any]]) -> str:
