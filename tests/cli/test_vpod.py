@@ -116,6 +116,21 @@ def test_explain_as_a_table() -> None:
     assert lines[-1].startswith("autoscaler: 3 pods are needed")
 
 
+@pytest.mark.finding("N4")
+def test_a_vreplica_that_is_larger_than_any_pod_is_said_so_once(changed: Callable[..., Path]) -> None:
+    def weigh(item: dict[str, Any]) -> None:
+        if item["metadata"]["name"] == "payments":
+            item["metadata"]["annotations"] = {"vpod.situate.dev/weight": "21"}
+
+    objects = changed(weigh)
+    code, told, _ = vpod("explain", "billing/payments", objects=objects)
+    assert code == 1
+    assert "full" not in told
+    assert told.count("21") == 1
+    assert "WeightExceedsCapacity: a vreplica of weight 21 is larger than any pod, podCapacity is 20" in told
+    assert data("explain", "billing/payments", code=1, objects=objects)["counts"] == {"too small": 2}
+
+
 @pytest.mark.rule("vpod:B13")
 def test_plan_is_what_would_be_written(changed: Callable[..., Path]) -> None:
     (found,) = data("plan")

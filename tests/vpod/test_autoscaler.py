@@ -381,7 +381,8 @@ def test_what_a_quota_leaves_over_brings_no_pods_that_go_again() -> None:
     kept = state(1, 3, [heavy], namespace_max_share=0.5)
     decision = schedule(kept, heavy)
     assert total_vreplicas(decision.placements) == 1
-    assert [notice.reason for notice in decision.notices] == ["QuotaExceeded"]
+    assert decision.shortage is not None
+    assert decision.shortage.reason == "QuotaExceeded"
     assert pods_needed(kept) == 1
 
 

@@ -225,7 +225,7 @@ class _Composition:
                 entry,
                 work,
                 self._candidacy,
-                record=recorder.record,
+                record=recorder.record_apart,
                 metrics=vpod_metrics,
                 wall=_wall,
                 rng=random.Random(),

@@ -108,7 +108,7 @@ def decide(state: State, vpod: VPod, now: float, leave_draining: bool = False) -
     limited: Limit | None = None
     if placed > target + surge:
         own = _shrunk(situation, own, placed - target - surge, returns=target < raised)
-    elif placed < target + surge and state.replicas > 0:
+    elif placed < target + surge:
         missing = target + surge - placed
         limited = limit(situation, vpod.key.namespace, priority_of(vpod), placed)
         allowed = missing if limited is None else min(missing, limited.vreplicas)
@@ -409,7 +409,7 @@ def _decision(
         resource_version=vpod.resource_version,
         changed=vpod.placements is not placements and vpod.placements != placements,
         moves=moves,
-        notices=_notices(situation, vpod, limited if left else None),
+        notices=_notices(situation, vpod),
         shortage=short,
     )
 
@@ -431,7 +431,7 @@ def _era_decision(situation: Situation, vpod: VPod, wanted: int) -> Decision:
         others=answer.others,
         resource_version=vpod.resource_version,
         changed=vpod.placements != answer.placements,
-        notices=_notices(situation, vpod, None),
+        notices=_notices(situation, vpod),
         shortage=shortage(situation, answer.reservation, answer.left, None) if answer.left else None,
     )
 
@@ -443,9 +443,10 @@ def _delta(old: Places, new: Places) -> dict[int, int]:
     return {ordinal: new.get(ordinal, 0) - old.get(ordinal, 0) for ordinal in changed}
 
 
-def _notices(situation: Situation, vpod: VPod, limited: Limit | None) -> tuple[Notice, ...]:
+def _notices(situation: Situation, vpod: VPod) -> tuple[Notice, ...]:
     entry = situation.entry
-    notices = [Notice("InvalidField", fault) for fault in getattr(vpod, "faults", ())]
+    faults = getattr(vpod, "faults", ())
+    notices = [Notice("InvalidObject", "; ".join(faults))] if faults else []
     if entry is not None and entry.invalid:
         first = entry.invalid[0]
         notices.append(
@@ -456,6 +457,4 @@ def _notices(situation: Situation, vpod: VPod, limited: Limit | None) -> tuple[N
                 f"{first.vreplicas}; they are ignored and left out of the next write",
             )
         )
-    if limited is not None and limited.rule in (Rule.WEIGHT, Rule.QUOTA):
-        notices.append(Notice(str(limited.rule), limited.message))
     return tuple(notices)

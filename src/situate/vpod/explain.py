@@ -16,7 +16,7 @@ from situate.vpod.options import PolicyName
 from situate.vpod.plurals import plural, plural_is
 from situate.vpod.pods import Cause, PodClass, Verdict
 from situate.vpod.policy import resize
-from situate.vpod.shortage import FULL
+from situate.vpod.shortage import FULL, TOO_SMALL
 from situate.vpod.situation import Situation
 from situate.vpod.state import State
 
@@ -31,7 +31,7 @@ class PodLine:
     name: str
     pod_class: PodClass
     cause: str
-    """Of the class; of a pod that accepts: `full`, a predicate's refusal, or `ok`."""
+    """Of the class; of a pod that accepts: `full`, `too small`, a predicate's refusal, or `ok`."""
     own: int
     """Vreplicas of the vpod there."""
     then: int
@@ -78,7 +78,7 @@ def explain(state: State, key: Key, now: float, beat: Beat) -> Explanation:
     lines = []
     for ordinal in ordinals_to_show(state):
         verdict, free = state.verdict(ordinal), state.free(ordinal)
-        cause = refused.get(ordinal) or _cause(verdict, free, entry.weight if entry is not None else 1)
+        cause = refused.get(ordinal) or _cause(state, verdict, free, entry.weight if entry is not None else 1)
         slot = state.slots.get(ordinal)
         name = slot.name if slot is not None else pod_name(state.options.statefulset_name, ordinal)
         lines.append(
@@ -130,9 +130,9 @@ def intention(state: State, beat: Beat) -> str:
     return f"{needed}: stays"
 
 
-def _cause(verdict: Verdict, free: int, weight: int) -> str:
+def _cause(state: State, verdict: Verdict, free: int, weight: int) -> str:
     if verdict.cause is Cause.NONE and free < weight:
-        return FULL
+        return FULL if weight <= state.options.capacity else TOO_SMALL
     return str(verdict.cause)
 
 

@@ -42,7 +42,8 @@ def limit(situation: Situation, namespace: str, priority: int, held: int) -> Lim
     if not options.safe:
         return None
     if weight > options.capacity:
-        return Limit(0, Rule.WEIGHT, f"a vreplica takes {weight} units, a pod holds {options.capacity}")
+        message = f"a vreplica of weight {weight} is larger than any pod, podCapacity is {options.capacity}"
+        return Limit(0, Rule.WEIGHT, message)
     limits = []
     entry = situation.entry
     others = state.used[namespace] - (entry.reserved_total * entry.weight if entry is not None else 0)

@@ -280,8 +280,8 @@ class Placing:
             for giver in givers(state):
                 self.queue.add(giver)
         self._reporter.decided(found.reference, decision, self._reporter.stopwatch() - began)
-        self._reporter.unreadable(found.reference, vpod.faults)
-        await self._writing.status(found, decision, self._why_short(decision), self._now())
+        if await self._writing.status(found, decision, self._why_short(decision), self._now()) and decision.changed:
+            self._reporter.placed(found.reference, vpod.placements, decision, state.options.min_replicas)
         self._reporter.written(1000.0 * (self._now() - start))
         if has_workers(found.source.settings):
             await self._writing.workers(found, decision)
@@ -313,7 +313,12 @@ class Placing:
     async def evict(self, eviction: Eviction) -> bool:
         """The evictor of the consumer side; whether the placement is gone now. A vpod that does not exist is fine."""
         found = self.sources.find(eviction.key)
-        return found is None or await self._writing.evict(found, eviction)
+        vpod = self.sources.read(found) if found is not None else None
+        if found is None or not await self._writing.evict(found, eviction):
+            return found is None
+        if vpod is not None and any(each.pod_name == eviction.placement.pod_name for each in vpod.placements):
+            self._reporter.left(found.reference, vpod.placements, vpod.vreplicas, eviction)
+        return True
 
     def _why_short(self, decision: Decision) -> str:
         """For the condition; empty if nothing is left over."""
