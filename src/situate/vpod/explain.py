@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from situate.vpod.autoscaler import Beat
 from situate.vpod.decide import Decision, decide
 from situate.vpod.model import Key, pod_name
-from situate.vpod.options import PolicyName
+from situate.vpod.options import PolicyName, Shrink
 from situate.vpod.plurals import plural, plural_is
 from situate.vpod.pods import Cause, PodClass, Verdict
 from situate.vpod.policy import resize
@@ -56,6 +56,8 @@ class Explanation:
     """Pods below R by cause."""
     autoscaler: str
     """One sentence."""
+    uneven: str = ""
+    """Why `policy: spread` leaves the vpod uneven although pods have room; empty if it does not."""
 
 
 def plan(state: State, now: float) -> dict[Key, Decision]:
@@ -102,7 +104,33 @@ def explain(state: State, key: Key, now: float, beat: Beat) -> Explanation:
         pods=tuple(lines),
         counts=Counter(line.cause for line in lines if line.ordinal < state.replicas),
         autoscaler=intention(state, beat),
+        uneven=_uneven(state, lines, entry.weight) if entry is not None else "",
     )
+
+
+def _uneven(state: State, lines: list[PodLine], weight: int) -> str:
+    options = state.options
+    taking = [
+        line.then
+        for line in lines
+        if line.pod_class is PodClass.ACCEPT and line.free - (line.then - line.own) * weight >= weight
+    ]
+    most = max((line.then for line in lines), default=0)
+    if options.policy is not PolicyName.SPREAD or not options.safe or most - min(taking, default=most) < 2:
+        return ""
+    by_auto = " (auto, as minReplicas is 0)" if options.shrink is Shrink.AUTO else ""
+    why = (
+        "nothing that is placed moves for evenness"
+        if options.shrinks_evenly
+        else f"shrink is ordinal{by_auto}: surplus vreplicas leave the highest ordinals first, so that a scale-down "
+        "moves fewer; shrink: spread keeps the rest even"
+    )
+    even = (
+        "; rebalance is under way"
+        if options.rebalance.enabled
+        else "; rebalance.enabled: true evens out what is placed"
+    )
+    return f"uneven: {why}{even}"
 
 
 def ordinals_to_show(state: State) -> list[int]:

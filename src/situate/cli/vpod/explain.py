@@ -85,6 +85,8 @@ def _print(told: Explanation, remarks: Iterable[str], form: Format) -> None:
         say(f"{notice.reason}: {notice.message}")
     rows = [(line.name, line.pod_class, line.cause, line.own, line.then, line.free) for line in told.pods]
     print_table(_PODS, rows, form)
+    if told.uneven:
+        say(told.uneven)
     say(f"autoscaler: {told.autoscaler}")
 
 
@@ -101,6 +103,7 @@ def _as_data(told: Explanation) -> dict[str, Any]:
         "notices": [{"reason": notice.reason, "message": notice.message} for notice in decision.notices],
         "counts": dict(told.counts),
         "autoscaler": told.autoscaler,
+        "uneven": told.uneven,
         "pods": [
             {
                 "name": line.name,
