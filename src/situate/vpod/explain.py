@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from situate.objects.counts import counted
 from situate.vpod.autoscaler import Beat
 from situate.vpod.decide import Decision, decide
 from situate.vpod.model import Key, pod_name
 from situate.vpod.options import PolicyName, Shrink
-from situate.vpod.plurals import plural, plural_is
 from situate.vpod.pods import Cause, PodClass, Verdict
 from situate.vpod.policy import resize
 from situate.vpod.shortage import FULL, TOO_SMALL
@@ -140,7 +140,7 @@ def ordinals_to_show(state: State) -> list[int]:
 
 def intention(state: State, beat: Beat) -> str:
     """What the autoscaler will do, and why."""
-    needed = f"{plural_is(beat.asked, 'pod')} needed and {state.replicas} asked for"
+    needed = f"{counted(beat.asked, 'pod is', 'pods are')} needed and {state.replicas} asked for"
     if beat.asked > beat.needed:
         needed += f", maxReplicas is {beat.needed}"
     if beat.replicas > state.replicas:
@@ -151,7 +151,7 @@ def intention(state: State, beat: Beat) -> str:
     if beat.drain is not None:
         return f"{needed}: moves everything off the pods from ordinal {beat.drain.target} on, then scales down to it"
     if beat.evictions:
-        return f"{needed}: evicts {plural(len(beat.evictions), 'placement')}"
+        return f"{needed}: evicts {counted(len(beat.evictions), 'placement')}"
     if beat.needed < state.replicas:
         period = state.options.scale_down_stabilization
         return f"{needed}: scales down once fewer have been needed for {period:g} s"

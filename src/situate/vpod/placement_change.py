@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from situate.objects.counts import counted
 from situate.vpod.decide import MoveCause
 from situate.vpod.model import Placements, total_vreplicas
-from situate.vpod.plurals import plural
 
 _MOST_PODS: Final = 8
 """Pods that a message lists; a source may be on hundreds."""
@@ -53,11 +53,11 @@ class PlacementChange:
         """`8 vreplicas (web-0: 4, web-1: 4) became 12 (web-0: 6, web-1: 6): 12 wanted`."""
         held, holds = total_vreplicas(self.before), total_vreplicas(self.after)
         before, after = (f" ({listed(each)})" if each else "" for each in (self.before, self.after))
-        return f"{plural(held, 'vreplica')}{before} became {holds}{after}: {self.reason}"
+        return f"{counted(held, 'vreplica')}{before} became {holds}{after}: {self.reason}"
 
 
 def listed(placements: Placements) -> str:
     """`web-0: 4, web-1: 4`; of many pods the first ones."""
     text = ", ".join(f"{each.pod_name[:253]}: {each.vreplicas}" for each in placements[:_MOST_PODS])
     rest = placements[_MOST_PODS:]
-    return f"{text} and {plural(len(rest), 'more pod')}: {total_vreplicas(rest)}" if rest else text
+    return f"{text} and {counted(len(rest), 'more pod')}: {total_vreplicas(rest)}" if rest else text

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from situate.objects.counts import counted
 from situate.vpod.limits import Limit, Rule
-from situate.vpod.plurals import plural
 from situate.vpod.pods import Cause
 from situate.vpod.records import Places
 from situate.vpod.situation import Situation
@@ -92,5 +92,5 @@ def _ceiling(situation: Situation, wanted: int) -> str:
         return ""
     alone = -(-wanted // each)
     if alone > most:
-        return f"{wanted} vreplicas need {plural(alone, 'pod')}, maxReplicas is {most}"
+        return f"{wanted} vreplicas need {counted(alone, 'pod')}, maxReplicas is {most}"
     return f"maxReplicas is {most}, so no pods are added" if replicas >= most else ""

@@ -24,10 +24,10 @@ from situate.cli.vpod.reading import (
     chosen_entries,
     observe,
 )
+from situate.objects.counts import counted
 from situate.vpod.autoscaler import Memory, beat
 from situate.vpod.decide import Decision, commit, decide, retry_order
 from situate.vpod.model import Placement, PlainVPod
-from situate.vpod.plurals import plural
 from situate.vpod.spare_copies import givers
 from situate.vpod.state import State
 
@@ -127,11 +127,11 @@ def _scaling(planned: dict[str, Any]) -> str:
     above = f"; {planned['asked']} are needed, maxReplicas is {needed}" if planned["asked"] > needed else ""
     if then > now:
         on = "" if then == needed else f", and more step by step up to {needed}"
-        return f"{plural(now, 'replica')} now, {then} would be asked for at once{on}{above}"
+        return f"{counted(now, 'replica')} now, {then} would be asked for at once{on}{above}"
     if needed < now:
         enough = f"{needed} {'is' if needed == 1 else 'are'} enough"
-        return f"{plural(now, 'replica')} now, {enough}; the rest would be emptied and cut after stabilization{above}"
-    return f"{plural(now, 'replica')}, {above.removeprefix('; ') or 'as needed'}"
+        return f"{counted(now, 'replica')} now, {enough}; the rest would be emptied and cut after stabilization{above}"
+    return f"{counted(now, 'replica')}, {above.removeprefix('; ') or 'as needed'}"
 
 
 def _listed(placements: Sequence[Mapping[str, Any]]) -> str:

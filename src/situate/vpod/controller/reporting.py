@@ -10,6 +10,7 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from situate.kube.events import NORMAL, WARNING
+from situate.objects.counts import counted
 from situate.objects.events import ObjectReference
 from situate.vpod.autoscaler import Beat
 from situate.vpod.controller.gauges import StateGauges
@@ -19,7 +20,6 @@ from situate.vpod.model import Key, Placements
 from situate.vpod.options import Options
 from situate.vpod.ordered import Blocked
 from situate.vpod.placement_change import PlacementChange, listed
-from situate.vpod.plurals import plural
 from situate.vpod.records import DrainGoal
 from situate.vpod.shortage import missing_statefulset
 from situate.vpod.state import State
@@ -115,7 +115,7 @@ class Reporter:
         elif before and not message:
             del self._short[decision.key]
             if not decision.changed:
-                where = plural(len(decision.placements), "pod")
+                where = counted(len(decision.placements), "pod")
                 self._record(regarding, NORMAL, "Scheduled", f"all {decision.wanted} vreplicas are placed on {where}")
 
     def placed(self, regarding: ObjectReference, before: Placements, decision: Decision, least: int) -> None:
