@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -245,24 +246,45 @@ def test_the_pod_that_blocks_an_ordered_set_is_named(changed: Callable[..., Path
     assert f"pod {POD}-1 is pending and keeps 3 pods above it from being created" in told
 
 
+@pytest.mark.finding("N9")
 def test_a_statefulset_that_does_not_exist_is_said_to_be_missing(changed: Callable[..., Path]) -> None:
     def rename(item: dict[str, Any]) -> None:
         if item["kind"] == "StatefulSet":
             item["metadata"]["name"] = "another"
 
     objects = changed(rename)
-    for arguments in (("status",), ("plan",), ("explain", "billing/payments")):
+    for arguments in (("status",), ("plan",), ("explain", "billing/payments"), ("explain", "shop/orders")):
         code, told, _ = vpod(*arguments, objects=objects)
-        assert code == (arguments[0] == "explain")
+        assert code == 1
         assert f"StatefulSet {STATEFULSET} does not exist: create it" in told
-    (found,) = data("plan", objects=objects)
+    (found,) = data("plan", code=1, objects=objects)
     assert found["exists"] is False
+
+
+@pytest.mark.finding("N9")
+def test_one_is_one(changed: Callable[..., Path]) -> None:
+    def lessen(item: dict[str, Any]) -> None:
+        if item["kind"] == "StatefulSet":
+            item["spec"]["replicas"] = 1
+        elif item["kind"] == "ConsumerGroup":
+            item["spec"]["replicas"] = int(item["metadata"]["name"] == "orders")
+            item["status"] = {}
+
+    objects = changed(lessen)
+    said = "\n".join(vpod(*verb, objects=objects)[1] for verb in (("status",), ("plan",), ("explain", "shop/orders")))
+    for words in ("1 replica, 0 of 1 vreplica placed", "1 replica, as needed", "wants 1 vreplica, 0 are placed"):
+        assert words in said
+    assert "1 pod is needed and 1 asked for: stays" in said
+    assert not re.search(r"\b1 (pods|replicas|vreplicas)\b", said)
 
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
         pytest.param(("explain", "orders"), "orders: name the source as NAMESPACE/NAME", id="no namespace"),
+        pytest.param(("explain", "shop/"), "shop/: name the source as NAMESPACE/NAME", id="no name"),
+        pytest.param(("explain", ""), '"": name the source as NAMESPACE/NAME', id="nothing"),
+        pytest.param(("plan", "--statefulset", ""), '--statefulset "": ', id="no entry's name"),
         pytest.param(
             ("explain", "shop/none"), "shop/none: no such vpod; `situate vpod status` lists", id="no such vpod"
         ),
@@ -347,7 +369,7 @@ def test_an_absurd_number_of_replicas_is_not_listed_pod_by_pod(changed: Callable
 
     code, told, _ = vpod("status", objects=changed(grow))
     assert code == 0
-    assert f"and {2**31 - 1 - 1026} pods more, all missing" in told
+    assert f"and {2**31 - 1 - 1026} more pods, all missing" in told
 
 
 @pytest.mark.parametrize(

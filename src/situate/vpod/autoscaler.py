@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from situate.objects.counts import counted
 from situate.vpod import drain, policy_era
 from situate.vpod.decide import Notice
 from situate.vpod.demand import pods_needed
@@ -135,7 +136,9 @@ def _growing(state: State, memory: Memory, now: float, may_shrink: bool, needed:
         wake_at = next_step
     notices: tuple[Notice, ...] = ()
     if state.drain is not None:
-        notices = (Notice("DrainCancelled", f"{needed} pods are needed again; all of them accept vreplicas"),)
+        notices = (
+            Notice("DrainCancelled", f"{counted(needed, 'pod is', 'pods are')} needed again; all accept vreplicas"),
+        )
     grown = Beat(needed, needed, replicas, None, (), memory, wake_at, notices)
     if state.options.drain.enabled or not may_shrink or replicas != state.replicas:
         return grown

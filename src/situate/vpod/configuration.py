@@ -131,7 +131,7 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         known = KNOWN_SOURCES.get(self.kind)
         for name, value in _address(self).items():
             if not value and known is None:
-                yield Mistake(name, "", f"needed for the kind {shown(self.kind)}", "only Knative's kinds are known")
+                yield Mistake(name, "", f"a value where kind is {shown(self.kind)}", "only Knative's kinds imply one")
 
     @property
     def condition(self) -> str:

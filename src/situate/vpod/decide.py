@@ -13,6 +13,7 @@ from enum import StrEnum
 
 import msgspec
 
+from situate.objects.counts import counted
 from situate.vpod import fill, policy_era, shrink, spare_copies
 from situate.vpod.limits import Limit, Rule, limit
 from situate.vpod.model import Key, NotEnoughReplicas, Placements, VPod, priority_of
@@ -452,9 +453,9 @@ def _notices(situation: Situation, vpod: VPod) -> tuple[Notice, ...]:
         notices.append(
             Notice(
                 "InvalidPlacement",
-                f"status.placements has {len(entry.invalid)} entries that are no pod of "
+                f"status.placements has {counted(len(entry.invalid), 'entry that is', 'entries that are')} no pod of "
                 f"{situation.state.options.statefulset} or negative, the first: {first.pod_name[:253]!r} with "
-                f"{first.vreplicas}; they are ignored and left out of the next write",
+                f"{first.vreplicas}; vpod ignores them and leaves them out of the next write",
             )
         )
     return tuple(notices)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from situate.objects.counts import counted
 from situate.vpod.options import Fairness
 from situate.vpod.pods import Cause
 from situate.vpod.situation import Situation
@@ -50,16 +51,18 @@ def limit(situation: Situation, namespace: str, priority: int, held: int) -> Lim
     if options.namespace_max_share is not None:
         quota = namespace_quota(state)
         room = max(0, quota - others - held * weight) // weight
-        limits.append(Limit(room, Rule.QUOTA, f"namespace {namespace} may take {quota} units"))
+        limits.append(Limit(room, Rule.QUOTA, f"namespace {namespace} may take {counted(quota, 'unit')}"))
     if options.fairness is Fairness.MAXMIN:
         share = fair_shares(state).get(namespace)
         if share is not None:
             room = max(0, share - others - held * weight) // weight
-            limits.append(Limit(room, Rule.FAIRNESS, f"the fair share of namespace {namespace} is {share} units"))
+            limits.append(
+                Limit(room, Rule.FAIRNESS, f"the fair share of namespace {namespace} is {counted(share, 'unit')}")
+            )
     if state.pending and max(state.pending) > priority:
         waiting = sum(units for other, units in state.pending.items() if other > priority)
         room = max(0, free_units(state) - waiting) // weight
-        limits.append(Limit(room, Rule.PRIORITY, f"vpods of higher priority wait for {waiting} units"))
+        limits.append(Limit(room, Rule.PRIORITY, f"vpods of higher priority wait for {counted(waiting, 'unit')}"))
     return min(limits, key=lambda each: each.vreplicas, default=None)
 
 

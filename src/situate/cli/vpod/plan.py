@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from situate.cli.vpod.reading import (
     Where,
     chosen_entries,
     observe,
+    require_statefulsets,
 )
 from situate.objects.counts import counted
 from situate.vpod.autoscaler import Memory, beat
@@ -51,14 +52,22 @@ def plan(
     context: ContextOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Show where every vpod would go and how many replicas the StatefulSet would get. Nothing is written."""
+    """Show where every vpod would go and how many replicas the StatefulSet would get. Nothing is written.
+
+    Exits with 1 if a StatefulSet does not exist.
+    """
     with mendable_failures():
         observed = observe(chosen_entries(file, statefulset, assignments), Where(kubeconfig, context, objects))
         with progress("deciding"):
             plans = [_planned(each) for each in observed]
     if output in (Format.JSON, Format.YAML):
         print_data(plans, output)
-        return
+    else:
+        _print(plans, output)
+    require_statefulsets(observed)
+
+
+def _print(plans: Iterable[dict[str, Any]], output: Format) -> None:
     for each in plans:
         for remark in each["remarks"]:
             say(remark)

@@ -116,7 +116,8 @@ class Reporter:
             del self._short[decision.key]
             if not decision.changed:
                 where = counted(len(decision.placements), "pod")
-                self._record(regarding, NORMAL, "Scheduled", f"all {decision.wanted} vreplicas are placed on {where}")
+                placed = counted(decision.wanted, "vreplica is", "vreplicas are")
+                self._record(regarding, NORMAL, "Scheduled", f"{placed} placed on {where}: all that are wanted")
 
     def placed(self, regarding: ObjectReference, before: Placements, decision: Decision, least: int) -> None:
         """The status says another placement now; `least`: `minReplicas`."""
