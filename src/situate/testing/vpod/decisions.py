@@ -9,7 +9,7 @@ import json
 
 from situate.vpod.decide import Decision, MoveCause
 from situate.vpod.limits import Rule
-from situate.vpod.options import Topology
+from situate.vpod.options import PolicyName, Topology
 from situate.vpod.pods import PodClass
 from situate.vpod.records import NO_PLACES, Entry, Places
 from situate.vpod.state import State
@@ -44,6 +44,8 @@ def _sum(state: State, decision: Decision, entry: Entry) -> str | None:
 
 def _returned(state: State, decision: Decision, entry: Entry) -> str | None:
     """D6: copies beyond what is wanted are returned only where another vpod lacks what it wants."""
+    if state.options.policy is not PolicyName.SPREAD:
+        return None  # no other policy adds spare copies
     after, before = sum(decision.reservation.values()), entry.reserved_total
     lost = [o for o, n in _before(decision, entry).items() if n > decision.reservation.get(o, 0)]
     most = min(state.options.min_replicas, sum(s.verdict.pod_class is PodClass.ACCEPT for s in state.slots.values()))

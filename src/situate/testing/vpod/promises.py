@@ -98,6 +98,8 @@ class Promises:
                 self._needed.append((self._world.now, replicas))  # what was needed for less than a step counts too
                 if self._grows_in_steps():
                     self._lacking = None
+                if self._settings.max_scale_up_step is not None:
+                    self._demand_at = self._world.now  # the next step is due, and what it makes room for
         self._replicas = replicas
 
     def decided(self, identity: str, state: State, decision: Decision) -> str | None:

@@ -251,6 +251,9 @@ class Placing:
 
     async def reconcile(self, key: Key) -> Result:
         """One schedule of one vpod, its status and its workers. Safe to repeat."""
+        if self._writing.is_under_way(key):
+            # the evictor takes a placement out: deciding before its answer would put that back
+            return Result(requeue_after=SOONEST_RETRY_S)
         if self._writing.is_doubtful(key):
             await self._writing.look(key, self.sources.find(key))
         state = self.state
