@@ -104,3 +104,18 @@ def test_a_password_is_refused_in_a_file_and_never_shown(tmp_path: Path) -> None
         assert status == 2
         assert "hunter2" not in told
         assert "sharding[0].archive.url" in told
+
+
+@pytest.mark.finding("N5")
+@pytest.mark.parametrize("sections", ["", "vpod: []\n", "health: {address: 127.0.0.1:8080}\n"])
+def test_a_file_that_names_nothing_to_run_is_refused_by_check_and_by_run_alike(tmp_path: Path, sections: str) -> None:
+    file = tmp_path / "situate.yaml"
+    file.write_text(f"apiVersion: situate.dev/v1alpha1\nkind: Situate\n{sections}")
+    told = set()
+    for command in (["check", "--offline"], ["check"], ["run"]):
+        ended = CliRunner().invoke(app, [*command, "-f", str(file)])
+        assert (ended.exit_code, ended.stdout) == (2, "")
+        told.add(ended.stderr)
+    assert told == {
+        f"situate: {file} names nothing to run; add a section: vpod, scheduler, spot, sharding, vm\n",
+    }

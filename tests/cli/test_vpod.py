@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,21 @@ def test_explain_as_a_table() -> None:
     assert lines[-1].startswith("autoscaler: 3 pods are needed")
 
 
+@pytest.mark.finding("N4")
+def test_a_vreplica_that_is_larger_than_any_pod_is_said_so_once(changed: Callable[..., Path]) -> None:
+    def weigh(item: dict[str, Any]) -> None:
+        if item["metadata"]["name"] == "payments":
+            item["metadata"]["annotations"] = {"vpod.situate.dev/weight": "21"}
+
+    objects = changed(weigh)
+    code, told, _ = vpod("explain", "billing/payments", objects=objects)
+    assert code == 1
+    assert "full" not in told
+    assert told.count("21") == 1
+    assert "WeightExceedsCapacity: a vreplica of weight 21 is larger than any pod, podCapacity is 20" in told
+    assert data("explain", "billing/payments", code=1, objects=objects)["counts"] == {"too small": 2}
+
+
 @pytest.mark.rule("vpod:B13")
 def test_plan_is_what_would_be_written(changed: Callable[..., Path]) -> None:
     (found,) = data("plan")
@@ -150,6 +166,45 @@ def test_plan_as_a_table_says_why() -> None:
     assert cells(narrow)[2] == ["shop/orders", "12", "12", "12", "0", "none"]
     assert narrow.splitlines()[-1] == "billing/payments: 0/2 pods can take 2 more: 2 full"
     assert cells(wide)[3][-2:] == [f"{POD}-1:", "14"]
+
+
+@pytest.mark.finding("V1")
+def test_plan_returns_spare_copies_to_a_source_that_is_short(tmp_path: Path) -> None:
+    listing = yaml.safe_load(CLUSTER.read_text(encoding="utf-8"))
+    for item in listing["items"]:
+        if item["kind"] == "ConsumerGroup":
+            placements = [{"podName": f"{POD}-{ordinal}", "vreplicas": 1} for ordinal in (0, 1)]
+            item["spec"]["replicas"] = 1
+            item["status"] = {"placements": placements} if item["metadata"]["name"] == "orders" else {}
+    objects = tmp_path / "objects.yaml"
+    objects.write_text(yaml.safe_dump(listing), encoding="utf-8")
+    settings = ("podCapacity=1", "minReplicas=2", "maxReplicas=2")
+    (found,) = data("plan", *(word for each in settings for word in ("--set", f"vpod[0].{each}")), objects=objects)
+    assert [(each["then"], each["left"], each["change"]) for each in found["vpods"]] == [
+        (1, 0, f"{POD}-1 -1"),
+        (1, 0, f"{POD}-1 +1"),
+    ]
+
+
+@pytest.mark.finding("N11", "A4")
+def test_an_absurd_wish_meets_a_ceiling_by_default(changed: Callable[..., Path]) -> None:
+    def exaggerate(item: dict[str, Any]) -> None:
+        if item["metadata"]["name"] == "payments":
+            item["spec"]["replicas"] = 2**31 - 1
+
+    objects = changed(exaggerate)
+    (found,) = data("plan", objects=objects)
+    assert (found["needed"], found["replicasThen"]) == (100, 12)
+    why = "2147483647 vreplicas need 107374183 pods, maxReplicas is 100"
+    assert found["vpods"][1]["why"].endswith(why)
+    _, told, _ = vpod("plan", objects=objects)
+    assert told.splitlines()[0] == (
+        f"StatefulSet {STATEFULSET}: 2 replicas now, 12 would be asked for at once, and more step by step up to 100; "
+        "107374183 are needed, maxReplicas is 100"
+    )
+    found = data("explain", "billing/payments", code=1, objects=objects)
+    assert why in found["shortage"]
+    assert "maxReplicas is 100: scales up to 12, and on by 10 (maxScaleUpStep)" in found["autoscaler"]
 
 
 def test_plan_with_other_settings() -> None:
@@ -191,24 +246,45 @@ def test_the_pod_that_blocks_an_ordered_set_is_named(changed: Callable[..., Path
     assert f"pod {POD}-1 is pending and keeps 3 pods above it from being created" in told
 
 
+@pytest.mark.finding("N9")
 def test_a_statefulset_that_does_not_exist_is_said_to_be_missing(changed: Callable[..., Path]) -> None:
     def rename(item: dict[str, Any]) -> None:
         if item["kind"] == "StatefulSet":
             item["metadata"]["name"] = "another"
 
     objects = changed(rename)
-    for arguments in (("status",), ("plan",), ("explain", "billing/payments")):
+    for arguments in (("status",), ("plan",), ("explain", "billing/payments"), ("explain", "shop/orders")):
         code, told, _ = vpod(*arguments, objects=objects)
-        assert code == (arguments[0] == "explain")
+        assert code == 1
         assert f"StatefulSet {STATEFULSET} does not exist: create it" in told
-    (found,) = data("plan", objects=objects)
+    (found,) = data("plan", code=1, objects=objects)
     assert found["exists"] is False
+
+
+@pytest.mark.finding("N9")
+def test_one_is_one(changed: Callable[..., Path]) -> None:
+    def lessen(item: dict[str, Any]) -> None:
+        if item["kind"] == "StatefulSet":
+            item["spec"]["replicas"] = 1
+        elif item["kind"] == "ConsumerGroup":
+            item["spec"]["replicas"] = int(item["metadata"]["name"] == "orders")
+            item["status"] = {}
+
+    objects = changed(lessen)
+    said = "\n".join(vpod(*verb, objects=objects)[1] for verb in (("status",), ("plan",), ("explain", "shop/orders")))
+    for words in ("1 replica, 0 of 1 vreplica placed", "1 replica, as needed", "wants 1 vreplica, 0 are placed"):
+        assert words in said
+    assert "1 pod is needed and 1 asked for: stays" in said
+    assert not re.search(r"\b1 (pods|replicas|vreplicas)\b", said)
 
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
         pytest.param(("explain", "orders"), "orders: name the source as NAMESPACE/NAME", id="no namespace"),
+        pytest.param(("explain", "shop/"), "shop/: name the source as NAMESPACE/NAME", id="no name"),
+        pytest.param(("explain", ""), '"": name the source as NAMESPACE/NAME', id="nothing"),
+        pytest.param(("plan", "--statefulset", ""), '--statefulset "": ', id="no entry's name"),
         pytest.param(
             ("explain", "shop/none"), "shop/none: no such vpod; `situate vpod status` lists", id="no such vpod"
         ),
@@ -293,7 +369,7 @@ def test_an_absurd_number_of_replicas_is_not_listed_pod_by_pod(changed: Callable
 
     code, told, _ = vpod("status", objects=changed(grow))
     assert code == 0
-    assert f"and {2**31 - 1 - 1026} pods more, all missing" in told
+    assert f"and {2**31 - 1 - 1026} more pods, all missing" in told
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,9 @@ from situate.cli.configured import SECTIONS
 from situate.cli.main import app
 from situate.runtime.configuration import parse_configuration
 from situate.scheduler.configuration import SchedulerSettings
-from situate.vpod.configuration import StatefulSetSettings
+from situate.vpod.configuration import SourceSettings, StatefulSetSettings
 from tests.rules.page import page
+from tests.settings.page import files as settings_pages
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")])
@@ -62,12 +63,20 @@ def test_every_configuration_of_the_examples_is_valid() -> None:
         assert parse_configuration(path.read_text(encoding="utf-8"), SECTIONS)[1] == ()
 
 
-def test_every_setting_of_vpod_is_on_its_page() -> None:
-    text = (ROOT / "docs" / "vpod.md").read_text(encoding="utf-8")
-    names = [field.encode_name for field in msgspec.structs.fields(StatefulSetSettings)]
+@pytest.mark.finding("N12")
+def test_pages_of_settings_say_what_the_types_say() -> None:
+    for file, text in settings_pages(ROOT):
+        assert file.read_text(encoding="utf-8") == text, "run: python -m tests.settings"
 
-    missing = [name for name in names if f"`{name}" not in text and name != "scaleCacheConfig"]
-    assert not missing
+
+@pytest.mark.finding("N12")
+def test_every_setting_of_vpod_is_on_its_page() -> None:
+    text = (ROOT / "docs" / "vpod-settings.md").read_text(encoding="utf-8")
+    names = [field.encode_name for field in msgspec.structs.fields(StatefulSetSettings)]
+    names += [f"sources[].{field.encode_name}" for field in msgspec.structs.fields(SourceSettings)]
+
+    assert not [name for name in names if f"| `{name}` |" not in text]
+    assert "vpod-settings.md" in (ROOT / "docs" / "vpod.md").read_text(encoding="utf-8")
 
 
 def test_every_setting_of_the_scheduler_is_on_its_page() -> None:

@@ -10,7 +10,17 @@ from typing import Any
 import pytest
 
 from situate.kube.client import Client
-from situate.kube.events import BURST, FLUSH_S, MOST_SERIES, NORMAL, WARNING, EventRecorder, reference
+from situate.kube.events import (
+    BURST,
+    FLUSH_S,
+    MOST_SENTENCES,
+    MOST_SERIES,
+    NORMAL,
+    WARNING,
+    WINDOW_S,
+    EventRecorder,
+    reference,
+)
 from situate.objects.events import ObjectReference
 from situate.objects.meta import ObjectMeta
 from situate.objects.pods import Pod
@@ -97,6 +107,39 @@ def test_repetition_grows_one_event() -> None:
             recorder.record(WEB, WARNING, "FailedScheduling", "again")
             await asyncio.sleep(1)
             assert len(events(server)) == 3, "a new series after a silence"
+
+    virtually(main)
+
+
+@pytest.mark.finding("N6")
+def test_other_words_may_be_another_event() -> None:
+    async def main() -> None:
+        server = HostileServer()
+        async with recording(server) as recorder:
+            for message in ("50 placed", "12 placed", "50 placed", "16 placed"):
+                recorder.record_apart(WEB, NORMAL, "PlacementChanged", message)
+                await asyncio.sleep(1)
+            told = {each["message"]: (each["count"], each["lastTimestamp"][-3:]) for each in events(server)}
+            assert told == {"50 placed": (2, "02Z"), "12 placed": (1, "01Z"), "16 placed": (1, "03Z")}
+
+    virtually(main)
+
+
+@pytest.mark.finding("N6")
+def test_too_many_sentences_share_an_event_until_some_are_silent() -> None:
+    async def main() -> None:
+        server = HostileServer()
+        async with recording(server) as recorder:
+            for number in range(MOST_SENTENCES + 5):
+                recorder.record_apart(WEB, NORMAL, "PlacementChanged", f"now {number}")
+                await asyncio.sleep(1)
+            last = events(server)[-1]
+            assert (len(events(server)), last["count"]) == (MOST_SENTENCES + 1, 5)
+            assert last["message"] == f"now {MOST_SENTENCES + 4}"
+            await asyncio.sleep(WINDOW_S)
+            recorder.record_apart(WEB, NORMAL, "PlacementChanged", "at last")
+            await asyncio.sleep(1)
+            assert (events(server)[-1]["message"], events(server)[-1]["count"]) == ("at last", 1)
 
     virtually(main)
 

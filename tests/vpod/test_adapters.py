@@ -72,7 +72,8 @@ def test_what_cannot_be_read_changes_nothing_and_is_named() -> None:
         "annotation vpod.situate.dev/weight is 'heavy', allowed are integers from 1 to 2147483647",
     ]
     decision = decide(state(2, 10), read, 0.0)
-    assert [notice.reason for notice in decision.notices] == ["InvalidField"] * 3
+    (notice,) = decision.notices
+    assert (notice.reason, notice.message) == ("InvalidObject", "; ".join(read.faults))
 
 
 @pytest.mark.rule("vpod:B10")

@@ -14,6 +14,7 @@ from situate.vpod.autoscaler import LEADER_NAME, LEADER_NAMESPACE, Beat, Memory,
 from situate.vpod.decide import commit
 from situate.vpod.demand import bins_needed, pods_needed
 from situate.vpod.drain import place
+from situate.vpod.explain import intention
 from situate.vpod.model import Key, PlainVPod, total_vreplicas
 from situate.vpod.options import DrainOptions, Profile, ReferenceVersion
 from situate.vpod.records import DrainGoal
@@ -380,7 +381,8 @@ def test_what_a_quota_leaves_over_brings_no_pods_that_go_again() -> None:
     kept = state(1, 3, [heavy], namespace_max_share=0.5)
     decision = schedule(kept, heavy)
     assert total_vreplicas(decision.placements) == 1
-    assert [notice.reason for notice in decision.notices] == ["QuotaExceeded"]
+    assert decision.shortage is not None
+    assert decision.shortage.reason == "QuotaExceeded"
     assert pods_needed(kept) == 1
 
 
@@ -400,3 +402,48 @@ def test_what_runs_above_a_quota_takes_no_room_from_those_within_theirs(drained:
     for _ in range(3):
         live.beat()
     assert (kept.replicas, live.writes) == (5, [])
+
+
+@pytest.mark.finding("N11", "A4")
+def test_an_absurd_wish_grows_the_set_by_steps_and_up_to_a_ceiling() -> None:
+    kept = state(2, 20, [vpod("a/b", 2**31 - 1)], max_replicas=30, max_scale_up_step=10)
+    first = beat(kept, Memory(), 0.0, may_shrink=False)
+    assert (first.asked, first.needed, first.replicas, first.wake_at) == (107374183, 30, 12, 5.0)
+    assert intention(kept, first) == (
+        "107374183 pods are needed and 2 asked for, maxReplicas is 30: scales up to 12, and on by 10 (maxScaleUpStep)"
+    )
+    memory = apply(kept, first)
+    kept.observe_replicas(12, 0.1, ours=True)
+    held_back = beat(kept, memory, 0.1, may_shrink=False)  # a shortage wakes it at once
+    assert (held_back.replicas, held_back.wake_at) == (12, 5.0)
+    second = beat(kept, apply(kept, held_back), 5.0, may_shrink=True)
+    assert (second.replicas, second.wake_at) == (22, 10.0)
+    kept.observe_replicas(22, 5.1, ours=True)
+    last = beat(kept, apply(kept, second), 10.0, may_shrink=True)
+    assert (last.replicas, last.wake_at) == (30, None)
+
+
+@pytest.mark.finding("N11", "A4")
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        pytest.param(
+            2**31 - 1, "2147483647 vreplicas need 214748365 pods, maxReplicas is 2", id="one source is too much"
+        ),
+        pytest.param(15, "maxReplicas is 2, so no pods are added", id="all sources together are"),
+    ],
+)
+def test_a_source_beyond_the_ceiling_is_told_so(wanted: int, said: str) -> None:
+    kept = state(2, 10, [vpod("a/other", 10, placed(5, 5))], max_replicas=2)
+    short = schedule(kept, vpod("a/b", wanted)).shortage
+    assert str(short) == f"0/2 pods can take {wanted - 10} more: 2 full; {said}"
+
+
+@pytest.mark.finding("N11")
+def test_a_set_above_the_ceiling_loses_no_pod_that_is_needed() -> None:
+    full = vpod("a/b", 35, placed(9, 9, 9, 8))
+    running = Loop(state(4, 10, [full], max_replicas=2, scale_down_stabilization=0.0), {full.key: full})
+    for _ in range(6):
+        running.beat()
+    assert running.state.replicas == 4
+    assert total_vreplicas(running.vpods[full.key].placements) == 35

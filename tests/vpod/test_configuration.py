@@ -84,7 +84,7 @@ def test_periods_may_be_as_short_as_a_tenth_of_a_second(period: str | float) -> 
             id="packed and evened out",
         ),
         pytest.param({"statefulSetName": "mine"}, "vpod[0].sources[0].sourceKind: missing", id="no kind implied"),
-        pytest.param({"sources": [{"kind": "Report"}]}, "only Knative's kinds are known", id="an unknown kind alone"),
+        pytest.param({"sources": [{"kind": "Report"}]}, "only Knative's kinds imply one", id="an unknown kind alone"),
     ],
 )
 @pytest.mark.rule("vpod:D17", "vpod:B12")

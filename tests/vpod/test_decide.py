@@ -222,6 +222,7 @@ def test_heavy_vreplicas_take_their_weight() -> None:
     assert str(decision.shortage) == "0/2 pods can take 1 more: 2 full"
 
 
+@pytest.mark.finding("N4")
 @pytest.mark.rule("vpod:B10")
 def test_a_weight_above_the_capacity_is_said_so() -> None:
     kept = state(2, 10)
@@ -230,7 +231,12 @@ def test_a_weight_above_the_capacity_is_said_so() -> None:
     assert decision.shortage is not None
     assert decision.shortage.limit is not None
     assert decision.shortage.limit.rule is Rule.WEIGHT
-    assert [notice.reason for notice in decision.notices] == ["WeightExceedsCapacity"]
+    assert str(decision.shortage) == (
+        "0/2 pods can take 1 more; "
+        "WeightExceedsCapacity: a vreplica of weight 11 is larger than any pod, podCapacity is 10"
+    )
+    assert decision.shortage.counts == {"too small": 2}
+    assert (decision.shortage.reason, decision.notices) == ("WeightExceedsCapacity", ())
 
 
 @pytest.mark.rule("vpod:V4", "vpod:V17")

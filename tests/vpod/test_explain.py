@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from situate.testing.vpod.builders import placed, pod, schedule, state, vpod
+from situate.testing.vpod.builders import amounts, placed, pod, schedule, state, vpod
 from situate.vpod.autoscaler import Memory, beat
 from situate.vpod.explain import explain, intention, plan
 from situate.vpod.model import Key
-from situate.vpod.options import PolicyName
+from situate.vpod.options import PolicyName, Shrink
 from situate.vpod.pods import PodClass
 
 
@@ -77,3 +79,39 @@ def test_predicates_are_named_where_they_refuse() -> None:
     kept = state(2, 4, [vpod("a/b", 4, placed(4))], policy=PolicyName.POLICY)
     told = explain(kept, Key("a", "b"), 0.0, beat(kept, Memory(), 0.0, False))
     assert [line.cause for line in told.pods] == ["pod at full capacity", "ok"]
+
+
+@pytest.mark.finding("N10")
+@pytest.mark.parametrize(
+    ("settings", "rest", "said"),
+    [
+        pytest.param({}, [10, 2, 0, 0, 0], "uneven: shrink is ordinal (auto, as minReplicas is 0)", id="auto"),
+        pytest.param({"shrink": Shrink.ORDINAL}, [10, 2, 0, 0, 0], "uneven: shrink is ordinal: ", id="ordinal"),
+        pytest.param({"shrink": Shrink.SPREAD}, [3, 3, 2, 2, 2], "", id="spread"),
+        pytest.param({"min_replicas": 2}, [3, 3, 2, 2, 2], "", id="auto with minReplicas"),
+    ],
+)
+def test_what_leaves_a_spread_source_uneven_is_said(settings: dict[str, Any], rest: list[int], said: str) -> None:
+    kept = state(5, 10, **settings)
+    for wanted in (50, 12):
+        entry = kept.vpods.get(Key("a", "b"))
+        held = schedule(kept, vpod("a/b", wanted, entry.placements if entry is not None else ()))
+    assert amounts(held.placements, 5) == rest
+    told = explain(kept, Key("a", "b"), 1.0, beat(kept, Memory(), 1.0, False))
+    assert told.uneven.startswith(said)
+    assert bool(told.uneven) is bool(said)
+
+
+@pytest.mark.finding("N10")
+def test_pods_that_others_fill_are_no_reason_to_call_a_source_uneven() -> None:
+    kept = state(2, 4, [vpod("a/b", 4, placed(4)), vpod("a/full", 4, placed(0, 4))])
+    assert explain(kept, Key("a", "b"), 1.0, beat(kept, Memory(), 1.0, False)).uneven == ""
+
+
+@pytest.mark.finding("N10")
+def test_new_pods_leave_a_source_where_it_is_and_that_is_said() -> None:
+    kept = state(2, 10, [vpod("a/b", 4, placed(4))], shrink=Shrink.SPREAD)
+    told = explain(kept, Key("a", "b"), 1.0, beat(kept, Memory(), 1.0, False))
+    assert told.uneven == (
+        "uneven: nothing that is placed moves for evenness; rebalance.enabled: true evens out what is placed"
+    )

@@ -87,6 +87,13 @@ def test_what_a_cut_left_is_evicted_as_soon_as_the_evictor_can() -> None:
         world.close()
 
 
+@pytest.mark.rule("vpod:D18", "vpod:V15")
+def test_what_the_evictor_takes_out_is_not_put_back_meanwhile() -> None:
+    went = play(generate(15))  # the watch shows the eviction before its answer comes
+    assert went.breach is None
+    assert went.happened["placement evicted"] > 0
+
+
 @pytest.mark.rule("vpod:B3", "vpod:V22")
 def test_a_pod_that_is_pending_for_less_than_the_grace_keeps_what_it_holds() -> None:
     load = tuple(SetSource(0.01, source, 5) for source in range(2))

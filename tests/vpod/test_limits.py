@@ -17,8 +17,8 @@ def test_a_namespace_over_its_quota_is_told_so_and_is_no_demand() -> None:
     kept.observe_vpod(vpod("a/b", 30), 0.0)
     decision = schedule(kept, vpod("a/b", 30))
     assert (total_vreplicas(decision.placements), decision.left) == (20, 10)
-    assert [notice.reason for notice in decision.notices] == ["QuotaExceeded"]
     assert decision.shortage is not None
+    assert (decision.shortage.reason, decision.notices) == ("QuotaExceeded", ())
     assert "QuotaExceeded: namespace a may take 20 units" in str(decision.shortage)
     assert items(kept) == {1: 20}
     assert schedule(kept, vpod("other/b", 20)).left == 0

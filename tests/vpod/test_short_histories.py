@@ -28,7 +28,7 @@ def played(seed: int, settings: Settings, *first: AnyStep) -> Played:
         pytest.param(Settings(), id="spread"),
         pytest.param(Settings(policy="pack", surge=2), id="pack, surge"),
         pytest.param(Settings(policy="policy", predicates=True), id="policy, predicates"),
-        pytest.param(Settings(weights=True, max_scale_up_step=1), id="weights, step by step"),
+        pytest.param(Settings(weights=True, max_scale_up_step=4), id="weights, step by step"),
         pytest.param(Settings(topology="zone", topology_required=True), id="a zone that lags behind"),
         pytest.param(Settings(drain=False), id="no drain"),
         # the policies of v0.43.0 fill pods above their capacity, and leave unused pods where they are
@@ -56,6 +56,14 @@ def test_room_goes_to_who_has_waited_longest(seed: int, priorities: bool) -> Non
     assert went.breach is None
     assert went.happened["L2 kept"] > 0
     assert went.happened["L5 kept"] > 0
+
+
+@pytest.mark.finding("V1")
+@pytest.mark.rule("vpod:D6", "vpod:L5")
+@pytest.mark.parametrize("weights", [False, True])
+def test_what_min_replicas_adds_makes_room_for_what_is_wanted(weights: bool) -> None:
+    went = played(2, Settings(min_replicas=4, max_replicas=5, weights=weights))
+    assert went.breach is None
 
 
 @pytest.mark.rule("vpod:B2", "vpod:S6")

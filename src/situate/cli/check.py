@@ -15,7 +15,15 @@ import msgspec
 import typer
 
 from situate.cli.check_sharding import supervision
-from situate.cli.configured import SECTIONS, load, sharding_entries, spot_settings, vm_settings, vpod_entries
+from situate.cli.configured import (
+    SECTIONS,
+    load,
+    require_product,
+    sharding_entries,
+    spot_settings,
+    vm_settings,
+    vpod_entries,
+)
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.options import ContextOption, KubeconfigOption, SetOption
 from situate.cli.output import Column, Format, OutputOption, print_data, print_table
@@ -81,6 +89,7 @@ def check(
         if show:
             print_data(as_plain(configuration), Format.JSON if output is Format.JSON else Format.YAML)
             return
+        require_product(configuration, file)
         findings = [Finding(f"configuration {file}", ok=True), *_prices(configuration, file)]
         if not offline:
             with progress("asking the cluster"):

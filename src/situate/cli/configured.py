@@ -160,6 +160,15 @@ def load(file: Path, assignments: Iterable[str] = ()) -> Configuration:
     return configuration_file(file, assignments).load()
 
 
+def require_product(configuration: Configuration, file: Path | None) -> None:
+    """Raises `WrongInput` for a configuration that names nothing to run. `file` None: there is `--set` alone."""
+    entries = (*vpod_entries(configuration), *sharding_entries(configuration))
+    alone = (scheduler_settings(configuration), spot_settings(configuration), vm_settings(configuration))
+    if not entries and all(each is None for each in alone):
+        said = "-f names no file, and --set names" if file is None else f"{file} names"
+        raise WrongInput(f"{said} nothing to run; add a section: {', '.join(section.name for section in SECTIONS)}")
+
+
 def vpod_entries(configuration: Configuration) -> tuple[StatefulSetSettings, ...]:
     """The StatefulSets that vpod looks after; empty if the file does not name the product."""
     return tuple(configuration.section("vpod", list) or ())

@@ -19,6 +19,7 @@ import typer
 
 from situate.cli.configured import (
     configuration_file,
+    require_product,
     scheduler_settings,
     sharding_entries,
     spot_settings,
@@ -106,11 +107,7 @@ def run(
         source = None if file is None else configuration_file(file, assignments or ())
         configuration = without_file(assignments or ()) if source is None else source.load()
         settings = scheduler_settings(configuration)
-        entries = (*vpod_entries(configuration), *sharding_entries(configuration))
-        alone = (settings, spot_settings(configuration), vm_settings(configuration))
-        if not entries and all(each is None for each in alone):
-            said = "-f names no file, and --set" if file is None else f"{file}:"
-            raise WrongInput(f"{said} nothing to run; name a product: vpod, scheduler, vm, spot or sharding")
+        require_product(configuration, file)
         setup = None if settings is None else require_setup(settings, file or _NO_FILE)
         connection = None if embedded else find_connection(kubeconfig, context)
         log = configuration.runtime.log
@@ -225,7 +222,7 @@ class _Composition:
                 entry,
                 work,
                 self._candidacy,
-                record=recorder.record,
+                record=recorder.record_apart,
                 metrics=vpod_metrics,
                 wall=_wall,
                 rng=random.Random(),

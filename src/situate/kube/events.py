@@ -35,6 +35,8 @@ BURST: Final = 25
 """Writes about one object at once (client-go's spam filter)."""
 REFILL_S: Final = 30.0
 """After its burst one write about an object in this time; counts that wait are written together."""
+MOST_SENTENCES: Final = 10
+"""Different messages of one reason that are Events of their own in the window (client-go: ten); others share one."""
 MOST_SERIES: Final = 4096
 """Events that may wait or grow at one time, unless the recorder is told otherwise."""
 ATTEMPTS: Final = 5
@@ -72,7 +74,9 @@ def reference(resource: ResourceType[Any], regarding: KubernetesObject) -> Objec
 
 
 _ObjectKey = tuple[str, str, str, str]
-_SeriesKey = tuple[_ObjectKey, str, str]
+_ReasonKey = tuple[_ObjectKey, str, str]
+_SeriesKey = tuple[_ObjectKey, str, str, str]
+"""Object, type, reason, and the message if that makes it an Event of its own."""
 
 
 @dataclass(slots=True)
@@ -147,6 +151,7 @@ class EventRecorder:
         self._most = most
         self._series: dict[_SeriesKey, _Series] = {}  # in the order in which they were last seen
         self._waiting: dict[_SeriesKey, _Series] = {}
+        self._sentences: dict[_ReasonKey, set[str]] = {}  # messages that are Events of their own
         self._buckets: dict[_ObjectKey, _Bucket] = {}
         self._idle: deque[asyncio.Future[None]] = deque()
         """Of the writers that have nothing to do at the moment."""
@@ -167,10 +172,32 @@ class EventRecorder:
 
         With an `action`, one word as well, it is written through events.k8s.io/v1, in the name of `reporter`.
         """
-        self.counts.recorded += 1
-        now, wall, message = _now(), self._wall_clock(), _shortened(message)
         about = (regarding.kind, regarding.namespace, regarding.name, regarding.uid)
-        key = (about, type_, reason)
+        message = _shortened(message)
+        self._record((about, type_, reason, ""), regarding, message, action, related, reporter)
+
+    def record_apart(self, regarding: ObjectReference, type_: str, reason: str, message: str) -> None:
+        """As `record`, but another message is another Event: a count never stands for different sentences.
+
+        Beyond `MOST_SENTENCES` of one reason in the window, further messages share one Event.
+        """
+        about = (regarding.kind, regarding.namespace, regarding.name, regarding.uid)
+        message = _shortened(message)
+        words = message if self._stands_apart((about, type_, reason), message) else ""
+        self._record((about, type_, reason, words), regarding, message)
+
+    def _record(
+        self,
+        key: _SeriesKey,
+        regarding: ObjectReference,
+        message: str,
+        action: str = "",
+        related: ObjectReference | None = None,
+        reporter: str = "",
+    ) -> None:
+        self.counts.recorded += 1
+        now, wall = _now(), self._wall_clock()
+        _, type_, reason, _ = key
         series = self._series.pop(key, None)
         same = series is not None and (not action or message == series.message)
         if series is not None and same and now - series.seen_at < WINDOW_S:
@@ -178,6 +205,7 @@ class EventRecorder:
             series.last, series.seen_at, series.message = wall, now, message
         elif len(self._series) >= self._most and not self._forget_one():
             self.counts.dropped_full += 1
+            self._forget_words(key)
             return
         else:
             series = _Series(regarding, type_, reason, message, wall, wall, now, action, related, reporter)
@@ -332,6 +360,7 @@ class EventRecorder:
             return
         if self._series.get(key) is series:
             del self._series[key]
+            self._forget_words(key)
         if again:
             self.counts.dropped_failed += 1
         else:
@@ -344,8 +373,28 @@ class EventRecorder:
         for key, series in self._series.items():
             if key not in self._waiting and not series.writing:
                 del self._series[key]
+                self._forget_words(key)
                 return True
         return False
+
+    def _stands_apart(self, about: _ReasonKey, message: str) -> bool:
+        """Whether a message is an Event of its own; it is counted as one then."""
+        words = self._sentences.setdefault(about, set())
+        if len(words) >= MOST_SENTENCES and message not in words:
+            recent = _now() - WINDOW_S
+            silent = {each for each in words if (found := self._series.get((*about, each))) and found.seen_at <= recent}
+            words -= silent
+            if len(words) >= MOST_SENTENCES:
+                return False
+        words.add(message)
+        return True
+
+    def _forget_words(self, key: _SeriesKey) -> None:
+        words = self._sentences.get(key[:3])
+        if words is not None:
+            words.discard(key[3])
+            if not words:
+                del self._sentences[key[:3]]
 
 
 def _named(what: ObjectReference) -> dict[str, str]:

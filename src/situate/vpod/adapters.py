@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from typing import Any
 
+from situate.objects.counts import counted
 from situate.objects.unstructured import Unstructured
 from situate.vpod.configuration import KIND_LABEL, KINDS_OF_STATEFULSETS, SourceSettings
 from situate.vpod.model import (
@@ -115,7 +116,7 @@ def read_placements(value: object, path: str, faults: list[str]) -> Placements:
     if unreadable:
         first = unreadable[0]
         faults.append(
-            f"{len(unreadable)} entries of {path} cannot be read, the first: {path}[{first}] is "
+            f"{counted(len(unreadable), 'entry', 'entries')} of {path} cannot be read, the first: {path}[{first}] is "
             f"{_shown(value[first])}, allowed are a podName and 32-bit vreplicas"
         )
     return tuple(placements)

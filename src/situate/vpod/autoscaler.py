@@ -8,7 +8,9 @@ autoscaler.go of knative/eventing.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
+from situate.objects.counts import counted
 from situate.vpod import drain, policy_era
 from situate.vpod.decide import Notice
 from situate.vpod.demand import pods_needed
@@ -22,6 +24,10 @@ from situate.vpod.state_json import free_capacity, last_ordinal, schedulable_pod
 LEADER_NAMESPACE = "knative-eventing"
 LEADER_NAME = "autoscaler-ephemeral"
 """The constant key that the autoscaler's leader owns; never changed across releases."""
+
+
+STEP_PAUSE_S: Final = 5.0
+"""Between two steps of one scale-up: a shortage asks for a beat many times a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,8 @@ class Memory:
     recommendations: tuple[Recommendation, ...] = ()
     """Of the last stabilization period: descending, so the first is the most that was needed (B6)."""
     last_compaction: float | None = None
+    stepped_at: float | None = None
+    """When the last scale-up stopped at `maxScaleUpStep`; None: the last one did not."""
     full: tuple[int, int] | None = None
     """The state's version in which no pod could go, of those from this ordinal on."""
 
@@ -50,6 +58,8 @@ class Beat:
 
     needed: int
     """Pods that the demand needs, or that somebody else took away from under it, within the limits."""
+    asked: int
+    """The same without `maxReplicas`."""
     replicas: int
     """What spec.replicas should be after this beat; the write tests a freshly read resourceVersion (D21)."""
     drain: DrainGoal | None
@@ -68,14 +78,17 @@ def beat(state: State, memory: Memory, now: float, may_shrink: bool) -> Beat:
     state.advance(now)
     if not state.options.safe:
         return _reference_beat(state, memory, now, may_shrink)
-    needed = within_limits(state.options, max(pods_needed(state), _reset_and_occupied(state)))
+    asked = max(pods_needed(state), _reset_and_occupied(state))
+    needed = within_limits(state.options, asked)
     memory = _remembering(memory, needed, now, state.options.scale_down_stabilization)
     if needed >= state.replicas:
-        return _growing(state, memory, now, may_shrink, needed)
-    lowest = _stable_recommendation(state, memory, now)
-    if not state.options.drain.enabled:
-        return _cutting_first(state, memory, now, may_shrink, needed, lowest)
-    return _draining(state, memory, now, may_shrink, needed, lowest)
+        decided = _growing(state, memory, now, may_shrink, needed)
+    else:
+        memory = replace(memory, stepped_at=None)
+        lowest = _stable_recommendation(state, memory, now)
+        shrinking = _draining if state.options.drain.enabled else _cutting_first
+        decided = shrinking(state, memory, now, may_shrink, needed, lowest)
+    return replace(decided, asked=max(asked, needed))
 
 
 def apply(state: State, decided: Beat) -> Memory:
@@ -108,13 +121,25 @@ def _reset_and_occupied(state: State) -> int:
 
 
 def _growing(state: State, memory: Memory, now: float, may_shrink: bool, needed: int) -> Beat:
-    """New demand ends a drain at any time. Where nothing is drained, what a cut left behind is evicted."""
-    step = state.options.max_scale_up_step
-    replicas = needed if step is None else min(needed, state.replicas + step)
+    """New demand ends a drain at any time. Where nothing is drained, what a cut left behind is evicted.
+
+    A scale-up of more than `maxScaleUpStep` pods goes on step by step, with a pause after each.
+    """
+    step, replicas, wake_at = state.options.max_scale_up_step, needed, None
+    if step is not None and needed > state.replicas + step:
+        next_step = now if memory.stepped_at is None else memory.stepped_at + STEP_PAUSE_S
+        if now >= next_step:
+            memory, next_step = replace(memory, stepped_at=now), now + STEP_PAUSE_S
+            replicas = state.replicas + step
+        else:
+            replicas = state.replicas
+        wake_at = next_step
     notices: tuple[Notice, ...] = ()
     if state.drain is not None:
-        notices = (Notice("DrainCancelled", f"{needed} pods are needed again; all of them accept vreplicas"),)
-    grown = Beat(needed, replicas, None, (), memory, None, notices)
+        notices = (
+            Notice("DrainCancelled", f"{counted(needed, 'pod is', 'pods are')} needed again; all accept vreplicas"),
+        )
+    grown = Beat(needed, needed, replicas, None, (), memory, wake_at, notices)
     if state.options.drain.enabled or not may_shrink or replicas != state.replicas:
         return grown
     return _compacting(state, grown, now)
@@ -127,7 +152,7 @@ def _draining(state: State, memory: Memory, now: float, may_shrink: bool, needed
     fitted when it began may lie in the way of the rest by now, and pods that are empty do not wait for that (L4).
     """
     goal = state.drain
-    kept = Beat(needed, state.replicas, goal, (), memory, _wake_at(state, memory, now))
+    kept = Beat(needed, needed, state.replicas, goal, (), memory, _wake_at(state, memory, now))
     if goal is not None and now >= goal.since + state.options.drain.timeout:
         message = f"pods from ordinal {goal.target} on were not empty after {state.options.drain.timeout:g} s"
         again = replace(memory, watching_since=now)
@@ -184,7 +209,7 @@ def _cutting_first(state: State, memory: Memory, now: float, may_shrink: bool, n
     replicas = state.replicas
     if may_shrink and lowest < replicas:
         replicas, memory = _reachable(state, memory, lowest, now)
-    kept = Beat(needed, replicas, None, (), memory, _wake_at(state, memory, now))
+    kept = Beat(needed, needed, replicas, None, (), memory, _wake_at(state, memory, now))
     return _compacting(state, kept, now) if may_shrink and replicas == state.replicas else kept
 
 
@@ -196,7 +221,7 @@ def _reference_beat(state: State, memory: Memory, now: float, may_shrink: bool) 
         wanted = sum(entry.wanted for entry in state.vpods.values() if entry.listed)
         replicas = max(-(-wanted // options.capacity), options.min_replicas)
         replicas = replicas if may_shrink else max(replicas, state.replicas)
-    kept = Beat(replicas, replicas, None, (), memory, None)
+    kept = Beat(replicas, replicas, replicas, None, (), memory, None)
     return _compacting(state, kept, now) if may_shrink and replicas == state.replicas else kept
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from situate.objects.durations import format_duration
 from situate.objects.settings import (
@@ -69,69 +70,130 @@ KINDS_OF_STATEFULSETS: Mapping[str, str] = {
 
 
 class ScaleCacheSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    refresh_period: Duration = 300.0
+    """What Knative's `ScaleCacheConfig` says."""
+
+    refresh_period: Annotated[
+        Duration,
+        Meta(
+            description="Taken over from Knative, without effect: vpod watches the StatefulSet and keeps no scale. In "
+            "the Python API it is an argument of `ScaleCache`."
+        ),
+    ] = 300.0
 
 
 class DrainSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Scale-down in two phases: move first, then cut."""
 
-    enabled: bool = True
-    settle: Duration = 10.0
-    timeout: PositiveDuration = 600.0
-    surge: Count = 0
+    enabled: Annotated[
+        bool,
+        Meta(description="Move vreplicas away before the scale is lowered. `false`: lower it first, as Knative does."),
+    ] = True
+    settle: Annotated[Duration, Meta(description="Pause between the last move and the write of the smaller scale.")] = (
+        10.0
+    )
+    timeout: Annotated[
+        PositiveDuration,
+        Meta(description="How long Pods may take to become empty. After it the drain is cancelled and reported."),
+    ] = 600.0
+    surge: Annotated[
+        Count,
+        Meta(
+            description="Vreplicas of one source that may run twice while it moves: new ones are added before old ones "
+            "go. 0: a source moves in one write."
+        ),
+    ] = 0
 
 
 class PackSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    order: Literal["own", "lowest"] = "own"
+    """How `policy: pack` fills Pods."""
+
+    order: Annotated[
+        Literal["own", "lowest"],
+        Meta(description="`own`: Pods that hold the source already come first. `lowest`: strictly from ordinal 0."),
+    ] = "own"
 
 
 class RebalanceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    enabled: bool = False
-    interval: Period = 300.0
-    max_moves_per_v_pod: Annotated[int, msgspec.Meta(ge=1, le=INT32_MAX)] = msgspec.field(
-        default=1, name="maxMovesPerVPod"
+    """Moves that only even out sources. Not with `policy: pack`."""
+
+    enabled: Annotated[bool, Meta(description="Even out sources that hold all they want, a few moves at a time.")] = (
+        False
     )
-    max_moves: PositiveCount | Percentage = "5%"
-    """Vreplicas a round, or a percentage of all that are placed."""
+    interval: Annotated[Period, Meta(description="Pause between two rounds of moves.")] = 300.0
+    max_moves_per_v_pod: Annotated[PositiveCount, Meta(description="Most moves of one source in one round.")] = (
+        msgspec.field(default=1, name="maxMovesPerVPod")
+    )
+    max_moves: Annotated[
+        PositiveCount | Percentage,
+        Meta(description="Most moves of all sources in one round: a number, or a percentage of all placed vreplicas."),
+    ] = "5%"
 
 
 class QuotaSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    namespace_max_share: Share | None = None
-    """The largest part of all capacity that the vpods of one namespace may take; null: no limit."""
+    """Bounds for namespaces."""
+
+    namespace_max_share: Annotated[
+        Share | None,
+        Meta(
+            description="Largest part of `maxReplicas` x `podCapacity` that the sources of one namespace may take. "
+            "With `maxReplicas: null` it is a part of what the Pods hold or all sources want, whichever is more. "
+            "`null`: no limit."
+        ),
+    ] = None
 
 
 class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Which custom resources are vpods, and where in them the numbers stand.
+    """Which custom resources are vpods, and which of their fields hold the numbers.
 
-    For `ConsumerGroup` and `KafkaSource` of Knative the kind alone says it all. Any other kind names its API and paths.
+    For `ConsumerGroup` and `KafkaSource` of Knative the kind is enough. Any other kind names its API and paths.
     """
 
-    kind: Annotated[str, msgspec.Meta(min_length=1)]
-    group: str = ""
-    version: str = ""
-    resource: str = ""
-    """The plural name in the URL."""
-    vreplicas_path: FieldPath | None = None
-    default_vreplicas: Count = 1
-    """Wanted where the path is absent."""
-    placements_path: FieldPath | None = None
-    max_vreplicas_path: FieldPath | None = None
-    """Caps what is wanted; null: nothing does."""
-    namespace: NamespaceName | None = None
-    """null: every namespace."""
-    label_selector: str = ""
-    source_kind: str | None = None
-    """Only ConsumerGroups whose kind label has this value, in lower case; null: the one of Knative's StatefulSet."""
-    condition_type: str | None = None
-    """The condition that says whether all is placed; null: ConsumersScheduled on a ConsumerGroup, else Scheduled."""
-    workers: bool = True
-    """Whether a Consumer is kept for each placement of a ConsumerGroup; other kinds have no workers."""
+    kind: Annotated[str, Meta(min_length=1, description="Kind of the resource, such as `Report`.")]
+    group: Annotated[str, Meta(description="Its API group.")] = ""
+    version: Annotated[str, Meta(description="Version of the API.")] = ""
+    resource: Annotated[str, Meta(description="Plural name in the URL, such as `reports`.")] = ""
+    vreplicas_path: Annotated[
+        FieldPath | None, Meta(description="Field with the number of vreplicas wanted, such as `spec.parallelism`.")
+    ] = None
+    default_vreplicas: Annotated[
+        Count, Meta(description="Vreplicas wanted by an object without the field that `vreplicasPath` names.")
+    ] = 1
+    placements_path: Annotated[
+        FieldPath | None, Meta(description="Field that vpod writes placements to, such as `status.placements`.")
+    ] = None
+    max_vreplicas_path: Annotated[
+        FieldPath | None,
+        Meta(description="Field with the largest number of vreplicas that the object may get. `null`: no limit."),
+    ] = None
+    namespace: Annotated[NamespaceName | None, Meta(description="Only objects of this namespace. `null`: of all.")] = (
+        None
+    )
+    label_selector: Annotated[
+        str, Meta(description="Only objects with these labels, such as `team=a,tier!=test`. Empty: all.")
+    ] = ""
+    source_kind: Annotated[
+        str | None,
+        Meta(
+            description="Only ConsumerGroups whose label `kafka.eventing.knative.dev/metadata.kind` has this value, in "
+            "lower case. `null`: the kind that Knative runs on this StatefulSet."
+        ),
+    ] = None
+    condition_type: Annotated[
+        str | None,
+        Meta(
+            description="Type of the condition that says whether all vreplicas are placed. `null`: "
+            "`ConsumersScheduled` on a ConsumerGroup, else `Scheduled`."
+        ),
+    ] = None
+    workers: Annotated[
+        bool, Meta(description="Keep one Consumer for each placement of a ConsumerGroup. Other kinds have no workers.")
+    ] = True
 
     def mistakes(self) -> Iterable[Mistake]:
         known = KNOWN_SOURCES.get(self.kind)
         for name, value in _address(self).items():
             if not value and known is None:
-                yield Mistake(name, "", f"needed for the kind {shown(self.kind)}", "only Knative's kinds are known")
+                yield Mistake(name, "", f"a value where kind is {shown(self.kind)}", "only Knative's kinds imply one")
 
     @property
     def condition(self) -> str:
@@ -192,35 +254,102 @@ KNOWN_SOURCES: Mapping[str, SourceSettings] = {
 class StatefulSetSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One entry: a StatefulSet and the vpods that live on its pods."""
 
-    stateful_set_namespace: NamespaceName
-    stateful_set_name: ObjectName
-    pod_capacity: PositiveCount
-    sources: tuple[SourceSettings, ...] = (SourceSettings(kind="ConsumerGroup"),)
-    min_replicas: Count = 0
-    refresh_period: Period = 100.0
-    retry_period: Duration = 0.0
-    """0 means 1 s."""
-    scale_cache_config: ScaleCacheSettings = ScaleCacheSettings()
-    policy: Literal["spread", "pack", "policy"] = "spread"
-    profile: Literal["safe", "reference"] = "safe"
-    scheduler_config: ObjectName | None = None
-    """The ConfigMap with predicates and priorities for placing; only `policy: policy` reads it."""
-    descheduler_config: ObjectName | None = None
-    """The same for removing."""
-    max_replicas: PositiveCount | None = None
-    max_scale_up_step: PositiveCount | None = None
-    scale_down_stabilization: Duration = 300.0
-    pod_grace: Duration = 60.0
-    require_ready: bool = False
-    drain: DrainSettings = DrainSettings()
-    shrink: Literal["auto", "ordinal", "spread"] = "auto"
-    topology: Literal["none", "zone", "node"] = "none"
-    topology_required: bool = False
-    pack: PackSettings = PackSettings()
-    rescale: Literal["keep", "replace"] = "keep"
-    rebalance: RebalanceSettings = RebalanceSettings()
-    quota: QuotaSettings = QuotaSettings()
-    fairness: Literal["none", "maxmin"] = "none"
+    stateful_set_namespace: Annotated[NamespaceName, Meta(description="Namespace of the StatefulSet.")]
+    stateful_set_name: Annotated[ObjectName, Meta(description="Name of the StatefulSet.")]
+    pod_capacity: Annotated[PositiveCount, Meta(description="Vreplicas of weight 1 that one Pod holds.")]
+    sources: Annotated[
+        tuple[SourceSettings, ...],
+        Meta(description="Resources to place: ConsumerGroups of the StatefulSet by default."),
+    ] = (SourceSettings(kind="ConsumerGroup"),)
+    min_replicas: Annotated[
+        Count,
+        Meta(
+            description="Fewest Pods. With `policy: spread` also the copies that a source with fewer vreplicas gets, "
+            "one on each Pod, as long as no source lacks a vreplica that it wants."
+        ),
+    ] = 0
+    max_replicas: Annotated[
+        PositiveCount | None,
+        Meta(
+            description="Most Pods that the autoscaler asks for. Pods above it that hold vreplicas stay. `null`: no "
+            "limit."
+        ),
+    ] = 100
+    max_scale_up_step: Annotated[
+        PositiveCount | None,
+        Meta(description="Most Pods that one step of a scale-up adds; 5 s pass between two steps. `null`: no limit."),
+    ] = 10
+    policy: Annotated[
+        Literal["spread", "pack", "policy"],
+        Meta(
+            description="`spread`: one vreplica to each Pod in turn. `pack`: fill the lowest ordinals. `policy`: "
+            "predicates and priorities of two ConfigMaps."
+        ),
+    ] = "spread"
+    profile: Annotated[
+        Literal["safe", "reference"],
+        Meta(description="`safe`: without the known defects of Knative. `reference`: answers as Knative does."),
+    ] = "safe"
+    scheduler_config: Annotated[
+        ObjectName | None,
+        Meta(description="ConfigMap with predicates and priorities for placing; only `policy: policy` reads it."),
+    ] = None
+    descheduler_config: Annotated[ObjectName | None, Meta(description="The same for removing.")] = None
+    refresh_period: Annotated[
+        Period, Meta(description="How often the autoscaler looks at a set that nothing else wakes it for.")
+    ] = 100.0
+    retry_period: Annotated[
+        Duration, Meta(description="Pause after an attempt of the autoscaler that failed. `0` means `1s`.")
+    ] = 0.0
+    scale_down_stabilization: Annotated[
+        Duration, Meta(description="How long fewer Pods must be enough before the set shrinks.")
+    ] = 300.0
+    pod_grace: Annotated[
+        Duration,
+        Meta(description="How long a Pod that is missing, terminating or on a lost node keeps its vreplicas."),
+    ] = 60.0
+    require_ready: Annotated[
+        bool,
+        Meta(
+            description="Only Ready Pods receive vreplicas. Needs a `podGrace` longer than your Pods take to become "
+            "Ready."
+        ),
+    ] = False
+    drain: Annotated[DrainSettings, Meta(description="How Pods are emptied before the set shrinks.")] = DrainSettings()
+    shrink: Annotated[
+        Literal["auto", "ordinal", "spread"],
+        Meta(
+            description="Vreplicas that leave first when a source wants fewer. `ordinal`: those on the highest "
+            "ordinals. `spread`: those on the fullest Pods. `auto`: `spread` if `minReplicas` is above 0 and `policy` "
+            "is not `pack`, else `ordinal`."
+        ),
+    ] = "auto"
+    topology: Annotated[
+        Literal["none", "zone", "node"], Meta(description="Spread over zones or nodes first, then over Pods.")
+    ] = "none"
+    topology_required: Annotated[
+        bool, Meta(description="A zone or node without free capacity is a shortage, in place of an uneven spread.")
+    ] = False
+    pack: Annotated[PackSettings, Meta(description="How `policy: pack` fills Pods.")] = PackSettings()
+    rescale: Annotated[
+        Literal["keep", "replace"],
+        Meta(
+            description="With `policy: policy`, what a source that wants more does: `keep` its placements, or "
+            "`replace` all."
+        ),
+    ] = "keep"
+    rebalance: Annotated[RebalanceSettings, Meta(description="Moves that only even out sources.")] = RebalanceSettings()
+    quota: Annotated[QuotaSettings, Meta(description="Bounds for namespaces.")] = QuotaSettings()
+    fairness: Annotated[
+        Literal["none", "maxmin"],
+        Meta(
+            description="Under a shortage: `none` serves first come first; `maxmin` gives namespaces equal shares up "
+            "to what they want."
+        ),
+    ] = "none"
+    scale_cache_config: Annotated[ScaleCacheSettings, Meta(description="What Knative's `ScaleCacheConfig` says.")] = (
+        ScaleCacheSettings()
+    )
 
     def mistakes(self) -> Iterable[Mistake]:
         if self.max_replicas is not None and self.max_replicas < self.min_replicas:

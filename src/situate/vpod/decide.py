@@ -13,7 +13,8 @@ from enum import StrEnum
 
 import msgspec
 
-from situate.vpod import fill, policy_era, shrink
+from situate.objects.counts import counted
+from situate.vpod import fill, policy_era, shrink, spare_copies
 from situate.vpod.limits import Limit, Rule, limit
 from situate.vpod.model import Key, NotEnoughReplicas, Placements, VPod, priority_of
 from situate.vpod.options import PolicyName, ReferenceVersion
@@ -49,7 +50,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     wanted: int
     """0 for a vpod that is being deleted."""
     target: int
-    """At least `wanted`; more where `minReplicas` asks for it."""
+    """At least `wanted`; more where `minReplicas` asks for it and no vpod lacks what it wants."""
     placements: Placements
     """Sorted by ordinal, one entry a pod, none of zero vreplicas."""
     left: int = 0
@@ -94,7 +95,8 @@ def decide(state: State, vpod: VPod, now: float, leave_draining: bool = False) -
     wanted = 0 if vpod.deletion_timestamp is not None else max(0, vpod.vreplicas)
     if policy_era.answers(state):
         return _era_decision(situation, vpod, wanted)
-    target = effective_target(state, wanted, _pods_taking_part(situation))
+    raised = effective_target(state, wanted, _pods_taking_part(situation))
+    target = spare_copies.aim(situation, vpod.key, wanted, raised, situation.start)
     surge = situation.entry.surge if situation.entry is not None else 0
     if not leave_draining and _is_settled(situation, target, target + surge):
         entry = situation.entry
@@ -102,11 +104,12 @@ def decide(state: State, vpod: VPod, now: float, leave_draining: bool = False) -
         return _decision(situation, vpod, wanted, target, entry.reserved or NO_PLACES, Counter(), None, 0)
     moves: Counter[MoveCause] = Counter()
     own, emptied, drained = _trimmed(situation, moves, leave_draining)
+    target = spare_copies.aim(situation, vpod.key, wanted, raised, own)
     placed = sum(own.values())
     limited: Limit | None = None
     if placed > target + surge:
-        own = _shrunk(situation, own, placed - target - surge)
-    elif placed < target + surge and state.replicas > 0:
+        own = _shrunk(situation, own, placed - target - surge, returns=target < raised)
+    elif placed < target + surge:
         missing = target + surge - placed
         limited = limit(situation, vpod.key.namespace, priority_of(vpod), placed)
         allowed = missing if limited is None else min(missing, limited.vreplicas)
@@ -136,8 +139,8 @@ def commit(state: State, decision: Decision) -> None:
         decision.left,
         decision.delta,
         decision.base,
-        # who waits for higher priorities only, waits for room like them
-        ruled_out=limited is not None and limited.rule is not Rule.PRIORITY,
+        # a vpod that waits for higher priorities only, waits for room like them
+        rule="" if limited is None or limited.rule is Rule.PRIORITY else limited.rule,
     )
     for key, places in decision.others.items():
         state.reserve(key, places)
@@ -187,8 +190,7 @@ class Resized:
 
 def retry_order(state: State) -> list[Key]:
     """Vpods whose last decision left some over, the ones to try first in front: by priority, then by age (L5)."""
-    short = [entry for entry in state.vpods.values() if entry.short_since is not None]
-    return [entry.key for entry in sorted(short, key=turn)]
+    return [entry.key for entry in sorted(state.short.values(), key=turn)]
 
 
 def turn(entry: Entry) -> tuple[int, float, Key]:
@@ -220,6 +222,15 @@ def _pods_taking_part(situation: Situation) -> int:
     if not state.options.safe or accepting >= state.options.min_replicas:
         return accepting
     return accepting + sum(state.verdict(ordinal).pod_class is PodClass.HOLD for ordinal in situation.start)
+
+
+def lacking_spare_copies(state: State) -> list[Key]:
+    """Vpods that hold what they want, and for which there is room for more of what `minReplicas` adds."""
+    options = state.options
+    if not options.safe or options.policy is not PolicyName.SPREAD or not options.min_replicas:
+        return []
+    targets = ((each, effective_target(state, each.wanted)) for each in state.vpods.values() if each.listed)
+    return spare_copies.takers(state, targets)
 
 
 def pods_to_cover(state: State, target: int) -> int:
@@ -286,20 +297,25 @@ def _given_back(own: dict[int, int], drained: Places, aim: int, moves: Counter[M
     return own
 
 
-def _shrunk(situation: Situation, own: dict[int, int], surplus: int) -> dict[int, int]:
-    """Step 6, as `shrink` says. Pods that are being drained give first: it has to leave them anyway (B4)."""
+def _shrunk(situation: Situation, own: dict[int, int], surplus: int, *, returns: bool) -> dict[int, int]:
+    """Step 6, as `shrink` says. Pods that are being drained give first: it has to leave them anyway (B4).
+
+    `returns`: the surplus makes room for others, so it leaves accepting pods first.
+    """
     state = situation.state
-    if state.drain is not None:
-        leaving = {o: n for o, n in own.items() if state.is_drained(o)}
-        cut = min(surplus, sum(leaving.values()))
-        if cut:
-            kept = shrink.from_highest(leaving, cut)
-            own = {o: kept.get(o, 0) if o in leaving else n for o, n in own.items()}
-            own = {o: n for o, n in own.items() if n}
-            surplus -= cut
+    remove = shrink.from_fullest if state.options.shrinks_evenly else shrink.from_highest
+    if returns:
+        first, remove_first = spare_copies.returnable(situation, own), remove
+    else:
+        first, remove_first = {o: n for o, n in own.items() if state.is_drained(o)}, shrink.from_highest
+    cut = min(surplus, sum(first.values()))
+    if cut:
+        kept = remove_first(first, cut)
+        own = {o: kept.get(o, 0) if o in first else n for o, n in own.items()}
+        own = {o: n for o, n in own.items() if n}
+        surplus -= cut
     if state.options.policy is PolicyName.POLICY:
         return resize.shrunk(situation, own, surplus)
-    remove = shrink.from_fullest if state.options.shrinks_evenly else shrink.from_highest
     return remove(own, surplus)
 
 
@@ -394,7 +410,7 @@ def _decision(
         resource_version=vpod.resource_version,
         changed=vpod.placements is not placements and vpod.placements != placements,
         moves=moves,
-        notices=_notices(situation, vpod, limited),
+        notices=_notices(situation, vpod),
         shortage=short,
     )
 
@@ -416,7 +432,7 @@ def _era_decision(situation: Situation, vpod: VPod, wanted: int) -> Decision:
         others=answer.others,
         resource_version=vpod.resource_version,
         changed=vpod.placements != answer.placements,
-        notices=_notices(situation, vpod, None),
+        notices=_notices(situation, vpod),
         shortage=shortage(situation, answer.reservation, answer.left, None) if answer.left else None,
     )
 
@@ -428,19 +444,18 @@ def _delta(old: Places, new: Places) -> dict[int, int]:
     return {ordinal: new.get(ordinal, 0) - old.get(ordinal, 0) for ordinal in changed}
 
 
-def _notices(situation: Situation, vpod: VPod, limited: Limit | None) -> tuple[Notice, ...]:
+def _notices(situation: Situation, vpod: VPod) -> tuple[Notice, ...]:
     entry = situation.entry
-    notices = [Notice("InvalidField", fault) for fault in getattr(vpod, "faults", ())]
+    faults = getattr(vpod, "faults", ())
+    notices = [Notice("InvalidObject", "; ".join(faults))] if faults else []
     if entry is not None and entry.invalid:
         first = entry.invalid[0]
         notices.append(
             Notice(
                 "InvalidPlacement",
-                f"status.placements has {len(entry.invalid)} entries that are no pod of "
+                f"status.placements has {counted(len(entry.invalid), 'entry that is', 'entries that are')} no pod of "
                 f"{situation.state.options.statefulset} or negative, the first: {first.pod_name[:253]!r} with "
-                f"{first.vreplicas}; they are ignored and left out of the next write",
+                f"{first.vreplicas}; vpod ignores them and leaves them out of the next write",
             )
         )
-    if limited is not None and limited.rule in (Rule.WEIGHT, Rule.QUOTA):
-        notices.append(Notice(str(limited.rule), limited.message))
     return tuple(notices)

@@ -9,13 +9,14 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from situate.objects.counts import counted
 from situate.vpod.autoscaler import Beat
 from situate.vpod.decide import Decision, decide
 from situate.vpod.model import Key, pod_name
-from situate.vpod.options import PolicyName
+from situate.vpod.options import PolicyName, Shrink
 from situate.vpod.pods import Cause, PodClass, Verdict
 from situate.vpod.policy import resize
-from situate.vpod.shortage import FULL
+from situate.vpod.shortage import FULL, TOO_SMALL
 from situate.vpod.situation import Situation
 from situate.vpod.state import State
 
@@ -30,7 +31,7 @@ class PodLine:
     name: str
     pod_class: PodClass
     cause: str
-    """Of the class; of a pod that accepts: `full`, a predicate's refusal, or `ok`."""
+    """Of the class; of a pod that accepts: `full`, `too small`, a predicate's refusal, or `ok`."""
     own: int
     """Vreplicas of the vpod there."""
     then: int
@@ -55,6 +56,8 @@ class Explanation:
     """Pods below R by cause."""
     autoscaler: str
     """One sentence."""
+    uneven: str = ""
+    """Why `policy: spread` leaves the vpod uneven although pods have room; empty if it does not."""
 
 
 def plan(state: State, now: float) -> dict[Key, Decision]:
@@ -77,7 +80,7 @@ def explain(state: State, key: Key, now: float, beat: Beat) -> Explanation:
     lines = []
     for ordinal in ordinals_to_show(state):
         verdict, free = state.verdict(ordinal), state.free(ordinal)
-        cause = refused.get(ordinal) or _cause(verdict, free, entry.weight if entry is not None else 1)
+        cause = refused.get(ordinal) or _cause(state, verdict, free, entry.weight if entry is not None else 1)
         slot = state.slots.get(ordinal)
         name = slot.name if slot is not None else pod_name(state.options.statefulset_name, ordinal)
         lines.append(
@@ -101,7 +104,33 @@ def explain(state: State, key: Key, now: float, beat: Beat) -> Explanation:
         pods=tuple(lines),
         counts=Counter(line.cause for line in lines if line.ordinal < state.replicas),
         autoscaler=intention(state, beat),
+        uneven=_uneven(state, lines, entry.weight) if entry is not None else "",
     )
+
+
+def _uneven(state: State, lines: list[PodLine], weight: int) -> str:
+    options = state.options
+    taking = [
+        line.then
+        for line in lines
+        if line.pod_class is PodClass.ACCEPT and line.free - (line.then - line.own) * weight >= weight
+    ]
+    most = max((line.then for line in lines), default=0)
+    if options.policy is not PolicyName.SPREAD or not options.safe or most - min(taking, default=most) < 2:
+        return ""
+    by_auto = " (auto, as minReplicas is 0)" if options.shrink is Shrink.AUTO else ""
+    why = (
+        "nothing that is placed moves for evenness"
+        if options.shrinks_evenly
+        else f"shrink is ordinal{by_auto}: surplus vreplicas leave the highest ordinals first, so that a scale-down "
+        "moves fewer; shrink: spread keeps the rest even"
+    )
+    even = (
+        "; rebalance is under way"
+        if options.rebalance.enabled
+        else "; rebalance.enabled: true evens out what is placed"
+    )
+    return f"uneven: {why}{even}"
 
 
 def ordinals_to_show(state: State) -> list[int]:
@@ -111,24 +140,27 @@ def ordinals_to_show(state: State) -> list[int]:
 
 def intention(state: State, beat: Beat) -> str:
     """What the autoscaler will do, and why."""
-    needed = f"{beat.needed} {'pod is' if beat.needed == 1 else 'pods are'} needed and {state.replicas} asked for"
+    needed = f"{counted(beat.asked, 'pod is', 'pods are')} needed and {state.replicas} asked for"
+    if beat.asked > beat.needed:
+        needed += f", maxReplicas is {beat.needed}"
     if beat.replicas > state.replicas:
-        return f"{needed}: scales up to {beat.replicas}"
+        step = f", and on by {state.options.max_scale_up_step} (maxScaleUpStep)" if beat.replicas < beat.needed else ""
+        return f"{needed}: scales up to {beat.replicas}{step}"
     if beat.replicas < state.replicas:
         return f"{needed}: scales down to {beat.replicas}"
     if beat.drain is not None:
         return f"{needed}: moves everything off the pods from ordinal {beat.drain.target} on, then scales down to it"
     if beat.evictions:
-        return f"{needed}: evicts {len(beat.evictions)} placements"
+        return f"{needed}: evicts {counted(len(beat.evictions), 'placement')}"
     if beat.needed < state.replicas:
         period = state.options.scale_down_stabilization
         return f"{needed}: scales down once fewer have been needed for {period:g} s"
     return f"{needed}: stays"
 
 
-def _cause(verdict: Verdict, free: int, weight: int) -> str:
+def _cause(state: State, verdict: Verdict, free: int, weight: int) -> str:
     if verdict.cause is Cause.NONE and free < weight:
-        return FULL
+        return FULL if weight <= state.options.capacity else TOO_SMALL
     return str(verdict.cause)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from situate.objects.counts import counted
 from situate.vpod.options import Fairness
 from situate.vpod.pods import Cause
 from situate.vpod.situation import Situation
@@ -42,24 +43,37 @@ def limit(situation: Situation, namespace: str, priority: int, held: int) -> Lim
     if not options.safe:
         return None
     if weight > options.capacity:
-        return Limit(0, Rule.WEIGHT, f"a vreplica takes {weight} units, a pod holds {options.capacity}")
+        message = f"a vreplica of weight {weight} is larger than any pod, podCapacity is {options.capacity}"
+        return Limit(0, Rule.WEIGHT, message)
     limits = []
     entry = situation.entry
     others = state.used[namespace] - (entry.reserved_total * entry.weight if entry is not None else 0)
     if options.namespace_max_share is not None:
         quota = namespace_quota(state)
         room = max(0, quota - others - held * weight) // weight
-        limits.append(Limit(room, Rule.QUOTA, f"namespace {namespace} may take {quota} units"))
+        limits.append(Limit(room, Rule.QUOTA, f"namespace {namespace} may take {counted(quota, 'unit')}"))
     if options.fairness is Fairness.MAXMIN:
         share = fair_shares(state).get(namespace)
         if share is not None:
             room = max(0, share - others - held * weight) // weight
-            limits.append(Limit(room, Rule.FAIRNESS, f"the fair share of namespace {namespace} is {share} units"))
+            limits.append(
+                Limit(room, Rule.FAIRNESS, f"the fair share of namespace {namespace} is {counted(share, 'unit')}")
+            )
     if state.pending and max(state.pending) > priority:
         waiting = sum(units for other, units in state.pending.items() if other > priority)
         room = max(0, free_units(state) - waiting) // weight
-        limits.append(Limit(room, Rule.PRIORITY, f"vpods of higher priority wait for {waiting} units"))
+        limits.append(Limit(room, Rule.PRIORITY, f"vpods of higher priority wait for {counted(waiting, 'unit')}"))
     return min(limits, key=lambda each: each.vreplicas, default=None)
+
+
+def namespace_room(state: State, namespace: str) -> int | None:
+    """Units that the quota and the fair share leave to a namespace, negative above them; None: no limit."""
+    limits = []
+    if state.options.namespace_max_share is not None:
+        limits.append(namespace_quota(state))
+    if state.options.fairness is Fairness.MAXMIN and (share := fair_shares(state).get(namespace)) is not None:
+        limits.append(share)
+    return min(limits) - state.used[namespace] if limits else None
 
 
 def free_units(state: State) -> int:

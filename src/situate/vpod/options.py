@@ -92,8 +92,9 @@ class Options:
     version: ReferenceVersion = ReferenceVersion.MAIN
     refresh_period: float = 100.0
     retry_period: float = 1.0
-    max_replicas: int | None = None
-    max_scale_up_step: int | None = None
+    max_replicas: int | None = 100
+    max_scale_up_step: int | None = 10
+    """Ceilings (None: no limit): a mistake in one source must not fill the cluster with pods."""
     scale_down_stabilization: float = 300.0
     pod_grace: float = 60.0
     require_ready: bool = False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from situate.objects.counts import counted
 from situate.vpod.model import pod_name
 from situate.vpod.pods import Cause, PodFacts
 from situate.vpod.state import State
@@ -23,7 +24,7 @@ class Blocked:
     missing: int
 
     def __str__(self) -> str:
-        kept = "1 pod above it" if self.missing == 1 else f"{self.missing} pods above it"
+        kept = counted(self.missing, "pod above it", "pods above it")
         return (
             f"pod {self.pod} is {self.cause} and keeps {kept} from being created (podManagementPolicy OrderedReady): "
             "see why it is not ready, or use Parallel"

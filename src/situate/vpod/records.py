@@ -65,7 +65,7 @@ class Entry:
         "reserved_total",
         "resource_version",
         "result",
-        "ruled_out",
+        "rule",
         "short_since",
         "status",
         "status_total",
@@ -91,9 +91,14 @@ class Entry:
         self.reserved_total = 0
         self.result: Placements = ()  # the reservation as placements, sorted by ordinal
         self.short_since: float | None = None  # since when decisions have left some of it over
-        self.ruled_out = False  # the last decision left some over by a rule: room is not what it waits for
+        self.rule = ""  # the rule by which the last decision left some over; empty: room is what it waits for
         self.surge = 0  # vreplicas that run twice while a drain moves them
         self.surge_since = 0.0
+
+    @property
+    def ruled_out(self) -> bool:
+        """Whether a rule, not room, left some over in the last decision."""
+        return bool(self.rule)
 
     def as_vpod(self) -> PlainVPod:
         """The vpod as it was last seen."""

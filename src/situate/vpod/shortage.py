@@ -6,12 +6,15 @@ from collections.abc import Mapping
 
 import msgspec
 
-from situate.vpod.limits import Limit
+from situate.objects.counts import counted
+from situate.vpod.limits import Limit, Rule
 from situate.vpod.pods import Cause
 from situate.vpod.records import Places
 from situate.vpod.situation import Situation
 
 FULL = "full"
+TOO_SMALL = "too small"
+"""Of pods that a vreplica would not fit on if they were empty."""
 
 
 class Shortage(msgspec.Struct, frozen=True):
@@ -25,12 +28,27 @@ class Shortage(msgspec.Struct, frozen=True):
     """Pods by reason, none of them 0; the sum is pods - fit."""
     limit: Limit | None = None
     """The rule that forbids it although there may be room."""
+    ceiling: str = ""
+    """Why `maxReplicas` keeps the pods from becoming enough; empty if it does not."""
+
+    @property
+    def reason(self) -> str:
+        """Of the Event."""
+        told = self.limit is not None and self.limit.rule in (Rule.WEIGHT, Rule.QUOTA)
+        return str(self.limit.rule) if self.limit is not None and told else "NotEnoughReplicas"
 
     def __str__(self) -> str:
-        """`0/12 pods can take 3 more: 9 full, 2 unschedulable, 1 pending`."""
+        """`0/12 pods can take 3 more: 9 full, 2 unschedulable, 1 pending`.
+
+        Of a vreplica that is larger than any pod that alone is said, whatever else is with the pods.
+        """
+        if self.limit is not None and self.limit.rule is Rule.WEIGHT:
+            return f"{self.fit}/{self.pods} pods can take {self.left} more; {self.limit.rule}: {self.limit.message}"
         ordered = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
         reasons = ", ".join(f"{number} {reason}" for reason, number in ordered)
         sentence = f"{self.fit}/{self.pods} pods can take {self.left} more" + (f": {reasons}" if reasons else "")
+        if self.ceiling:
+            sentence = f"{sentence}; {self.ceiling}"
         return sentence if self.limit is None else f"{sentence}; {self.limit.rule}: {self.limit.message}"
 
 
@@ -59,8 +77,20 @@ def shortage(situation: Situation, own: Places, left: int, limit: Limit | None) 
     counts = {str(cause): number for cause, number in state.causes.items() if cause is not Cause.NONE}
     full = state.causes[Cause.NONE] - fit
     if full:
-        counts[FULL] = full
+        counts[FULL if situation.weight <= state.options.capacity else TOO_SMALL] = full
     missing = state.replicas - state.causes.total()
     if missing:
         counts[str(Cause.MISSING)] = counts.get(str(Cause.MISSING), 0) + missing
-    return Shortage(left, state.replicas, fit, counts, limit)
+    ceiling = "" if limit is not None else _ceiling(situation, left + sum(own.values()))
+    return Shortage(left, state.replicas, fit, counts, limit, ceiling)
+
+
+def _ceiling(situation: Situation, wanted: int) -> str:
+    options, replicas = situation.state.options, situation.state.replicas
+    most, each = options.max_replicas, options.capacity // situation.weight
+    if most is None or not options.safe or not each:
+        return ""
+    alone = -(-wanted // each)
+    if alone > most:
+        return f"{wanted} vreplicas need {counted(alone, 'pod')}, maxReplicas is {most}"
+    return f"maxReplicas is {most}, so no pods are added" if replicas >= most else ""

@@ -123,6 +123,7 @@ class State(CountedPlaces):
         """The vpod does not exist any more: its status and its reservation are released (D24)."""
         self.advance(now)
         entry = self.vpods.pop(key, None)
+        self.short.pop(key, None)
         if entry is not None:
             self.version += 1
             self._count(entry, -1)
@@ -150,8 +151,7 @@ class State(CountedPlaces):
         )
         entry.result = self.placements_of(entry.reserved or NO_PLACES)
         self._count(entry)
-        if not entry.listed and entry.reserved is None:
-            del self.vpods[key]
+        self._drop_unknown(entry)
 
     def reserve_from_status(self) -> None:
         """Promotion: reservations are the statuses of all vpods that are not being deleted, nothing else (D1)."""
@@ -169,22 +169,22 @@ class State(CountedPlaces):
         left: int,
         delta: Places,
         base: Places | None,
-        ruled_out: bool = False,
+        rule: str = "",
     ) -> None:
         """What a decision changes: the vpod's reservation, which differs by `delta` from the `base` it was made on.
 
-        O(delta), unless the reservation is no longer that one. `ruled_out`: a rule, not room, left some over.
+        O(delta), unless the reservation is no longer that one. `rule` left some over; empty: want of room did.
         """
         entry = self.vpods.get(key)
         if entry is None:
             entry = self.vpods[key] = Entry(key)
-        entry.short_since = None if left == 0 else self.now if entry.short_since is None else entry.short_since
+        self._set_short(entry, None if left == 0 else self.now if entry.short_since is None else entry.short_since)
         entry.result = result
         current = entry.reserved is base
-        if ruled_out is not entry.ruled_out:
+        if rule != entry.rule:
             self.version += 1
             self._count(entry, -1)
-            entry.ruled_out = ruled_out
+            entry.rule = rule
             self._count(entry)
         if current and not delta and (base is not None or not reservation):
             return
@@ -196,8 +196,13 @@ class State(CountedPlaces):
         else:
             self._set_places(entry, entry.status, reservation or None)
         self._count(entry)
+        self._drop_unknown(entry)
+
+    def _drop_unknown(self, entry: Entry) -> None:
+        """Forgets a vpod that no listing shows and that holds nothing."""
         if not entry.listed and entry.reserved is None:
-            del self.vpods[key]
+            del self.vpods[entry.key]
+            self.short.pop(entry.key, None)
 
     def set_drain(self, goal: DrainGoal | None) -> None:
         """Begin, change or cancel a drain; the pods concerned are held, or accept again."""
@@ -254,7 +259,8 @@ class State(CountedPlaces):
             entry.status, entry.invalid = self.places_of(vpod.placements)
             entry.status_total = sum(entry.status.values())
         if before is not None:
-            entry.ruled_out, entry.short_since = before.ruled_out, before.short_since
+            entry.rule = before.rule
+            self._set_short(entry, before.short_since)
             entry.surge, entry.surge_since = before.surge, before.surge_since
 
     def _list_reserved(self, entry: Entry, places: Places) -> None:

@@ -26,6 +26,8 @@ class CountedPlaces(JudgedPods):
         self.wants: Counter[str] = Counter()  # by namespace: units asked for
         self.used: Counter[str] = Counter()  # by namespace: units reserved
         self.pending: Counter[int] = Counter()  # by priority: units asked for and not reserved, for want of room
+        self.spare = 0  # vreplicas reserved beyond what is asked for
+        self.short: dict[Key, Entry] = {}  # vpods whose last decision left some over
 
     def free(self, ordinal: int) -> int:
         """Units that may still be added on a pod, whatever its class; negative where it is overcommitted."""
@@ -143,6 +145,14 @@ class CountedPlaces(JudgedPods):
         entry.reserved = reserved
         entry.reserved_total += sum(delta.values())
 
+    def _set_short(self, entry: Entry, since: float | None) -> None:
+        """Remembers since when decisions have left some of a vpod over; None: the last one left none."""
+        entry.short_since = since
+        if since is None:
+            self.short.pop(entry.key, None)
+        else:
+            self.short[entry.key] = entry
+
     def _note_drain_move(self, touched: Iterable[int]) -> None:
         """Remembers when ordinals that are drained last changed; a smaller scale waits for that to settle."""
         if self.drain is not None and any(ordinal >= self.drain.target for ordinal in touched):
@@ -152,6 +162,8 @@ class CountedPlaces(JudgedPods):
         """Adds a vpod to the sums by namespace and priority. One that no pod could ever hold is in none (B10)."""
         namespace, weight = entry.key.namespace, entry.weight
         add(self.used, namespace, sign * entry.reserved_total * weight)
+        if entry.listed and entry.reserved_total > entry.wanted:
+            self.spare += sign * (entry.reserved_total - entry.wanted)
         if weight <= self.options.capacity:
             add(self.wants, namespace, sign * entry.wanted * weight)
             if entry.wanted > entry.reserved_total and not entry.ruled_out:

@@ -117,7 +117,7 @@ def test_what_could_be_placed_is_published_with_the_words_of_the_shortage(world:
     world.let_pass(30.0)
     (source,) = world.call("GET", f"{GROUPS_PATH}/consumergroups")["items"]
     assert source["status"]["conditions"][0]["status"] == "True"
-    assert world.events["Scheduled"] >= 1
+    assert ("PlacementChanged", f"{CAPACITY + 2} wanted") in [(r, m.rpartition(": ")[2]) for _, r, m in world.notes]
 
 
 def ordered(world: VPodWorld) -> None:
@@ -157,3 +157,53 @@ def test_pods_that_come_together_block_nobody(world: VPodWorld) -> None:
     perform(world, watchdog, SetSource(0.0, 0, 3 * CAPACITY))
     world.let_pass(60.0)
     assert world.events["OrdinalBlocks"] == 0
+
+
+def told(world: VPodWorld, reason: str = "") -> list[str]:
+    """What the Events on the source say, in order."""
+    return [f"{why}: {said}" for what, why, said in world.notes if "s0" in what and reason in why]
+
+
+@pytest.mark.finding("N6")
+def test_each_change_of_a_placement_is_one_event_with_from_to_and_reason(world: VPodWorld) -> None:
+    watchdog = Watchdog(world)
+    for wanted in (3, 5, 2, 0):
+        perform(world, watchdog, SetSource(0.0, 0, wanted))
+        world.let_pass(30.0)
+    pod = f"{STATEFULSET}-0"
+    assert told(world, "PlacementChanged") == [
+        f"PlacementChanged: 0 vreplicas became 3 ({pod}: 3): 3 wanted",
+        f"PlacementChanged: 3 vreplicas ({pod}: 3) became 5 ({pod}: 5): 5 wanted",
+        f"PlacementChanged: 5 vreplicas ({pod}: 5) became 2 ({pod}: 2): 2 wanted",
+        f"PlacementChanged: 2 vreplicas ({pod}: 2) became 0: 0 wanted",
+    ]
+
+
+@pytest.mark.finding("N6")
+def test_what_a_drain_moves_says_so(world: VPodWorld) -> None:
+    watchdog = Watchdog(world)
+    perform(world, watchdog, SetSource(0.0, 0, 2 * CAPACITY))
+    world.let_pass(30.0)
+    perform(world, watchdog, SetSource(0.0, 0, 2))
+    world.let_pass(120.0)
+    assert watchdog.replicas() == 1
+    assert told(world)[-1].endswith("2 wanted") or told(world)[-1].endswith("pods are emptied for a scale-down")
+
+
+@pytest.mark.finding("N6")
+@pytest.mark.parametrize(
+    ("annotations", "reason"),
+    [
+        pytest.param({"vpod.situate.dev/weight": "heavy"}, "InvalidObject", id="a weight that is no number"),
+        pytest.param({"vpod.situate.dev/weight": "99"}, "WeightExceedsCapacity", id="a weight above the capacity"),
+    ],
+)
+def test_one_mistake_is_one_warning(world: VPodWorld, annotations: dict[str, str], reason: str) -> None:
+    world.call("POST", GROUPS, group({KIND_LABEL: "test"}))
+    world.let_pass(30.0)  # pods are there
+    content = group({KIND_LABEL: "test"})
+    content["metadata"] |= {"annotations": annotations, "name": "s0"}
+    world.call("POST", GROUPS, content)
+    world.let_pass(30.0)
+    (_,) = {each for each in told(world) if not each.startswith("PlacementChanged")}
+    assert told(world, reason)

@@ -22,8 +22,6 @@ from situate.testing.vpod.invariants import Watchdog
 from situate.testing.vpod.run import perform
 from situate.testing.vpod.world import NAMESPACE, STATEFULSET, VPodWorld
 from situate.vpod.controller.reporting import KNATIVE_LATENCY_MS, Reporter, VPodMetrics
-from situate.vpod.drain import Eviction
-from situate.vpod.model import Key, Placement
 from situate.vpod.options import Options
 
 BOUNDED = {
@@ -253,5 +251,5 @@ def test_every_series_of_a_statefulset_is_there_from_the_start_and_counts() -> N
     assert {name for name in before if "moves_total" in name} == {
         vpod(f"moves_total cause={cause}") for cause in BOUNDED["cause"]
     }
-    reporter.evicted(Eviction(Key("a", "b"), Placement(f"{STATEFULSET}-1", 2), 1))
+    reporter.evicted()
     assert samples(registry)[vpod("evictions_total")] == 1

@@ -71,5 +71,5 @@ def test_a_write_that_is_lost_does_not_hold_up_everybody() -> None:
 async def test_who_is_kept_short_by_a_rule_is_not_waited_for() -> None:
     kept = short()
     turns, _ = begun(kept)
-    kept.vpods[OLD].ruled_out = True
+    kept.vpods[OLD].rule = "QuotaExceeded"
     assert not turns.gives_way(kept, YOUNG)

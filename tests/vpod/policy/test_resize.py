@@ -228,7 +228,7 @@ def test_what_no_pod_may_take_brings_none_that_would_go_again(zones: str) -> Non
 
 @pytest.mark.rule("vpod:B5", "vpod:B11")
 def test_a_pod_helps_nobody_whose_quota_is_used_up() -> None:
-    state = cluster("aa", replace(OPTIONS, placing=EVEN, namespace_max_share=0.5))
+    state = cluster("aa", replace(OPTIONS, placing=EVEN, namespace_max_share=0.5, max_replicas=None))
     schedule(state, 8, {0: 8}, name="other")
     seen, decision = grown_until_calm(state, 8)
     assert (seen, decision.left) == ([2], 6)

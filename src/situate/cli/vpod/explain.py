@@ -22,7 +22,10 @@ from situate.cli.vpod.reading import (
     Where,
     chosen_entries,
     observe,
+    require_statefulsets,
 )
+from situate.objects.counts import counted
+from situate.objects.settings import shown
 from situate.vpod.autoscaler import Memory, beat
 from situate.vpod.explain import Explanation
 from situate.vpod.explain import explain as explanation_of
@@ -50,12 +53,12 @@ def explain(
 ) -> None:
     """Say where a vpod is, what each pod could take of it and why not, and what will be done about a shortage.
 
-    Exits with 1 if vreplicas are left over.
+    Exits with 1 if vreplicas are left over, or the StatefulSet does not exist.
     """
     with mendable_failures():
-        namespace, slash, _ = vpod.partition("/")
-        if not slash or not namespace:
-            raise WrongInput(f"{vpod}: name the source as NAMESPACE/NAME")
+        namespace, _, name = vpod.partition("/")
+        if not namespace or not name:
+            raise WrongInput(f"{vpod or shown(vpod)}: name the source as NAMESPACE/NAME")
         key = Key.parse(vpod)
         observed = observe(chosen_entries(file, statefulset, assignments), Where(kubeconfig, context, objects))
         for each in observed:
@@ -70,12 +73,14 @@ def explain(
         print_data(_as_data(told) | {"remarks": each.remarks}, output)
     else:
         _print(told, each.remarks, output)
+    require_statefulsets([each])
     if told.decision is not None and told.decision.left:
         raise typer.Exit(ExitCode.NO)
 
 
 def _print(told: Explanation, remarks: Iterable[str], form: Format) -> None:
-    say(f"{told.key} wants {told.wanted} vreplicas, {told.placed} are placed")
+    is_placed = counted(told.placed, "is", "are")
+    say(f"{told.key} wants {counted(told.wanted, 'vreplica')}, {is_placed} placed")
     for remark in remarks:
         say(remark)
     assert told.decision is not None
@@ -85,6 +90,8 @@ def _print(told: Explanation, remarks: Iterable[str], form: Format) -> None:
         say(f"{notice.reason}: {notice.message}")
     rows = [(line.name, line.pod_class, line.cause, line.own, line.then, line.free) for line in told.pods]
     print_table(_PODS, rows, form)
+    if told.uneven:
+        say(told.uneven)
     say(f"autoscaler: {told.autoscaler}")
 
 
@@ -101,6 +108,7 @@ def _as_data(told: Explanation) -> dict[str, Any]:
         "notices": [{"reason": notice.reason, "message": notice.message} for notice in decision.notices],
         "counts": dict(told.counts),
         "autoscaler": told.autoscaler,
+        "uneven": told.uneven,
         "pods": [
             {
                 "name": line.name,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from situate.cli.failures import mendable_failures
@@ -22,10 +23,14 @@ from situate.cli.vpod.reading import (
     Where,
     chosen_entries,
     observe,
+    require_statefulsets,
 )
+from situate.objects.counts import counted
 from situate.vpod.autoscaler import Memory, beat
-from situate.vpod.decide import commit, decide
-from situate.vpod.model import Placement
+from situate.vpod.decide import Decision, commit, decide, retry_order
+from situate.vpod.model import Placement, PlainVPod
+from situate.vpod.spare_copies import givers
+from situate.vpod.state import State
 
 _COLUMNS = (
     Column("vpod"),
@@ -47,14 +52,22 @@ def plan(
     context: ContextOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Show where every vpod would go and how many replicas the StatefulSet would get. Nothing is written."""
+    """Show where every vpod would go and how many replicas the StatefulSet would get. Nothing is written.
+
+    Exits with 1 if a StatefulSet does not exist.
+    """
     with mendable_failures():
         observed = observe(chosen_entries(file, statefulset, assignments), Where(kubeconfig, context, objects))
         with progress("deciding"):
             plans = [_planned(each) for each in observed]
     if output in (Format.JSON, Format.YAML):
         print_data(plans, output)
-        return
+    else:
+        _print(plans, output)
+    require_statefulsets(observed)
+
+
+def _print(plans: Iterable[dict[str, Any]], output: Format) -> None:
     for each in plans:
         for remark in each["remarks"]:
             say(remark)
@@ -72,10 +85,16 @@ def plan(
 def _planned(observed: Observed) -> dict[str, Any]:
     """The same decisions as the controller's, one after the other, and one beat of the autoscaler after them."""
     state = observed.state
+    decided = {vpod.key: _decided(state, vpod) for vpod in observed.vpods}
+    if returning := givers(state):
+        for vpod in observed.vpods:  # the room that spare copies leave is free once all of this is in the statuses
+            _write(state, vpod, decided[vpod.key])
+        for key in (*returning, *retry_order(state)):
+            decided[key] = _decided(state, state.vpods[key].as_vpod())
+            _write(state, state.vpods[key].as_vpod(), decided[key])
     decisions = []
     for vpod in observed.vpods:
-        decision = decide(state, vpod, state.now)
-        commit(state, decision)
+        decision = decided[vpod.key]
         decisions.append(
             {
                 "key": str(vpod.key),
@@ -95,18 +114,33 @@ def _planned(observed: Observed) -> dict[str, Any]:
         "remarks": observed.remarks,
         "replicas": state.replicas,
         "needed": scaled.needed,
+        "asked": scaled.asked,
         "replicasThen": scaled.replicas,
         "vpods": decisions,
     }
 
 
+def _decided(state: State, vpod: PlainVPod) -> Decision:
+    decision = decide(state, vpod, state.now)
+    commit(state, decision)
+    return decision
+
+
+def _write(state: State, vpod: PlainVPod, decision: Decision) -> None:
+    """Takes a decision for written into the status."""
+    state.observe_vpod(replace(vpod, placements=decision.placements), state.now)
+
+
 def _scaling(planned: dict[str, Any]) -> str:
     now, then, needed = planned["replicas"], planned["replicasThen"], planned["needed"]
+    above = f"; {planned['asked']} are needed, maxReplicas is {needed}" if planned["asked"] > needed else ""
     if then > now:
-        return f"{now} replicas now, {then} would be asked for at once"
+        on = "" if then == needed else f", and more step by step up to {needed}"
+        return f"{counted(now, 'replica')} now, {then} would be asked for at once{on}{above}"
     if needed < now:
-        return f"{now} replicas now, {needed} are enough; the rest would be emptied and cut after stabilization"
-    return f"{now} replicas, as needed"
+        enough = f"{needed} {'is' if needed == 1 else 'are'} enough"
+        return f"{counted(now, 'replica')} now, {enough}; the rest would be emptied and cut after stabilization{above}"
+    return f"{counted(now, 'replica')}, {above.removeprefix('; ') or 'as needed'}"
 
 
 def _listed(placements: Sequence[Mapping[str, Any]]) -> str:

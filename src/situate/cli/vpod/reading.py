@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+import typer
 
 from situate.cli.configured import load, vpod_entries
 from situate.cli.dumps import read_objects
-from situate.cli.failures import WrongInput
+from situate.cli.failures import ExitCode, WrongInput
 from situate.cli.progress import progress
 from situate.cli.streams import complain
 from situate.kube.client import Client
@@ -26,6 +27,7 @@ from situate.objects.codec import decode
 from situate.objects.label_selectors import parse_selector
 from situate.objects.meta import ObjectMeta
 from situate.objects.resources import CONFIGMAPS, NODES, PODS, STATEFULSETS, ResourceType, unstructured
+from situate.objects.settings import shown
 from situate.objects.unstructured import Unstructured
 from situate.vpod.adapters import NoSchedulerFoundError, elsewhere, read_vpod
 from situate.vpod.configuration import SourceSettings, StatefulSetSettings
@@ -84,8 +86,14 @@ def chosen_entries(file: Path, name: str | None, assignments: Iterable[str] | No
     chosen = tuple(entry for entry in entries if entry.options().statefulset == name)
     if not chosen:
         known = ", ".join(entry.options().statefulset for entry in entries)
-        raise WrongInput(f"--statefulset {name}: {file} has no such entry; it has {known}")
+        raise WrongInput(f"--statefulset {shown(name)}: {file} has no such entry; it has {known}")
     return chosen
+
+
+def require_statefulsets(observed: Iterable[Observed]) -> None:
+    """Ends with 1 unless every StatefulSet exists; what is missing has been said."""
+    if not all(each.exists for each in observed):
+        raise typer.Exit(ExitCode.NO)
 
 
 def observe(entries: Iterable[StatefulSetSettings], where: Where) -> list[Observed]:

@@ -20,7 +20,9 @@ from situate.cli.vpod.reading import (
     Where,
     chosen_entries,
     observe,
+    require_statefulsets,
 )
+from situate.objects.counts import counted
 from situate.vpod.explain import ordinals_to_show
 
 _PODS = (
@@ -51,27 +53,31 @@ def status(
     context: ContextOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Show each pod with its class and load, and each vpod with what it wants and has."""
+    """Show each pod with its class and load, and each vpod with what it wants and has.
+
+    Exits with 1 if a StatefulSet does not exist.
+    """
     with mendable_failures():
         observed = observe(chosen_entries(file, statefulset, assignments), Where(kubeconfig, context, objects))
     if output in (Format.JSON, Format.YAML):
         print_data([_as_data(each) for each in observed], output)
-        return
-    for each in observed:
-        _print(each, output)
+    else:
+        for each in observed:
+            _print(each, output)
+    require_statefulsets(observed)
 
 
 def _print(observed: Observed, form: Format) -> None:
     data = _as_data(observed)
     for remark in observed.remarks:
         say(remark)
-    placed = f"{data['placed']} of {data['wanted']} vreplicas placed"
-    say(f"StatefulSet {data['statefulSet']}: {data['replicas']} replicas, {placed}")
+    placed = f"{data['placed']} of {counted(data['wanted'], 'vreplica')} placed"
+    say(f"StatefulSet {data['statefulSet']}: {counted(data['replicas'], 'replica')}, {placed}")
     columns = ("name", "class", "cause", "used", "capacity", "vpods", "node", "placed")
     print_table(_PODS, [[pod[name] for name in columns] for pod in data["pods"]], form)
     unlisted = data["replicas"] - sum(pod["ordinal"] < data["replicas"] for pod in data["pods"])
     if unlisted:
-        say(f"and {unlisted} pods more, all missing")
+        say(f"and {counted(unlisted, 'more pod')}, all missing" if unlisted > 1 else "and 1 more pod, missing")
     say()
     print_table(
         _VPODS, [[vpod[name] for name in ("key", "wanted", "placed", "pods", "text")] for vpod in data["vpods"]], form

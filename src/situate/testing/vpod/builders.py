@@ -37,7 +37,8 @@ def vpod(name: str, vreplicas: int, placements: Placements = (), **changes: Any)
 
 
 def options(capacity: int, **changes: Any) -> Options:
-    return Options("ns", SET, capacity, **changes)
+    """Without ceilings, unless a test sets some."""
+    return Options("ns", SET, capacity, **{"max_replicas": None, "max_scale_up_step": None, **changes})
 
 
 def state(

@@ -9,7 +9,7 @@ import json
 
 from situate.vpod.decide import Decision, MoveCause
 from situate.vpod.limits import Rule
-from situate.vpod.options import Topology
+from situate.vpod.options import PolicyName, Topology
 from situate.vpod.pods import PodClass
 from situate.vpod.records import NO_PLACES, Entry, Places
 from situate.vpod.state import State
@@ -26,6 +26,7 @@ def breach_of(state: State, decision: Decision) -> str | None:
         or _room(state, decision, entry)
         or _moved(state, decision, entry)
         or _calm(state, decision, entry)
+        or _returned(state, decision, entry)
         or _evened_out(state, decision, entry)
     )
 
@@ -39,6 +40,25 @@ def _sum(state: State, decision: Decision, entry: Entry) -> str | None:
     if placed + decision.left < decision.wanted:
         return f"S2: {decision.key} gets {placed} of {decision.wanted}, and {decision.left} are said to be left"
     return None
+
+
+def _returned(state: State, decision: Decision, entry: Entry) -> str | None:
+    """D6: copies beyond what is wanted are returned only where another vpod lacks what it wants."""
+    if state.options.policy is not PolicyName.SPREAD:
+        return None  # no other policy adds spare copies
+    after, before = sum(decision.reservation.values()), entry.reserved_total
+    lost = [o for o, n in _before(decision, entry).items() if n > decision.reservation.get(o, 0)]
+    most = min(state.options.min_replicas, sum(s.verdict.pod_class is PodClass.ACCEPT for s in state.slots.values()))
+    if after >= before or after >= max(decision.wanted, most) or decision.wanted == 0 or decision.left or entry.surge:
+        return None
+    calm = all(
+        state.verdict(o).pod_class is PodClass.ACCEPT and state.slots[o].trimming <= state.options.capacity
+        for o in lost
+    )
+    waits = any(other.short_since is not None for other in state.vpods.values() if other is not entry)
+    if not calm or waits:
+        return None
+    return f"D6: {decision.key} returns {before - after} copies, and no vpod is short"
 
 
 def _before(decision: Decision, entry: Entry) -> Places:

@@ -428,6 +428,10 @@ def satisfied(watchdog: Watchdog) -> str | None:
             # what lies on a pod that is drained runs there until it has moved; `drained` waits for that
             if verdict.pod_class is not PodClass.ACCEPT and verdict.cause not in (Cause.CORDONED, Cause.DRAINING):
                 return f"{key} is on {pod}, which is {verdict.cause}"
+    short = [entry.key for entry in state.vpods.values() if entry.reserved_total < entry.wanted and not entry.ruled_out]
+    spare = [entry.key for entry in state.vpods.values() if entry.listed and entry.reserved_total > entry.wanted]
+    if short and spare and state.options.safe:
+        return f"{short[0]} lacks what it wants while {spare[0]} has more than it wants"
     over = {pod: units for pod, units in watchdog.load().items() if units > watchdog.world.capacity}
     if over:
         return f"pods hold more than {watchdog.world.capacity}: {over}"

@@ -46,6 +46,7 @@ class Promises:
         self._tried: dict[str, Tried] = {}
         self._demand = Demand(world, self._asked, self._tried)
         self._roomy: dict[str, float] = {}  # since when a short one has been seen beside a pod with room
+        self._starved: dict[str, float] = {}  # since when a short one has been seen beside spare copies
         self._lacking: float | None = None  # since when there have been fewer pods than demand fills
         self._needed: deque[tuple[float, int]] = deque()  # pods that were used, by when that was looked at
         self._writes = 0
@@ -55,6 +56,7 @@ class Promises:
         self._member, self._began = member, self._world.now
         self._tried.clear()
         self._roomy.clear()
+        self._starved.clear()
         self._needed.clear()
         self._lacking = None
         self.look()
@@ -96,6 +98,8 @@ class Promises:
                 self._needed.append((self._world.now, replicas))  # what was needed for less than a step counts too
                 if self._grows_in_steps():
                     self._lacking = None
+                if self._settings.max_scale_up_step is not None:
+                    self._demand_at = self._world.now  # the next step is due, and what it makes room for
         self._replicas = replicas
 
     def decided(self, identity: str, state: State, decision: Decision) -> str | None:
@@ -165,7 +169,13 @@ class Promises:
         if state is None:
             return None
         self.look()
-        return self._idle_ones(state) or self._short_ones(state) or self._too_few(state) or self._too_many()
+        return (
+            self._idle_ones(state)
+            or self._short_ones(state)
+            or self._starved_ones(state)
+            or self._too_few(state)
+            or self._too_many()
+        )
 
     def _state(self) -> State | None:
         """The timing ends with the leader's term."""
@@ -209,6 +219,23 @@ class Promises:
                 self._roomy[key] = self._world.now
             elif self._late(roomy) > ACCEPTING_S + AT_ONCE_S:
                 return f"L2: {key} is short, and for {self._late(roomy):.3f} s pods have had room for it"
+        return None
+
+    def _starved_ones(self, state: State) -> str | None:
+        """D6: no vpod lacks what it wants while another holds copies that only `minReplicas` asks for."""
+        spare = [
+            entry.key
+            for entry in state.vpods.values()
+            if entry.listed and not entry.surge and entry.reserved_total > entry.wanted
+        ]
+        for key in self._short:
+            entry = state.vpods.get(Key.parse(key))
+            if entry is None or entry.ruled_out or entry.reserved_total >= entry.wanted or not spare:
+                self._starved.pop(key, None)
+                continue
+            since = self._starved.setdefault(key, self._world.now)
+            if self._late(since) > ACCEPTING_S + AT_ONCE_S:
+                return f"D6: {key} is short for {self._late(since):.3f} s beside spare copies of {spare[0]}"
         return None
 
     def _too_few(self, state: State) -> str | None:

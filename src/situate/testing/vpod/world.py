@@ -93,6 +93,8 @@ class VPodWorld(ClusterWorld[VPodController]):
         """Nodes whose kubelets are silent."""
         self.adopted: set[str] = set()
         """Statuses that a process has adopted since it was last asked: what it reserves is not its last result."""
+        self.notes: list[tuple[str, str, str]] = []
+        """Events of all processes: object, reason and message."""
         self._parsed: dict[int, StatefulSetSettings] = {}
         self._set_up()
 
@@ -156,8 +158,9 @@ class VPodWorld(ClusterWorld[VPodController]):
     async def _run(made: list[VPodController]) -> None:
         await made[0].run()
 
-    def _record(self, regarding: ObjectReference, _: str, reason: str, __: str) -> None:
+    def _record(self, regarding: ObjectReference, _: str, reason: str, message: str) -> None:
         self.events[reason] += 1
+        self.notes.append((f"{regarding.kind} {regarding.namespace}/{regarding.name}", reason, message))
         if reason == "PlacementDrift":
             self.adopted.add(f"{regarding.namespace}/{regarding.name}")
 

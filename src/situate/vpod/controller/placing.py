@@ -30,13 +30,14 @@ from situate.vpod.controller.turns import GIVES_WAY_S, Turns
 from situate.vpod.controller.unclaimed import Unclaimed
 from situate.vpod.controller.watched import Watched, WatchedSource, has_workers
 from situate.vpod.controller.writing import Writing
-from situate.vpod.decide import Decision, commit, retry_order
+from situate.vpod.decide import Decision, commit, lacking_spare_copies, retry_order
 from situate.vpod.drain import Eviction, place, retry_at
 from situate.vpod.model import Key
 from situate.vpod.observations import node_facts, pod_facts
 from situate.vpod.options import Options
 from situate.vpod.ordered import blocking_ordinal
 from situate.vpod.shortage import missing_statefulset
+from situate.vpod.spare_copies import givers
 from situate.vpod.state import State
 
 SHORTAGE_RETRY_S = 5.0
@@ -184,13 +185,13 @@ class Placing:
             self.retry_short()
 
     def retry_short(self) -> None:
-        """Tries every vpod again that is short, by priority and age (L5)."""
+        """Tries every vpod again that is short, by priority and age (L5), then those that lack spare copies."""
         if self.state is not None:
             self._writing.held_back = False
             self._tried = self._seen(self.state)
             order = retry_order(self.state)
             self._turns.begin(order)
-            for key in order:
+            for key in (*order, *lacking_spare_copies(self.state)):
                 self.queue.add(key)
 
     def retry_short_again(self) -> None:
@@ -250,6 +251,9 @@ class Placing:
 
     async def reconcile(self, key: Key) -> Result:
         """One schedule of one vpod, its status and its workers. Safe to repeat."""
+        if self._writing.is_under_way(key):
+            # the evictor takes a placement out: deciding before its answer would put that back
+            return Result(requeue_after=SOONEST_RETRY_S)
         if self._writing.is_doubtful(key):
             await self._writing.look(key, self.sources.find(key))
         state = self.state
@@ -276,9 +280,11 @@ class Placing:
             self.retry_short()
         if decision.wakes_autoscaler:
             self._wake_autoscaler()
+            for giver in givers(state):
+                self.queue.add(giver)
         self._reporter.decided(found.reference, decision, self._reporter.stopwatch() - began)
-        self._reporter.unreadable(found.reference, vpod.faults)
-        await self._writing.status(found, decision, self._why_short(decision), self._now())
+        if await self._writing.status(found, decision, self._why_short(decision), self._now()) and decision.changed:
+            self._reporter.placed(found.reference, vpod.placements, decision, state.options.min_replicas)
         self._reporter.written(1000.0 * (self._now() - start))
         if has_workers(found.source.settings):
             await self._writing.workers(found, decision)
@@ -310,7 +316,12 @@ class Placing:
     async def evict(self, eviction: Eviction) -> bool:
         """The evictor of the consumer side; whether the placement is gone now. A vpod that does not exist is fine."""
         found = self.sources.find(eviction.key)
-        return found is None or await self._writing.evict(found, eviction)
+        vpod = self.sources.read(found) if found is not None else None
+        if found is None or not await self._writing.evict(found, eviction):
+            return found is None
+        if vpod is not None and any(each.pod_name == eviction.placement.pod_name for each in vpod.placements):
+            self._reporter.left(found.reference, vpod.placements, vpod.vreplicas, eviction)
+        return True
 
     def _why_short(self, decision: Decision) -> str:
         """For the condition; empty if nothing is left over."""

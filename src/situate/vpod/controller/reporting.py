@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from situate.kube.events import NORMAL, WARNING
+from situate.objects.counts import counted
 from situate.objects.events import ObjectReference
 from situate.vpod.autoscaler import Beat
 from situate.vpod.controller.gauges import StateGauges
@@ -18,6 +19,7 @@ from situate.vpod.drain import Eviction
 from situate.vpod.model import Key, Placements
 from situate.vpod.options import Options
 from situate.vpod.ordered import Blocked
+from situate.vpod.placement_change import PlacementChange, listed
 from situate.vpod.records import DrainGoal
 from situate.vpod.shortage import missing_statefulset
 from situate.vpod.state import State
@@ -80,6 +82,7 @@ class Reporter:
         self._metrics = metrics
         self._record = record
         self._short: dict[Key, str] = {}
+        self._causes: dict[Key, set[MoveCause]] = {}  # of moves that no status says yet
         self._blocking: tuple[Blocked, float] | None = None
         self.blocked = ""
         """Why no pod above a certain one is created, once that has been told."""
@@ -94,30 +97,43 @@ class Reporter:
         self._metrics.gauges.follow(self._name, state)
 
     def decided(self, regarding: ObjectReference, decision: Decision, seconds: float) -> None:
-        """A vpod was scheduled. A shortage is told when it begins or changes, and its end once."""
+        """A vpod was scheduled. A shortage is told when it begins or changes, and its end once.
+
+        Where the end comes with another placement, that tells it.
+        """
         self._schedule_seconds.observe(seconds)
         self.moved(decision.moves)
+        if causes := [cause for cause, vreplicas in decision.moves.items() if vreplicas]:
+            self._causes.setdefault(decision.key, set()).update(causes)
         for notice in decision.notices:
             self._record(regarding, WARNING, notice.reason, notice.message)
         message = str(decision.shortage) if decision.shortage is not None else ""
         before = self._short.get(decision.key, "")
-        if message and message != before:
+        if decision.shortage is not None and message != before:
             self._short[decision.key] = message
-            self._record(regarding, WARNING, "NotEnoughReplicas", message)
+            self._record(regarding, WARNING, decision.shortage.reason, message)
         elif before and not message:
             del self._short[decision.key]
-            placed = f"all {decision.wanted} vreplicas are placed on {len(decision.placements)} pods"
-            self._record(regarding, NORMAL, "Scheduled", placed)
+            if not decision.changed:
+                where = counted(len(decision.placements), "pod")
+                placed = counted(decision.wanted, "vreplica is", "vreplicas are")
+                self._record(regarding, NORMAL, "Scheduled", f"{placed} placed on {where}: all that are wanted")
+
+    def placed(self, regarding: ObjectReference, before: Placements, decision: Decision, least: int) -> None:
+        """The status says another placement now; `least`: `minReplicas`."""
+        causes = frozenset(self._causes.pop(decision.key, ()))
+        change = PlacementChange(before, decision.placements, decision.wanted, least, causes)
+        self._placement_changed(regarding, decision.key, change)
+
+    def _placement_changed(self, regarding: ObjectReference, key: Key, change: PlacementChange) -> None:
+        self._record(regarding, NORMAL, "PlacementChanged", str(change))
+        before, after = listed(change.before) or "none", listed(change.after) or "none"
+        self._log.info("the placement is changed", key=str(key), before=before, after=after, reason=change.reason)
 
     def moved(self, moves: Mapping[MoveCause, int]) -> None:
         """Vreplicas lost their place."""
         for cause, vreplicas in moves.items():
             self._metrics.moves.labels(self._name, str(cause)).inc(vreplicas)
-
-    def unreadable(self, regarding: ObjectReference, faults: Sequence[str]) -> None:
-        """Parts of the object cannot be used; it is placed as far as it can be understood (B12)."""
-        if faults:
-            self._record(regarding, WARNING, "InvalidObject", "; ".join(faults))
 
     def written(self, milliseconds: float) -> None:
         """Placements are in the status, so long after the schedule began."""
@@ -126,6 +142,7 @@ class Reporter:
     def forget(self, key: Key) -> None:
         """The vpod is gone."""
         self._short.pop(key, None)
+        self._causes.pop(key, None)
 
     def nobodys(self, regarding: ObjectReference, key: Key, message: str) -> None:
         """Nobody schedules this kind of source, and its status says so now."""
@@ -179,9 +196,14 @@ class Reporter:
     def scaled(self, before: int, decided: Beat) -> None:
         self._metrics.scale_writes.labels(self._name, "up" if decided.replicas > before else "down").inc()
 
-    def evicted(self, eviction: Eviction) -> None:
+    def evicted(self) -> None:
         self._metrics.evictions.labels(self._name).inc()
-        self._log.info("a placement is evicted", key=str(eviction.key), pod=eviction.placement.pod_name)
+
+    def left(self, regarding: ObjectReference, before: Placements, wanted: int, eviction: Eviction) -> None:
+        """The evictor has taken a placement out of the status."""
+        pod = eviction.placement.pod_name
+        after = tuple(each for each in before if each.pod_name != pod)
+        self._placement_changed(regarding, eviction.key, PlacementChange(before, after, wanted, 0, evicted=pod))
 
     def repaired(self, differences: list[str]) -> None:
         """The state was not what the listings say; it is now."""

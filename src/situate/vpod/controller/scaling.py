@@ -136,7 +136,7 @@ class Scaling:
             state = self._placing.state
             if gone and state is not None:
                 evicted(state, eviction)
-                self._reporter.evicted(eviction)
+                self._reporter.evicted()
             self._placing.queue.add(eviction.key)
         if failure is not None:
             raise failure

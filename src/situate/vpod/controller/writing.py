@@ -77,8 +77,11 @@ class Writing:
                 found.source.reflector.learn(seen)
         self._doubtful.discard(key)
 
-    async def status(self, found: Found, decision: Decision, why_short: str, now: float) -> None:
-        """Placements and condition, unless they are so already. `why_short`: empty if nothing is left over."""
+    async def status(self, found: Found, decision: Decision, why_short: str, now: float) -> bool:
+        """Placements and condition, unless they are so already; whether anything was written.
+
+        `why_short`: empty if nothing is left over.
+        """
         settings = found.source.settings
         verdict = Verdict(
             settings.condition,
@@ -88,24 +91,25 @@ class Writing:
         )
         said = (found.object, decision.placements, verdict)
         if self._said.get(decision.key) == said:
-            return
+            return False
         path = settings.placements_path or ""
         patch = status_patch(found.object.content, path, decision.placements, verdict, self._wall())
         if patch is None:
             self._said[decision.key] = said
-            return
+            return False
         if _rewords(patch, found, settings.condition) and not self._may_reword(decision.key, now):
-            return
+            return False
         self._under_way.add(decision.key)
         try:
             await self._patch_status(found, MergePatch(patch))
         except NotFound:
-            return  # deleted meanwhile: the watch tells, and the reservation goes then
+            return False  # deleted meanwhile: the watch tells, and the reservation goes then
         except KubeError:
             self._doubtful.add(decision.key)
             raise
         finally:
             self._under_way.discard(decision.key)
+        return True
 
     async def condition(self, found: Found, verdict: Verdict) -> None:
         """The condition alone, of an object that is no vpod of ours and does not say this yet."""
