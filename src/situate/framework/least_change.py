@@ -44,6 +44,7 @@ from situate.framework.relaxations import (
 )
 from situate.framework.resources import CPU, EPHEMERAL, HUGE_PAGES, MEMORY, PODS
 from situate.framework.verdict import Indices, Mask
+from situate.objects.counts import counted
 from situate.objects.nodes import Taint
 from situate.objects.pods import Pod, Toleration, TopologySpreadConstraint
 from situate.objects.quantity import Quantity
@@ -138,7 +139,7 @@ def _preemption(explanation: Explanation) -> Iterator[Change]:
     if found is None or not found.status.ok or not found.nominate:
         return
     victims = tuple(action.pod for action in found.actions if isinstance(action, Evict))
-    what = f"preempting {_counted(len(victims), 'pod')} of lower priority on {found.nominate}"
+    what = f"preempting {counted(len(victims), 'pod')} of lower priority on {found.nominate}"
     text = f"{what}, which the scheduler does by itself" if victims else f"pods that leave {found.nominate} already"
     yield Change(Kind.PREEMPTION, text, 1, found.nominate, victims=victims)
 
@@ -258,7 +259,7 @@ def with_room(question: Question, more: NDArray[np.int64], needs: tuple[Need, ..
 def amount_text(resource: str, amount: int) -> str:
     """`300m cpu`, `1Gi memory`, `2 places for pods`."""
     if resource == PODS:
-        return _counted(amount, "place") + " for pods"
+        return counted(amount, "place") + " for pods"
     if resource == CPU:
         return f"{Quantity(amount * 10**6)} cpu"
     binary = resource in (MEMORY, EPHEMERAL) or resource.startswith(HUGE_PAGES)
@@ -361,7 +362,7 @@ def _at_priority(question: Question, priority: int) -> Change | None:
     if answer is None or not answer.status.ok or not answer.nominate:
         return None
     victims = tuple(action.pod for action in answer.actions if isinstance(action, Evict))
-    text = f"{raised.text}, so that it preempts {_counted(len(victims), 'pod')} on {answer.nominate}"
+    text = f"{raised.text}, so that it preempts {counted(len(victims), 'pod')} on {answer.nominate}"
     return Change(Kind.PRIORITY, text, 1, answer.nominate, pod, victims=victims)
 
 
@@ -450,7 +451,3 @@ def _passing(question: Question) -> Mask:
 def _over(question: Question, table: NodeTable) -> Question:
     """The same pods on changed nodes."""
     return replace(question, snapshot=question.snapshot.with_changed_nodes(table))
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
