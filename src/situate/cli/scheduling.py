@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
 from situate.cli.failures import WrongInput
 from situate.framework.configuration import KubeSchedulerConfiguration
 from situate.objects.settings import Mistake
 from situate.plugins.registry import GROUP, registry
 from situate.scheduler.configuration import SchedulerSettings
-from situate.scheduler.setup import Setup, kube_configuration, set_up
+from situate.scheduler.setup import Setup, in_force, kube_configuration, set_up
 
 
 def scheduler_setup(settings: SchedulerSettings, folder: Path) -> tuple[Setup | None, tuple[Mistake, ...]]:
@@ -30,6 +31,13 @@ def scheduler_setup(settings: SchedulerSettings, folder: Path) -> tuple[Setup | 
     setup, mistakes = set_up(settings, loaded, plugins)
     within = "scheduler." if loaded is None else f"scheduler.configuration {settings.configuration}: "
     return setup, _within(within, mistakes)
+
+
+def scheduler_in_force(settings: SchedulerSettings, folder: Path) -> dict[str, Any]:
+    """The section with the values that a scheduler would run with. For a section without mistakes."""
+    loaded = None if settings.configuration is None else _loaded(folder / settings.configuration)[0]
+    plugins, _ = registry(entry_points(group=GROUP))
+    return in_force(settings, loaded, plugins)
 
 
 def require_setup(settings: SchedulerSettings, file: Path) -> Setup:
