@@ -119,3 +119,25 @@ def test_a_file_that_names_nothing_to_run_is_refused_by_check_and_by_run_alike(t
     assert told == {
         f"situate: {file} names nothing to run; add a section: vpod, scheduler, spot, sharding, vm\n",
     }
+
+
+KUBE = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+
+@pytest.mark.finding("N1")
+def test_show_prints_what_the_scheduler_runs_with(tmp_path: Path) -> None:
+    (tmp_path / "ksc.yaml").write_text(KUBE + "percentageOfNodesToScore: 50\n")
+    status, told = checked(tmp_path, "scheduler: {configuration: ksc.yaml}\n", "--show", "-o", "json")
+    assert status == 0, told
+    section = json.loads(told)["scheduler"]
+    assert (section["percentageOfNodesToScore"], section["leaseName"]) == (50, "kube-scheduler")
+    (profile,) = section["profiles"]
+    assert "TaintToleration" in [each["name"] for each in profile["plugins"]["multiPoint"]["enabled"]]
+
+
+@pytest.mark.finding("N9")
+def test_show_prints_the_period_that_zero_stands_for(tmp_path: Path) -> None:
+    entry = "{statefulSetNamespace: knative-eventing, statefulSetName: kafka-source-dispatcher, podCapacity: 20}"
+    status, told = checked(tmp_path, f"vpod: [{entry}]\n", "--show", "-o", "json")
+    assert status == 0, told
+    assert json.loads(told)["vpod"][0]["retryPeriod"] == 1.0

@@ -133,6 +133,25 @@ def test_what_takes_a_restart_is_said(playground: Playground) -> None:
     )
 
 
+@pytest.mark.finding("N2")
+def test_a_change_of_the_file_with_the_profiles_is_said(playground: Playground) -> None:
+    kube = playground.file.parent / "kube.yaml"
+    head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    takes_a_restart = "settings of the scheduler have changed; restart to take them over"
+    kube.write_text(head)
+    document = yaml.safe_load(playground.file.read_text())
+    playground.file.write_text(yaml.safe_dump({**document, "scheduler": {"configuration": "kube.yaml"}}))
+    before = len(playground.said(takes_a_restart))
+    eventually("the file is read", lambda: len(playground.said(takes_a_restart)), lambda told: told > before)
+    kube.write_text(head + "percentageOfNodesToScore: 30\n")
+    eventually("a restart is asked for", lambda: len(playground.said(takes_a_restart)), lambda told: told > before + 1)
+    kube.write_text(head + "percentageOfNodesToScor: 30\n")
+    rejected = "the configuration is not in force; the last good one stays"
+    mistakes = eventually("the mistake is told", lambda: playground.said(rejected))[-1]["mistakes"]
+    assert "scheduler.configuration kube.yaml: percentageOfNodesToScor" in mistakes
+    assert "did you mean percentageOfNodesToScore?" in mistakes
+
+
 @pytest.mark.parametrize(
     ("section", "path"),
     [

@@ -119,7 +119,72 @@ def test_a_gate_is_told_first(changed: Callable[..., str]) -> None:
     assert code == 0
     gated = "it is not tried: SchedulingGates: waiting for scheduling gates: [example.com/quota]"
     assert told.splitlines()[1].startswith(gated)
-    assert told.splitlines()[-1] == "- SchedulingGates: waiting for scheduling gates: [example.com/quota]: 3 nodes"
+    assert told.splitlines()[-1] == "- remove gate example.com/quota: 3 nodes"
+
+
+def asking(name: str, cpu: str) -> Callable[[dict[str, Any]], None]:
+    """Lets one Pod of the example ask for so much CPU."""
+
+    def change(item: dict[str, Any]) -> None:
+        if item["metadata"]["name"] == name:
+            item["spec"]["containers"][0]["resources"]["requests"]["cpu"] = cpu
+
+    return change
+
+
+@pytest.mark.finding("N15")
+def test_a_request_beyond_every_node_is_told_as_that(changed: Callable[..., str]) -> None:
+    code, told, _ = scheduler("explain", "shop/report-0", changed(asking("report-0", "100")))
+    assert code == 1
+    assert "- add a node with 100 cpu: larger than any node (8 cpu)" in told
+    assert "lacks" not in told
+
+
+UNREADABLE = "'10 m' is no quantity"
+
+
+@pytest.mark.finding("N3")
+def test_explain_says_why_a_pod_cannot_be_read(changed: Callable[..., str]) -> None:
+    code, _, told = scheduler("explain", "shop/report-0", changed(asking("report-0", "10 m")))
+    assert code == 2
+    assert told.startswith("situate: pods shop/report-0 cannot be read: spec.containers[0].resources.requests")
+    assert UNREADABLE in told
+
+
+@pytest.mark.finding("N3")
+def test_a_pod_that_cannot_be_read_is_a_pod_that_finds_no_node(changed: Callable[..., str]) -> None:
+    dump = changed(asking("report-0", "10 m"))
+    found = data("what-if", "--pending", dump, code=1)
+    (refused,) = [each for each in found["pods"] if each["pod"] == "shop/report-0"]
+    assert refused["node"] == ""
+    assert UNREADABLE in refused["why"]
+    assert found["asked"] == len(found["pods"])
+    code, told, _ = scheduler("what-if", "--pending", dump)
+    assert code == 1
+    assert UNREADABLE in told
+    waiting = {each["pod"]: each["message"] for each in data("status", dump)["pending"]}
+    assert UNREADABLE in waiting["shop/report-0"]
+
+
+def test_a_pod_in_place_that_cannot_be_read_is_not_asked_about(changed: Callable[..., str]) -> None:
+    dump = changed(asking("web-1", "10 m"))
+    assert "shop/web-1" not in [each["pod"] for each in data("what-if", "--pending", dump, code=1)["pods"]]
+    assert scheduler("explain", "shop/web-1", dump)[0] == 2
+
+
+@pytest.mark.finding("N3")
+def test_explain_tells_pods_that_ended_from_pods_that_there_are_not(changed: Callable[..., str]) -> None:
+    def end(item: dict[str, Any]) -> None:
+        if item["metadata"]["name"] == "report-0":
+            item["status"] = {"phase": "Succeeded"}
+
+    code, _, told = scheduler("explain", "shop/report-0", changed(end))
+    assert (code, told) == (
+        2,
+        'situate: pod "report-0" in namespace "shop" has ended; name one that runs or is pending\n',
+    )
+    code, _, told = scheduler("explain", "shop/nothing", DUMP)
+    assert (code, told) == (2, 'situate: pod "nothing" not found in namespace "shop"\n')
 
 
 def test_another_profile_gives_another_answer() -> None:
@@ -152,7 +217,7 @@ def test_status_tells_pods_alike_the_same_and_gates_apart(changed: Callable[...,
     assert not found["shop/train-1"]["gate"]
     told = scheduler("status", changed(gate))[1]
     assert "gated by SchedulingGates: " in told
-    assert "6 nodes, 1 of them cordoned; 2 pods wait" in told
+    assert "6 nodes, 1 cordoned; 2 pods pending" in told
 
 
 def test_what_if_tells_what_would_have_to_change() -> None:

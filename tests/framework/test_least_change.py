@@ -29,10 +29,11 @@ from situate.objects.pods import (
     PodResourceClaim,
     PodSchedulingGate,
     PodSpec,
+    ResourceRequirements,
     TopologySpreadConstraint,
     Volume,
 )
-from situate.objects.quantity import Quantity
+from situate.objects.quantity import Quantity, parse_quantity
 from situate.objects.selectors import LabelSelector
 from tests.framework.clusters import a_node, a_pod, an_engine, random_engine
 
@@ -281,6 +282,38 @@ def test_a_taint_of_two_effects_takes_the_wider_toleration() -> None:
     engine = an_engine(a_node("a", taints=(GPU, Taint("gpu", "", "NoExecute"))))
     _, told = told_of(engine, a_pod("web"))
     assert [change.text for change in told.changes] == ["tolerate taint gpu with any value and effect"]
+
+
+@pytest.mark.finding("N15")
+def test_a_request_that_no_empty_node_meets_asks_for_a_larger_node() -> None:
+    engine = an_engine(a_node("a", cpu="30"), a_node("b", cpu="32"), pods=(a_pod("x", "2", node="b"),))
+    _, told = told_of(engine, a_pod("web", "100"))
+    assert [change.text for change in told.changes] == ["add a node with 100 cpu: larger than any node (32 cpu)"]
+    assert (told.changes[0].node, told.changes[0].room) == ("a", {CPU: 70_000})
+
+
+@pytest.mark.finding("N15")
+def test_a_resource_that_no_node_has_is_told_as_that() -> None:
+    wants = Container(resources=ResourceRequirements({"example.com/gpu": parse_quantity("1")}))
+    _, told = told_of(an_engine(a_node("a")), a_pod("web", spec=PodSpec(containers=(wants,))))
+    assert [change.text for change in told.changes] == ["add a node with 1 example.com/gpu: no node has any"]
+
+
+@pytest.mark.finding("N9")
+def test_an_amount_that_is_cut_is_not_shown_as_exact() -> None:
+    _, told = told_of(an_engine(a_node("a", cpu="32")), a_pod("web", "1e30"))
+    (text,) = [change.text for change in told.changes]
+    assert text == "add a node with more than 4503599627370 cpu: larger than any node (32 cpu)"
+
+
+@pytest.mark.finding("N15")
+@pytest.mark.parametrize(
+    ("gates", "text"), [(("a/x",), "remove gate a/x"), (("a/x", "b/y"), "remove gates a/x, b/y")], ids=["one", "two"]
+)
+def test_a_gate_is_told_by_its_name(gates: tuple[str, ...], text: str) -> None:
+    gated = PodSpec(scheduling_gates=tuple(map(PodSchedulingGate, gates)))
+    _, told = told_of(an_engine(a_node("a")), a_pod("web", spec=gated))
+    assert [(change.kind, change.text) for change in told.changes] == [(Kind.GATE, text)]
 
 
 def test_the_change_that_asks_least_comes_first() -> None:

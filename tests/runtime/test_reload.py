@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from situate.objects.settings import Mistake
 from situate.runtime.configuration import BadConfiguration, Configuration, parse_configuration
-from situate.runtime.reload import Accepted, ConfigurationFile, Rejected, follow
+from situate.runtime.reload import Accepted, ConfigurationFile, NamedFiles, Rejected, follow
 from situate.testing.processes import World
 
 HEAD = "apiVersion: situate.dev/v1alpha1\nkind: Situate\n"
@@ -90,3 +91,56 @@ def test_follows_the_swap_of_a_symbolic_link(tmp_path: Path) -> None:
     with World() as world:
         world.run(main)
     assert seen == [6, 1]
+
+
+def naming(path: Path, other: Path) -> ConfigurationFile:
+    """A configuration that names another file, which must not say `bad`."""
+    named = NamedFiles()
+
+    def parse(text: str) -> tuple[Configuration | None, tuple[Mistake, ...]]:
+        configuration, mistakes = parse_configuration(text, ())
+        if configuration is None:
+            return None, mistakes
+        try:
+            found = named.text(other)
+        except OSError as problem:
+            found = f"bad: {problem.strerror}"
+        return (None, (Mistake("other", found, "good"),)) if found.startswith("bad") else (configuration, ())
+
+    return ConfigurationFile(path, parse, named)
+
+
+@pytest.mark.finding("N2")
+@pytest.mark.parametrize("spoil", [lambda path: path.write_text("bad"), lambda path: path.unlink()])
+def test_a_file_that_the_configuration_names_is_followed_as_well(
+    tmp_path: Path, spoil: Callable[[Path], object]
+) -> None:
+    path, other = tmp_path / "situate.yaml", tmp_path / "other.yaml"
+    path.write_text(HEAD)
+    other.write_text("good")
+    file = naming(path, other)
+    file.load()
+    assert file.poll() is None
+    other.write_text("good, too")
+    assert isinstance(file.poll(), Accepted)
+    assert file.named.last(other) == "good, too"
+    assert file.poll() is None
+    spoil(other)
+    assert isinstance(file.poll(), Rejected)
+    assert file.poll() is None, "each change is told once"
+    other.write_text("good again")
+    assert isinstance(file.poll(), Accepted)
+
+
+def test_a_file_that_is_named_no_more_is_followed_no_more(tmp_path: Path) -> None:
+    path, other = tmp_path / "situate.yaml", tmp_path / "other.yaml"
+    path.write_text(HEAD)
+    other.write_text("good")
+    file = naming(path, other)
+    file.load()
+    path.write_text(HEAD + "workers: 0\n")
+    assert isinstance(file.poll(), Rejected)
+    other.write_text("bad")
+    assert file.poll() is None
+    path.write_text(HEAD)
+    assert isinstance(file.poll(), Rejected), "it names the other one again"

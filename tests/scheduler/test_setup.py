@@ -12,7 +12,7 @@ from situate.objects.settings import Mistake, parse_section
 from situate.plugins.registry import registry
 from situate.scheduler.configuration import ClientRate, SchedulerSettings
 from situate.scheduler.permissions import permissions
-from situate.scheduler.setup import Setup, kube_configuration, set_up
+from situate.scheduler.setup import Setup, in_force, kube_configuration, set_up
 
 HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
@@ -141,3 +141,66 @@ def test_a_shadow_may_only_read() -> None:
     assert writes <= {"events", "leases"}
     full = permissions(LeaseName("here", "scheduler"), shadow=False)
     assert {"pods/binding", "pods/status"} <= {each.resource for each in full}
+
+
+FROM_A_FILE: dict[str, Any] = {
+    "percentageOfNodesToScore": 50,
+    "clientConnection": {"qps": 77, "burst": 99},
+    "leaderElection": {"resourceName": "mine", "resourceNamespace": "infra"},
+    "profiles": [
+        {
+            "schedulerName": "packing",
+            "plugins": {
+                "multiPoint": {
+                    "enabled": [{"name": "NodeResourcesFit", "weight": 7}],
+                    "disabled": [{"name": "NodeName"}],
+                },
+                "score": {"disabled": [{"name": "ImageLocality"}]},
+            },
+            "pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}],
+        }
+    ],
+}
+
+
+@pytest.mark.finding("N1")
+def test_what_is_in_force_is_what_the_file_says_with_the_defaults_of_the_rest() -> None:
+    loaded, _ = kube_configuration(yaml.safe_dump({**HEADER, **FROM_A_FILE}))
+    section = in_force(settings_of({"configuration": "ksc.yaml", "callsInFlight": 5}), loaded, registry(())[0])
+    assert (section["configuration"], section["callsInFlight"]) == ("ksc.yaml", 5)
+    assert (section["percentageOfNodesToScore"], section["leaseName"]) == (50, "mine")
+    assert section["client"] == {"qps": 77.0, "burst": 99}
+    assert section["leaderElection"]["resourceNamespace"] == "infra"
+    (profile,) = section["profiles"]
+    assert (profile["schedulerName"], profile["percentageOfNodesToScore"]) == ("packing", 50)
+    plugins = {each["name"]: each["weight"] for each in profile["plugins"]["multiPoint"]["enabled"]}
+    assert (plugins["NodeResourcesFit"], plugins["TaintToleration"]) == (7, 3)
+    assert "NodeName" not in plugins
+    arguments = {each["name"]: each["args"] for each in profile["pluginConfig"]}
+    assert arguments["NodeResourcesFit"]["scoringStrategy"]["type"] == "MostAllocated"
+    assert arguments["InterPodAffinity"]["hardPodAffinityWeight"] == 1
+
+
+@pytest.mark.finding("N1")
+@pytest.mark.parametrize("file", [{}, FROM_A_FILE], ids=["defaults", "changed"])
+def test_what_is_in_force_makes_the_same_scheduler_when_it_is_written_to_a_file(file: dict[str, Any]) -> None:
+    def described(setup: Setup) -> list[tuple[object, ...]]:
+        points = ("pre_enqueue", "pre_filter", "filter", "post_filter", "pre_score", "reserve", "permit", "bind")
+        return [
+            (
+                each.scheduler_name,
+                each.percentage_of_nodes_to_score,
+                [(weighted.plugin.name, weighted.weight) for weighted in each.score],
+                *([plugin.name for plugin in getattr(each, point)] for point in points),
+            )
+            for each in setup.profiles
+        ]
+
+    loaded, _ = kube_configuration(yaml.safe_dump({**HEADER, **file}))
+    section = in_force(settings_of({"configuration": "ksc.yaml"}), loaded, registry(())[0])
+    written = {key: section[key] for key in ("percentageOfNodesToScore", "profiles", "extenders", "leaderElection")} | {
+        "clientConnection": section["client"]
+    }
+    first, again = (setup_of({"configuration": "ksc.yaml"}, each) for each in (file, written))
+    assert described(again) == described(first)
+    assert (again.election, again.rate, again.queue) == (first.election, first.rate, first.queue)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -19,6 +19,7 @@ from situate.cli.configured import (
     SECTIONS,
     load,
     require_product,
+    scheduler_settings,
     sharding_entries,
     spot_settings,
     vm_settings,
@@ -69,7 +70,7 @@ def check(
     file: Annotated[Path | None, typer.Option("--file", "-f", help="The configuration.")] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Look at the file only.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of the file, for editors.")] = False,
-    show: Annotated[bool, typer.Option("--show", help="Print every setting with its default.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Print every setting with the value in force.")] = False,
     assignments: SetOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
@@ -87,7 +88,7 @@ def check(
             raise WrongInput("name the configuration with -f, or ask for --schema")
         configuration = load(file, assignments or ())
         if show:
-            print_data(as_plain(configuration), Format.JSON if output is Format.JSON else Format.YAML)
+            print_data(_in_force(configuration, file.parent), Format.JSON if output is Format.JSON else Format.YAML)
             return
         require_product(configuration, file)
         findings = [Finding(f"configuration {file}", ok=True), *_prices(configuration, file)]
@@ -103,6 +104,20 @@ def check(
     if failed:
         sys.stderr.write(f"{failed} of {len(findings)} checks failed\n")
         raise typer.Exit(ExitCode.NO)
+
+
+def _in_force(configuration: Configuration, folder: Path) -> dict[str, Any]:
+    """Every key with the value that `situate run` takes, wherever it is written."""
+    shown = as_plain(configuration)
+    settings = scheduler_settings(configuration)
+    if settings is not None:
+        # plugins are arrays' business: what has no scheduler is spared their import
+        from situate.cli.scheduling import scheduler_in_force
+
+        shown["scheduler"] = scheduler_in_force(settings, folder)
+    for entry, plain_entry in zip(vpod_entries(configuration), shown.get("vpod") or (), strict=True):
+        plain_entry["retryPeriod"] = entry.options().retry_period  # 0 stands for a default of its own
+    return shown
 
 
 def _prices(configuration: Configuration, file: Path) -> Iterator[Finding]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from stat import S_ISDIR
+from typing import TYPE_CHECKING
 
 from situate.cli.failures import WrongInput
 from situate.objects.settings import Mistake
@@ -22,13 +23,19 @@ from situate.runtime.configuration import (
     flag_overrides,
     parse_configuration,
 )
-from situate.runtime.reload import ConfigurationFile, Parse
+from situate.runtime.reload import ConfigurationFile, NamedFiles, Parse
 from situate.scheduler.configuration import SchedulerSettings
 from situate.sharding.controller.section import ShardSettings, overlapping, without_secrets
 from situate.spot.configuration import SpotSettings
 from situate.vm.configuration import VmSettings
 from situate.vm.reference_configuration import read_reference
 from situate.vpod.configuration import ENVIRONMENT, StatefulSetSettings
+
+if TYPE_CHECKING:
+    from situate.scheduler.setup import Setup
+
+ReadText = Callable[[Path], str]
+"""Raises `OSError` or `UnicodeDecodeError`."""
 
 SECTIONS = (
     Section("vpod", list[StatefulSetSettings], ENVIRONMENT),
@@ -52,7 +59,8 @@ def configuration_file(file: Path, assignments: Iterable[str] = ()) -> Configura
         raise WrongInput(f"{file}: cannot be read: {problem.strerror}; -f names the configuration") from None
     if S_ISDIR(mode):
         raise WrongInput(f"{file}: a folder; -f names the file with the configuration")
-    return ConfigurationFile(file, _parser(file.parent, assignments))
+    named = NamedFiles()
+    return ConfigurationFile(file, _parser(file.parent, assignments, named), named)
 
 
 def without_file(assignments: Iterable[str]) -> Configuration:
@@ -84,8 +92,9 @@ def assignments_of(file: Path | None, product: str) -> tuple[str, ...]:
     return tuple(f"{key}={json.dumps(value, separators=(',', ':'))}" for key, value in given.items())
 
 
-def _parser(folder: Path, assignments: Iterable[str]) -> Parse:
-    """`folder`: what names of files are relative to."""
+def _parser(folder: Path, assignments: Iterable[str], named: NamedFiles | None = None) -> Parse:
+    """`folder`: what names of files are relative to. `named`: reads those files and keeps them."""
+    read = (named or NamedFiles()).text
     from_environment, wrong_environment = environment_overrides(os.environ, SECTIONS)
     from_flags, wrong_flags = flag_overrides(assignments)
 
@@ -94,9 +103,9 @@ def _parser(folder: Path, assignments: Iterable[str]) -> Parse:
         if configuration is not None:
             named_twice = _named_twice(vpod_entries(configuration))
             shared = overlapping(sharding_entries(configuration))
-            configuration, of_the_reference = _with_reference(configuration, folder)
-            wrong_profiles = (*_wrong_profiles(configuration, folder), *_shared_name(configuration, folder))
-            mistakes = (*named_twice, *shared, *wrong_profiles, *of_the_reference)
+            configuration, of_the_reference = _with_reference(configuration, folder, read)
+            profiles = _wrong_profiles(configuration, folder, read)
+            mistakes = (*named_twice, *shared, *profiles, *of_the_reference)
         mistakes = (*wrong_environment, *wrong_flags, *without_secrets(mistakes))
         return None if mistakes else configuration, mistakes
 
@@ -114,39 +123,37 @@ def _named_twice(entries: Iterable[StatefulSetSettings]) -> Iterator[Mistake]:
             yield Mistake(f"vpod[{number}].statefulSetName", name, "each StatefulSet once", hint)
 
 
-def _wrong_profiles(configuration: Configuration, folder: Path) -> tuple[Mistake, ...]:
+def _wrong_profiles(configuration: Configuration, folder: Path, read: ReadText) -> tuple[Mistake, ...]:
     settings = scheduler_settings(configuration)
     if settings is None:
         return ()
     # plugins are arrays' business: what has no scheduler is spared their import
     from situate.cli.scheduling import scheduler_setup
 
-    return scheduler_setup(settings, folder)[1]
+    setup, mistakes = scheduler_setup(settings, folder, read)
+    vm = vm_settings(configuration)
+    return mistakes if setup is None or vm is None else tuple(_shared_name(setup, vm))
 
 
-def _shared_name(configuration: Configuration, folder: Path) -> Iterator[Mistake]:
+def _shared_name(setup: Setup, vm: VmSettings) -> Iterator[Mistake]:
     """Two schedulers for one name would bind the same pods."""
-    scheduler, vm = scheduler_settings(configuration), vm_settings(configuration)
-    if scheduler is None or vm is None:
-        return
-    from situate.cli.scheduling import scheduler_setup
-
-    setup, _ = scheduler_setup(scheduler, folder)
-    if setup is not None and vm.scheduler_name in setup.names:
+    if vm.scheduler_name in setup.names:
         allowed = "a name that no profile of scheduler has: vm is a scheduler of its own"
         yield Mistake("vm.schedulerName", vm.scheduler_name, allowed)
-    elif setup is not None and setup.election is not None and setup.election.name == vm.lease_name:
+    elif setup.election is not None and setup.election.name == vm.lease_name:
         yield Mistake("vm.leaseName", vm.lease_name, "another Lease than the scheduler's")
 
 
-def _with_reference(configuration: Configuration, folder: Path) -> tuple[Configuration, tuple[Mistake, ...]]:
+def _with_reference(
+    configuration: Configuration, folder: Path, read_text: ReadText
+) -> tuple[Configuration, tuple[Mistake, ...]]:
     """With what a file of the scheduler says for which ours stands in."""
     settings = vm_settings(configuration)
     if settings is None or settings.configuration is None:
         return configuration, ()
     within = f"vm.configuration {settings.configuration}: "
     try:
-        text = (folder / settings.configuration).read_text(encoding="utf-8")
+        text = read_text(folder / settings.configuration)
     except (OSError, UnicodeDecodeError) as problem:
         return configuration, (Mistake(within, str(problem), "a file that can be read, beside the configuration"),)
     read, mistakes = read_reference(text, settings)

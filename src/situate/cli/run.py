@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import structlog
 import typer
@@ -32,7 +32,7 @@ from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.manifests_spot import POD_VARIABLE
 from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, SetOption
 from situate.cli.reaching import Reaching
-from situate.cli.scheduling import require_setup
+from situate.cli.scheduling import require_setup, scheduler_in_force
 from situate.cli.streams import say
 from situate.framework.configuration import Extender
 from situate.framework.engine import Engine
@@ -443,7 +443,7 @@ class _Reload:
     ) -> None:
         self._source = source
         self._spot = spot
-        self._scheduler = scheduler_settings(configuration)
+        self._scheduler = self._scheduler_of(configuration)
         self._sharding = sharding_entries(configuration)
         self._vm = vm_settings(configuration)
         self._controllers = {_name(controller.settings): controller for controller in controllers}
@@ -463,13 +463,20 @@ class _Reload:
             changed = sorted(entries.keys() ^ self._controllers.keys())
             self._log.warning("entries were added or removed; restart to take them over", statefulsets=changed)
         self._accepted_spot(spot_settings(configuration))
-        if scheduler_settings(configuration) != self._scheduler:
+        if self._scheduler_of(configuration) != self._scheduler:
             self._log.warning("settings of the scheduler have changed; restart to take them over")
         if sharding_entries(configuration) != self._sharding:
             self._log.warning("settings of sharding have changed; restart to take them over")
         if vm_settings(configuration) != self._vm:
             self._log.warning("settings of vm have changed; restart to take them over")
         self._log.info("the configuration was taken over")
+
+    def _scheduler_of(self, configuration: Configuration) -> dict[str, Any] | None:
+        """Its values, wherever they are written: the section may name a file."""
+        settings = scheduler_settings(configuration)
+        if settings is None:
+            return None
+        return scheduler_in_force(settings, self._source.folder, self._source.named.last)
 
     def _accepted_spot(self, settings: SpotSettings | None) -> None:
         if (settings is None) != (self._spot is None):

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
+from situate.cli.configured import ReadText
 from situate.cli.failures import WrongInput
 from situate.framework.configuration import KubeSchedulerConfiguration
 from situate.objects.settings import Mistake
 from situate.plugins.registry import GROUP, registry
 from situate.scheduler.configuration import SchedulerSettings
-from situate.scheduler.setup import Setup, kube_configuration, set_up
+from situate.scheduler.setup import Setup, in_force, kube_configuration, set_up
 
 
-def scheduler_setup(settings: SchedulerSettings, folder: Path) -> tuple[Setup | None, tuple[Mistake, ...]]:
+def read_text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def scheduler_setup(
+    settings: SchedulerSettings, folder: Path, read: ReadText = read_text
+) -> tuple[Setup | None, tuple[Mistake, ...]]:
     """The setup, or None and every mistake. `folder`: what the name of a file is relative to.
 
     A plugin of somebody else that cannot be loaded is a mistake even if no profile names it: whoever installed it
@@ -21,7 +29,7 @@ def scheduler_setup(settings: SchedulerSettings, folder: Path) -> tuple[Setup | 
     """
     loaded: KubeSchedulerConfiguration | None = None
     if settings.configuration is not None:
-        loaded, mistakes = _loaded(folder / settings.configuration)
+        loaded, mistakes = _loaded(folder / settings.configuration, read)
         if loaded is None:
             return None, _within(f"scheduler.configuration {settings.configuration}: ", mistakes)
     plugins, mistakes = registry(entry_points(group=GROUP))
@@ -32,6 +40,13 @@ def scheduler_setup(settings: SchedulerSettings, folder: Path) -> tuple[Setup | 
     return setup, _within(within, mistakes)
 
 
+def scheduler_in_force(settings: SchedulerSettings, folder: Path, read: ReadText = read_text) -> dict[str, Any]:
+    """The section with the values that a scheduler would run with. For a section without mistakes."""
+    loaded = None if settings.configuration is None else _loaded(folder / settings.configuration, read)[0]
+    plugins, _ = registry(entry_points(group=GROUP))
+    return in_force(settings, loaded, plugins)
+
+
 def require_setup(settings: SchedulerSettings, file: Path) -> Setup:
     """For a configuration that has been read without mistakes. Raises `WrongInput` if that is so no more."""
     setup, mistakes = scheduler_setup(settings, file.parent)
@@ -40,9 +55,9 @@ def require_setup(settings: SchedulerSettings, file: Path) -> Setup:
     return setup
 
 
-def _loaded(path: Path) -> tuple[KubeSchedulerConfiguration | None, tuple[Mistake, ...]]:
+def _loaded(path: Path, read: ReadText) -> tuple[KubeSchedulerConfiguration | None, tuple[Mistake, ...]]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read(path)
     except (OSError, UnicodeDecodeError) as problem:
         return None, (Mistake("", str(problem), "a file that can be read, beside the configuration"),)
     return kube_configuration(text)

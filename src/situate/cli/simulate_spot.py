@@ -12,6 +12,7 @@ from situate.cli.failures import WrongInput
 from situate.cli.output import Column, Format, print_data, print_table
 from situate.cli.progress import Bar, progress
 from situate.cli.streams import say
+from situate.objects.counts import counted
 from situate.objects.durations import format_duration
 from situate.objects.settings import did_you_mean
 from situate.sim.spot.account import Played
@@ -92,7 +93,7 @@ def show(plan: Plan, reports: Sequence[Report], output: Format) -> None:
         print_data([each.as_data() for each in reports], output)
         return
     lasting = format_duration(plan.scenario.duration_s)
-    say(f"{plan.title}: {lasting}, {_runs(plan.runs)} of each policy, seed {plan.seed}")
+    say(f"{plan.title}: {lasting}, {counted(plan.runs, 'run')} of each policy, seed {plan.seed}")
     print_table(_COLUMNS, [_row(each) for each in reports], output)
 
 
@@ -111,7 +112,8 @@ def baselines(runs: int, seed: int, output: Format) -> None:
     if output in (Format.JSON, Format.YAML):
         print_data([each.as_data() for each in found], output)
         return
-    say(f"One wave over a Deployment of ten: means of {_runs(runs)}, seed {seed} (in brackets what the reference says)")
+    means = f"means of {counted(runs, 'run')}, seed {seed}"
+    say(f"One wave over a Deployment of ten: {means} (in brackets what the reference says)")
     print_table(_BASELINE_COLUMNS, [each.row() for each in found], output)
     differing = [f"{each.line.name}: {name}" for each in found for name in each.off]
     say(f"off by more than a tenth, 5 s or half a replica: {'; '.join(differing) or 'nothing'}")
@@ -179,7 +181,3 @@ def _row(each: Report) -> tuple[object, ...]:
 
 def _spread(found: Distribution) -> str:
     return f"{found.p50:.0f}/{found.p95:.0f}/{found.most:.0f}"
-
-
-def _runs(count: int) -> str:
-    return f"{count} run" if count == 1 else f"{count} runs"

@@ -42,12 +42,16 @@ from situate.framework.relaxations import (
     with_max_skew,
     with_priority,
 )
-from situate.framework.resources import CPU, EPHEMERAL, HUGE_PAGES, MEMORY, PODS
+from situate.framework.resources import CPU, EPHEMERAL, HUGE_PAGES, MEMORY, MOST, PODS
+from situate.framework.snapshot import Snapshot
 from situate.framework.verdict import Indices, Mask
+from situate.objects.counts import counted
 from situate.objects.nodes import Taint
 from situate.objects.pods import Pod, Toleration, TopologySpreadConstraint
 from situate.objects.quantity import Quantity
 
+SCHEDULING_GATES: Final = "SchedulingGates"
+"""The plugin whose gates are fields of the Pod."""
 _REFUSING: Final = ("NoSchedule", "NoExecute")
 _CORDON: Final = "node.kubernetes.io/unschedulable"
 _TOLD: Final = 5
@@ -66,7 +70,9 @@ class Change:
 
     kind: Kind
     text: str
-    """An order, or what is lacking: `tolerate taint gpu:NoSchedule`, `node-7 lacks 300m cpu`."""
+    """An order, or the shortage: `tolerate taint gpu:NoSchedule`, `node-7 lacks 300m cpu`,
+    `add a node with 100 cpu: larger than any node (32 cpu)`.
+    """
     nodes: int
     """So many nodes would do then."""
     node: str
@@ -114,8 +120,12 @@ def least_change(explanation: Explanation) -> LeastChange:
 
 def _opened(explanation: Explanation) -> Change:
     assert explanation.gate is not None
-    waits = f"{explanation.gate.plugin}: {explanation.gate.message}"
-    return Change(Kind.GATE, waits, explanation.feasible, explanation.node)
+    own = [gate.name for gate in explanation.question.pod.pod.spec.scheduling_gates]
+    if own and explanation.gate.plugin == SCHEDULING_GATES:
+        order = f"remove {'gate' if len(own) == 1 else 'gates'} {', '.join(own)}"
+    else:  # a plugin of its own: it alone knows what it waits for
+        order = f"{explanation.gate.plugin}: {explanation.gate.message}"
+    return Change(Kind.GATE, order, explanation.feasible, explanation.node)
 
 
 def _single(explanation: Explanation) -> Iterator[Change]:
@@ -138,7 +148,7 @@ def _preemption(explanation: Explanation) -> Iterator[Change]:
     if found is None or not found.status.ok or not found.nominate:
         return
     victims = tuple(action.pod for action in found.actions if isinstance(action, Evict))
-    what = f"preempting {_counted(len(victims), 'pod')} of lower priority on {found.nominate}"
+    what = f"preempting {counted(len(victims), 'pod')} of lower priority on {found.nominate}"
     text = f"{what}, which the scheduler does by itself" if victims else f"pods that leave {found.nominate} already"
     yield Change(Kind.PREEMPTION, text, 1, found.nominate, victims=victims)
 
@@ -208,6 +218,16 @@ class _Shortage:
         part = (self.missing / asked).max(axis=0)
         return np.lexsort((np.count_nonzero(self.missing, axis=0), part))
 
+    def larger_than_any_node(self, snapshot: Snapshot) -> list[tuple[int, int, int]]:
+        """Column, amount asked for and largest allocatable amount where an empty node is too small, too."""
+        found = []
+        for need in self.needs:
+            if need.column is not None and snapshot.count:
+                largest = int(snapshot.allocatable(need.column).max())
+                if largest < need.asked:
+                    found.append((need.column, need.asked, largest))
+        return found
+
     def at(self, node: int, names: tuple[str, ...]) -> dict[str, int]:
         """What one node lacks, by resource."""
         return {
@@ -231,7 +251,14 @@ def _roomier(question: Question) -> Iterator[Change]:
 
 def _room_change(question: Question, shortage: _Shortage, node: int) -> Change:
     name = question.snapshot.name(node)
-    room = shortage.at(node, question.snapshot.nodes.vocabulary.resources.names)
+    resources = question.snapshot.nodes.vocabulary.resources.names
+    room = shortage.at(node, resources)
+    beyond = shortage.larger_than_any_node(question.snapshot)
+    if beyond:  # no eviction helps, so that the difference to a node of today says nothing
+        asked = " and ".join(amount_text(resources[column], asked) for column, asked, _ in beyond)
+        known = ", ".join(amount_text(resources[column], most) for column, _, most in beyond if most)
+        why = f"larger than any node ({known})" if known else "no node has any"
+        return Change(Kind.ROOM, f"add a node with {asked}: {why}", 1, name, room=room)
     lacks = " and ".join(amount_text(resource, value) for resource, value in room.items())
     return Change(Kind.ROOM, f"{name} lacks {lacks}", 1, name, room=room)
 
@@ -256,9 +283,13 @@ def with_room(question: Question, more: NDArray[np.int64], needs: tuple[Need, ..
 
 
 def amount_text(resource: str, amount: int) -> str:
-    """`300m cpu`, `1Gi memory`, `2 places for pods`."""
+    """`300m cpu`, `1Gi memory`, `2 places for pods`; `more than 4Pi memory` from MOST on, which larger
+    amounts count as.
+    """
+    if amount >= MOST:
+        return f"more than {amount_text(resource, MOST // 2000 * 1000 if resource == CPU else MOST // 2)}"
     if resource == PODS:
-        return _counted(amount, "place") + " for pods"
+        return counted(amount, "place") + " for pods"
     if resource == CPU:
         return f"{Quantity(amount * 10**6)} cpu"
     binary = resource in (MEMORY, EPHEMERAL) or resource.startswith(HUGE_PAGES)
@@ -361,7 +392,7 @@ def _at_priority(question: Question, priority: int) -> Change | None:
     if answer is None or not answer.status.ok or not answer.nominate:
         return None
     victims = tuple(action.pod for action in answer.actions if isinstance(action, Evict))
-    text = f"{raised.text}, so that it preempts {_counted(len(victims), 'pod')} on {answer.nominate}"
+    text = f"{raised.text}, so that it preempts {counted(len(victims), 'pod')} on {answer.nominate}"
     return Change(Kind.PRIORITY, text, 1, answer.nominate, pod, victims=victims)
 
 
@@ -450,7 +481,3 @@ def _passing(question: Question) -> Mask:
 def _over(question: Question, table: NodeTable) -> Question:
     """The same pods on changed nodes."""
     return replace(question, snapshot=question.snapshot.with_changed_nodes(table))
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

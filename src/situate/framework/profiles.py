@@ -24,6 +24,7 @@ from situate.framework.configuration import (
 from situate.framework.plugin import Plugin
 from situate.framework.profile import Profile, Weighted
 from situate.objects.settings import Mistake, default_section, did_you_mean, parse_section
+from situate.objects.settings_schema import plain
 
 _FIT: Final = "NodeResourcesFit"
 """The plugin whose arguments say which resources others look after."""
@@ -76,6 +77,37 @@ def profiles_of(
     if not mistakes:
         mistakes += _one_order(configuration, profiles)
     return ((), tuple(mistakes)) if mistakes else (profiles, ())
+
+
+def completed(configuration: KubeSchedulerConfiguration, registry: Registry) -> KubeSchedulerConfiguration:
+    """The same configuration with every default written out, as kube-scheduler's `--write-config-to` has it.
+
+    It makes the same profiles. For a configuration of which `profiles_of` finds no mistake.
+    """
+    configuration = _with_ignored_resources(configuration)
+    profiles = tuple(_completed(profile, configuration, registry) for profile in configuration.profiles)
+    return msgspec.structs.replace(configuration, profiles=profiles)
+
+
+def _completed(
+    wire: SchedulerProfile, configuration: KubeSchedulerConfiguration, registry: Registry
+) -> SchedulerProfile:
+    changes = wire.plugins.multi_point
+    multi = _merged(registry.defaults, changes)
+    named = {plugin.name for point in _POINTS for plugin in _point(wire, point).enabled}
+    configs = {each.name: each for each in wire.plugin_config}
+    for name in {plugin.name for plugin in multi} | named:
+        kind = getattr(registry.types[name], "arguments", None)
+        if kind is not None:
+            arguments, _ = _arguments_in(wire, name, kind, "")
+            configs[name] = PluginConfig(name, plain(arguments))
+    percentage = wire.percentage_of_nodes_to_score
+    return msgspec.structs.replace(
+        wire,
+        percentage_of_nodes_to_score=configuration.percentage_of_nodes_to_score if percentage is None else percentage,
+        plugins=msgspec.structs.replace(wire.plugins, multi_point=PluginSet(tuple(multi), changes.disabled)),
+        plugin_config=tuple(configs[name] for name in sorted(configs)),
+    )
 
 
 def _with_ignored_resources(configuration: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
@@ -186,23 +218,30 @@ def _made(name: str, wire: SchedulerProfile, registry: Registry, path: str, mist
     """The plugin with its arguments."""
     make = registry.types[name]
     kind = getattr(make, "arguments", None)
-    for number, config in enumerate(wire.plugin_config):
-        if config.name != name:
-            continue
-        here = f"{path}.pluginConfig[{number}].args"
-        given = {key: value for key, value in (config.args or {}).items() if key not in ("apiVersion", "kind")}
-        if kind is None:
-            if given:
-                mistakes.append(Mistake(here, ", ".join(given), f"nothing: {name} has no arguments"))
-            return make()
-        arguments, wrong = parse_section(given, kind, here)
-        mistakes += wrong
-        return None if wrong else make(arguments)
     if kind is None:
+        for number, config in enumerate(wire.plugin_config):
+            given = _own_arguments(config) if config.name == name else {}
+            if given:
+                here = f"{path}.pluginConfig[{number}].args"
+                mistakes.append(Mistake(here, ", ".join(given), f"nothing: {name} has no arguments"))
         return make()
-    arguments, wrong = default_section(kind, f"{path}.pluginConfig[{name}].args")  # some cannot do without any
+    arguments, wrong = _arguments_in(wire, name, kind, path)
     mistakes += wrong
     return None if wrong else make(arguments)
+
+
+def _arguments_in(
+    wire: SchedulerProfile, name: str, kind: type[Any], path: str
+) -> tuple[Any | None, tuple[Mistake, ...]]:
+    """The arguments of a plugin with every default."""
+    for number, config in enumerate(wire.plugin_config):
+        if config.name == name:
+            return parse_section(_own_arguments(config), kind, f"{path}.pluginConfig[{number}].args")
+    return default_section(kind, f"{path}.pluginConfig[{name}].args")  # some cannot do without any
+
+
+def _own_arguments(config: PluginConfig) -> dict[str, Any]:
+    return {key: value for key, value in (config.args or {}).items() if key not in ("apiVersion", "kind")}
 
 
 def _arguments(wire: SchedulerProfile, name: str) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Follows the configuration file while the process runs, and keeps the last good configuration.
+"""Follows the configuration file and the files that it names while the process runs; keeps the last good one.
 
 The content is compared, not the modification time: a ConfigMap volume swaps a symbolic link, and editors replace files.
 What a product does with a new configuration is its own affair.
@@ -36,12 +36,55 @@ class Rejected:
     problem: BadConfiguration
 
 
+class NamedFiles:
+    """Files that a configuration names, with their content as the last parse read it."""
+
+    def __init__(self) -> None:
+        self._read: dict[Path, str | OSError | UnicodeDecodeError] = {}
+
+    def text(self, path: Path) -> str:
+        """Read a file for a parse. Raises `OSError` or `UnicodeDecodeError`, of which it takes note as well."""
+        found = self._read[path] = _text(path)
+        if isinstance(found, str):
+            return found
+        raise found
+
+    def last(self, path: Path) -> str:
+        """The content that the last parse read. Raises what that read raised."""
+        found = self._read[path]
+        if isinstance(found, str):
+            return found
+        raise found
+
+    def forget(self) -> None:
+        """Before a parse: files that it names no more are followed no more."""
+        self._read.clear()
+
+    def changed(self) -> bool:
+        """Whether one of them differs from what the last parse read."""
+        return any(_differ(found, _text(path)) for path, found in self._read.items())
+
+
+def _text(path: Path) -> str | OSError | UnicodeDecodeError:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        return problem
+
+
+def _differ(before: object, now: object) -> bool:
+    """Exceptions are equal if they say the same."""
+    return type(before) is not type(now) or str(before) != str(now)
+
+
 class ConfigurationFile:
     """One file and the last good configuration that was read from it."""
 
-    def __init__(self, path: Path, parse: Parse) -> None:
+    def __init__(self, path: Path, parse: Parse, named: NamedFiles | None = None) -> None:
+        """`named`: the files that `parse` reads besides, which are followed as well."""
         self._path = path
         self._parse = parse
+        self.named = named or NamedFiles()
         self._digest = b""
         self.rejected: BadConfiguration | None = None
         """Why the present content is not in force; None when it is."""
@@ -65,9 +108,10 @@ class ConfigurationFile:
         """None while the content is what it was at the last call; each change is told once."""
         content = self._content()
         digest = hashlib.sha256(content if isinstance(content, bytes) else str(content).encode()).digest()
-        if digest == self._digest:
+        if digest == self._digest and not self.named.changed():
             return None
         self._digest = digest
+        self.named.forget()
         configuration, mistakes = self._read(content)
         if configuration is None:
             self.rejected = BadConfiguration(str(self._path), mistakes)

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from situate.framework.configuration import API_VERSION, KIND, Extender, KubeSchedulerConfiguration
 from situate.framework.profile import Profile
-from situate.framework.profiles import Registry, profiles_of
+from situate.framework.profiles import Registry, completed, profiles_of
 from situate.framework.queue.backoff import Backoff
 from situate.framework.queue.scheduling import QueueSettings
 from situate.kube.lease_record import ElectionTimes, LeaseName
 from situate.objects.settings import Mistake, parse_section, shown
+from situate.objects.settings_schema import plain
 from situate.objects.yaml_text import load_yaml
 from situate.scheduler.configuration import ClientRate, SchedulerSettings
 
@@ -92,6 +94,24 @@ def set_up(
         shadow=settings.shadow,
         shadow_events=settings.shadow_events,
     ), ()
+
+
+def in_force(
+    settings: SchedulerSettings, loaded: KubeSchedulerConfiguration | None, registry: Registry
+) -> dict[str, Any]:
+    """The section as plain data with the values that the scheduler runs with, wherever they are written.
+
+    `leaderElection` is added where `loaded` says it, since the section has no such key.
+    """
+    kube: dict[str, Any] = plain(completed(loaded or settings.kube(), registry))
+    section: dict[str, Any] = plain(settings)
+    section |= {key: value for key, value in kube.items() if key in section and key != "configuration"}
+    if loaded is not None:
+        election = _election(loaded)
+        section["leaseName"] = None if election is None else election.name
+        section["client"] = plain(_rate(loaded))
+        section["leaderElection"] = kube["leaderElection"]
+    return section
 
 
 def _election(loaded: KubeSchedulerConfiguration) -> Election | None:

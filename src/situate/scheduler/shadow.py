@@ -25,6 +25,7 @@ from situate.framework.explaining import Question
 from situate.framework.extenders import Reply, Steps, noting
 from situate.framework.pods import BadPod, PodKey
 from situate.framework.snapshot import Snapshot
+from situate.objects.counts import counted
 from situate.objects.pods import Pod
 
 STANDS_S: Final = 15.0
@@ -242,4 +243,4 @@ def summary(counts: Mapping[str, int]) -> str:
     """`30 decisions: 28 same, 2 equally good`."""
     total = sum(counts.values())
     parts = ", ".join(f"{number} {result}" for result, number in counts.items() if number)
-    return f"{total} decisions: {parts}" if total else "no decision was seen"
+    return f"{counted(total, 'decision')}: {parts}" if total else "no decision was seen"

@@ -28,6 +28,7 @@ _LOOK_S: Final = 1.0
 """How often is looked for them."""
 _READ_OF_SPEC: Final = ("nodeName", "schedulerName")
 """What tells whether a pod is ours to speak of."""
+_READ_OF_STATUS: Final = ("conditions", "phase")
 
 
 class Unreadable:
@@ -88,7 +89,7 @@ class Unreadable:
 
     async def _say(self, resource: ResourceType[Unstructured], found: Unstructured, problem: str) -> None:
         """The condition of a pod that waits for this scheduler."""
-        pod = _readable_part(found)
+        pod = readable_part(found.content)
         if pod is None or pod.spec.node_name or pod.spec.scheduler_name not in self._means.engine.profiles:
             return
         patch = status_patch(pod, StatusChange(_claim(problem)), self._means.wall())
@@ -102,16 +103,18 @@ def _claim(problem: str) -> Claim:
     return Claim(POD_SCHEDULED, "False", SCHEDULER_ERROR, problem)
 
 
-def _readable_part(found: Unstructured) -> Pod | None:
-    """What the condition depends on; None if not even that can be read."""
-    content = found.content
-    spec, status = content.get("spec"), content.get("status")
+def readable_part(content: Mapping[str, Any]) -> Pod | None:
+    """Name, node, scheduler and phase of a Pod that does not decode as a whole; None if these do not decode either."""
     part = {
         "metadata": content.get("metadata"),
-        "spec": {key: spec[key] for key in _READ_OF_SPEC if key in spec} if isinstance(spec, Mapping) else {},
-        "status": {"conditions": status.get("conditions") or []} if isinstance(status, Mapping) else {},
+        "spec": _picked(content.get("spec"), _READ_OF_SPEC),
+        "status": _picked(content.get("status"), _READ_OF_STATUS),
     }
     try:
         return decode(PODS, msgspec.json.encode(part))
     except Malformed:
         return None
+
+
+def _picked(fields: object, keys: tuple[str, ...]) -> dict[str, Any]:
+    return {key: fields[key] for key in keys if fields.get(key) is not None} if isinstance(fields, Mapping) else {}

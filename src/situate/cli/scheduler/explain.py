@@ -20,6 +20,7 @@ from situate.framework.cycle import PluginFailed
 from situate.framework.explaining import Explanation, NodeGroup, NodeScore, Question, explain_steps
 from situate.framework.least_change import Change, LeastChange, least_change
 from situate.framework.pods import BadPod
+from situate.objects.counts import counted
 from situate.objects.pods import Pod
 from situate.objects.settings import did_you_mean
 
@@ -89,12 +90,19 @@ def _find(world: World, text: str, namespace: str | None) -> Pod:
     found = world.pod(within, name)
     if found is not None:
         return found
+    for each in world.unread:
+        if (each.namespace, each.name) == (within, name):
+            raise WrongInput(each.problem)
+    if (within, name) in (world.ended or ()):
+        raise WrongInput(f'pod "{name}" in namespace "{within}" has ended; name one that runs or is pending')
     known = [each.metadata.name for each in world.stores.pods.list(within)]
     hint = did_you_mean(name, known)
     elsewhere = [each.metadata.namespace for each in world.stores.pods.list() if each.metadata.name == name]
     if not hint and elsewhere:
         hint = f"there is one in namespace {elsewhere[0]}: name it with -n"
-    raise WrongInput(f"pod {within}/{name}: there is none that has not ended{'; ' + hint if hint else ''}")
+    if not hint and world.ended is None:
+        hint = "Pods that have ended are not looked at"
+    raise WrongInput(f'pod "{name}" not found in namespace "{within}"{"; " + hint if hint else ""}')
 
 
 def _print(pod: Pod, told: Explanation, change: LeastChange, form: Format) -> None:
@@ -105,7 +113,7 @@ def _print(pod: Pod, told: Explanation, change: LeastChange, form: Format) -> No
         if line.reasons:
             say(f"PreFilter {line.plugin}: {', '.join(line.reasons)}")
         elif line.nodes is not None:
-            say(f"PreFilter {line.plugin}: {line.nodes} of {told.question.snapshot.count} nodes can do")
+            say(f"PreFilter {line.plugin}: admits {line.nodes} of {counted(told.question.snapshot.count, 'node')}")
     lines = [
         (line.plugin, line.refused, line.also, _reasons(line.reasons.items()))
         for line in told.filters
@@ -122,7 +130,7 @@ def _print(pod: Pod, told: Explanation, change: LeastChange, form: Format) -> No
         shown = told.scores if form is Format.WIDE else told.scores[:_BEST]
         print_table(_SCORES, [(each.node, each.total, _shares(each, form)) for each in shown], form)
         if len(told.scores) > len(shown):
-            say(f"and {len(told.scores) - len(shown)} nodes with less; -o wide shows them")
+            say(f"and {counted(len(told.scores) - len(shown), 'node')} with a lower score; -o wide shows all")
     if change != LeastChange() or not told.node:
         say()
         for sentence in change_lines(change):
@@ -133,7 +141,8 @@ def _headline(pod: Pod, told: Explanation) -> str:
     info = told.question.pod
     ties = len(told.best) - 1
     among = f", one of {ties + 1} equally good nodes" if ties else ""
-    why = "which was promised to it" if told.promised else f"{told.feasible} of {told.question.snapshot.count} nodes do"
+    of_all = counted(told.question.snapshot.count, "node")
+    why = "nominated for it" if told.promised else f"{told.feasible} of {of_all} feasible"
     if pod.spec.node_name:
         then = f"{info} is on {pod.spec.node_name}; placed now "
         if not told.node:
@@ -183,7 +192,7 @@ def change_lines(change: LeastChange) -> Iterator[str]:
 
 def _change_line(change: Change) -> str:
     victims = f": {', '.join('/'.join(each) for each in change.victims)}" if change.victims else ""
-    more = "" if change.nodes == 1 else f": {change.nodes} nodes"
+    more = "" if change.nodes == 1 else f": {counted(change.nodes, 'node')}"
     return f"{change.text}{victims}{more}"
 
 

@@ -21,6 +21,7 @@ from situate.cli.streams import complain, say
 from situate.kube.connect import connect, find_connection
 from situate.kube.errors import Forbidden
 from situate.kube.version import server_version
+from situate.objects.counts import counted
 from situate.objects.quantity import BadQuantity, parse_quantity
 from situate.runtime.startup import run_process
 from situate.scheduler.recorder import Recorder
@@ -113,7 +114,7 @@ async def _until_stopped(recorder: Recorder, seconds: float | None, path: Path) 
     if not recorder.began:
         complain(f"{path}: nothing was recorded; {'; '.join(recorder.problems()) or 'the listing had not ended'}")
         return ExitCode.NO
-    say(f"{path}: {recorder.events} changes, {recorder.bindings} pods bound")
+    say(f"{path}: {counted(recorder.events, 'change')}, {counted(recorder.bindings, 'pod')} bound")
     return ExitCode.DONE
 
 

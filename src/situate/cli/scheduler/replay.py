@@ -15,6 +15,7 @@ from situate.cli.scheduler.profiles import Profiles, read_profiles
 from situate.cli.scheduler.world import Remarks
 from situate.cli.streams import complain, say
 from situate.framework.comparing import Agreement, Comparison
+from situate.objects.counts import counted
 from situate.objects.pods import Pod
 from situate.objects.resources import PODS
 from situate.scheduler.recording import BadRecording, Seen
@@ -96,7 +97,8 @@ def _print(result: Replay, path: Path, profiles: Profiles, form: Format) -> None
     under = profiles.source or "kube-scheduler's default profile, all nodes scored"
     decided = sum(result.counts().values())
     say(
-        f"{path}: {_time(result.seconds)}, {decided} pods decided about, {result.nodes} nodes at the end; under {under}"
+        f"{path}: {_time(result.seconds)}, {counted(decided, 'pod')} decided about, "
+        f"{counted(result.nodes, 'node')} at the end; under {under}"
     )
     say()
     rows = [(kind.value, number, _MEANING[kind]) for kind, number in result.counts().items() if number]

@@ -11,7 +11,7 @@ from situate.cli.output import Column, Format, OutputOption, print_data, print_t
 from situate.cli.progress import progress
 from situate.cli.scheduler.options import DumpOption, ProfileOption
 from situate.cli.scheduler.profiles import read_profiles
-from situate.cli.scheduler.world import Where, World, observe
+from situate.cli.scheduler.world import Unread, Where, World, observe
 from situate.cli.streams import complain, say
 from situate.framework.comparing import compare
 from situate.framework.cycle import PluginFailed
@@ -20,6 +20,7 @@ from situate.framework.explaining import Question, gate_of
 from situate.framework.pods import BadPod
 from situate.framework.resources import CPU, EPHEMERAL, MEMORY
 from situate.framework.snapshot import Snapshot
+from situate.objects.counts import counted
 from situate.objects.pods import Pod
 
 _NODES: Final = (
@@ -51,7 +52,7 @@ def status(
         engine = world.engine(profiles, [pod for pod in pending if profiles.answer_for(pod.spec.scheduler_name)])
         with progress("asking the plugins"):
             nodes = _nodes(world, engine.snapshot)
-            pods = _answers(engine, pending)
+            pods = [*_answers(engine, pending), *map(_unread_answer, world.unread_pending)]
     if output in (Format.JSON, Format.YAML):
         print_data({"nodes": nodes, "pending": pods, "remarks": world.remarks.said}, output)
         return
@@ -116,6 +117,18 @@ def _alike(engine: Engine, pod: Pod) -> tuple[object, ...]:
     return (*shared, info.volumes, info.priority, info.nominated, pod.spec.scheduling_gates)
 
 
+def _unread_answer(pod: Unread) -> dict[str, Any]:
+    return {
+        "pod": f"{pod.namespace}/{pod.name}",
+        "priority": 0,
+        "schedulerName": "",
+        "nominatedNode": "",
+        "node": "",
+        "gate": "",
+        "message": pod.problem,
+    }
+
+
 def _answer_for(engine: Engine, pod: Pod) -> dict[str, str]:
     if pod.spec.scheduler_name not in engine.profiles:
         return {"node": "", "gate": "", "message": f"no profile for scheduler {pod.spec.scheduler_name}"}
@@ -130,19 +143,19 @@ def _answer_for(engine: Engine, pod: Pod) -> dict[str, str]:
 
 def _print(nodes: list[dict[str, Any]], pods: list[dict[str, Any]], form: Format) -> None:
     cordoned = sum(each["cordoned"] for each in nodes)
-    say(f"{len(nodes)} nodes, {cordoned} of them cordoned; {len(pods)} pods wait")
+    say(f"{counted(len(nodes), 'node')}, {cordoned} cordoned; {counted(len(pods), 'pod')} pending")
     shown = nodes if form is Format.WIDE else nodes[:_LISTED]
     if shown:
         print_table(_NODES, [_node_row(each) for each in shown], form)
     if len(shown) < len(nodes):
-        say(f"and {len(nodes) - len(shown)} nodes that are less full; -o wide shows them")
+        say(f"and {counted(len(nodes) - len(shown), 'node')} with less requested; -o wide shows all")
     waiting = pods if form is Format.WIDE else pods[:_LISTED]
     if waiting:
         say()
         rows = [(each["pod"], each["priority"], each["schedulerName"], _answer(each)) for each in waiting]
         print_table(_PODS, rows, form)
     if len(waiting) < len(pods):
-        say(f"and {len(pods) - len(waiting)} more; -o wide shows them")
+        say(f"and {counted(len(pods) - len(waiting), 'pod')} more; -o wide shows all")
 
 
 def _node_row(node: dict[str, Any]) -> tuple[object, ...]:

@@ -29,6 +29,7 @@ from situate.framework.explaining import Question, explain_steps
 from situate.framework.least_change import LeastChange, least_change
 from situate.framework.pods import BadPod, PodInfo
 from situate.framework.what_if import Outcome, Room, kinds, room_for, settle_steps
+from situate.objects.counts import counted
 from situate.objects.nodes import Node
 from situate.objects.pods import Pod
 from situate.objects.resources import NODES
@@ -47,6 +48,8 @@ _LISTED: Final = 20
 """Pods that a table names one by one; `-o wide` names all."""
 _CHANGED: Final = 5
 """Kinds of pods for which it is told what would have to change."""
+Unplaceable = tuple[str, str]
+"""`shop/web`, and the sentence that says why the Pod cannot be read."""
 _MOST: Final = 10_000
 _MOST_NODES: Final = 10_000
 
@@ -117,20 +120,26 @@ def what_if(
         trial = _changed(world, world.engine(profiles, [*pods, *moved]), changes)
         extending = Extending(profiles.extenders, world, trial, [*moved, *pods])
         with progress("deciding"):
-            outcomes = _play(trial, [*moved, *pods], world, extending)
+            outcomes, unplaceable = _play(trial, [*moved, *pods], world, extending)
+            if pending:
+                unplaceable = [
+                    *((f"{each.namespace}/{each.name}", each.problem) for each in world.unread_pending),
+                    *unplaceable,
+                ]
             rooms = _rooms(trial, outcomes, most) if most else {}
             changes_for = _least_changes(trial, outcomes, extending)
         if profiles.extenders and rooms:
             world.remarks.say("extenders are not asked how many more would fit")
         if profiles.extenders and changes_for:
             world.remarks.say(CHANGES_UNASKED)
-    refused = sum(not each.node for each in outcomes)
+    refused = len(unplaceable) + sum(not each.node for each in outcomes)
     if output in (Format.JSON, Format.YAML):
-        print_data(_as_data(outcomes, rooms, changes_for, most, [*world.remarks.said, *_left(asked)]), output)
+        remarks = [*world.remarks.said, *_left(asked)]
+        print_data(_as_data(outcomes, unplaceable, rooms, changes_for, most, remarks), output)
     else:
         for remark in (*world.remarks.said, *_left(asked)):
             complain(remark)
-        _print(outcomes, rooms, output)
+        _print(outcomes, unplaceable, rooms, output)
         for pod, change in changes_for.items():
             say()
             say(f"{pod} finds no node")
@@ -206,14 +215,18 @@ def _moved(world: World, drained: Iterable[str]) -> list[Pod]:
     return found
 
 
-def _play(trial: Engine, pods: Sequence[Pod], world: World, extending: Extending) -> list[Outcome]:
-    """In the order of decision."""
+def _play(
+    trial: Engine, pods: Sequence[Pod], world: World, extending: Extending
+) -> tuple[list[Outcome], list[Unplaceable]]:
+    """In the order of decision; and the pods about which nothing can be decided."""
+    unplaceable = []
     for pod in pods:
         try:
             trial.set_pod(pod, 0.0)
         except BadPod as problem:
             world.remarks.bad_object(pod, str(problem))
-    return list(extending.answered(settle_steps(trial, 0.0)).values())
+            unplaceable.append((f"{pod.metadata.namespace}/{pod.metadata.name}", str(problem)))
+    return list(extending.answered(settle_steps(trial, 0.0)).values()), unplaceable
 
 
 def _rooms(trial: Engine, outcomes: Sequence[Outcome], most: int) -> dict[str, Room]:
@@ -234,11 +247,26 @@ def _least_changes(trial: Engine, outcomes: Sequence[Outcome], extending: Extend
     return found
 
 
-def _print(outcomes: Sequence[Outcome], rooms: dict[str, Room], form: Format) -> None:
+def _print(
+    outcomes: Sequence[Outcome], unplaceable: Sequence[Unplaceable], rooms: dict[str, Room], form: Format
+) -> None:
     placed = sum(bool(each.node) for each in outcomes)
-    say(f"{placed} of {len(outcomes)} pods would find a node")
-    if not outcomes:
-        return
+    say(f"{placed} of {counted(len(outcomes) + len(unplaceable), 'pod')} would find a node")
+    if outcomes:
+        _print_kinds(outcomes, rooms, form)
+    listed = form is Format.WIDE or len(outcomes) <= _LISTED
+    rows: list[tuple[object, ...]] = [(pod, "-", problem) for pod, problem in unplaceable]
+    if listed:
+        rows = [*((each.pod, each.node or "-", _remark(each)) for each in outcomes), *rows]
+    if rows:
+        say()
+        print_table(_PODS, rows, form)
+    if not listed:
+        for text, number in Counter(_short(each) for each in outcomes if not each.node).most_common():
+            say(f"{counted(number, 'pod')}: {text}")
+
+
+def _print_kinds(outcomes: Sequence[Outcome], rooms: dict[str, Room], form: Format) -> None:
     by_kind = _by_kind(outcomes)
     rows = []
     for first, members in by_kind:
@@ -255,12 +283,6 @@ def _print(outcomes: Sequence[Outcome], rooms: dict[str, Room], form: Format) ->
             )
         )
     print_table(_KINDS, rows, form)
-    if form is Format.WIDE or len(outcomes) <= _LISTED:
-        say()
-        print_table(_PODS, [(each.pod, each.node or "-", _remark(each)) for each in outcomes], form)
-        return
-    for text, number in Counter(_short(each) for each in outcomes if not each.node).most_common():
-        say(f"{number} pods: {text}")
 
 
 def _by_kind(outcomes: Sequence[Outcome]) -> list[tuple[PodInfo, list[Outcome]]]:
@@ -291,6 +313,7 @@ def _short(outcome: Outcome) -> str:
 
 def _as_data(
     outcomes: Sequence[Outcome],
+    unplaceable: Sequence[Unplaceable],
     rooms: dict[str, Room],
     changes: dict[str, LeastChange],
     most: int,
@@ -310,7 +333,7 @@ def _as_data(
             }
         )
     return {
-        "asked": len(outcomes),
+        "asked": len(outcomes) + len(unplaceable),
         "placed": sum(bool(each.node) for each in outcomes),
         "countedUpTo": most,
         "kinds": data,
@@ -323,7 +346,8 @@ def _as_data(
                 "why": each.why,
             }
             for each in outcomes
-        ],
+        ]
+        + [{"pod": pod, "node": "", "victims": [], "heldBy": [], "why": problem} for pod, problem in unplaceable],
         "changes": {pod: change_data(change) for pod, change in changes.items()},
         "remarks": list(remarks),
     }

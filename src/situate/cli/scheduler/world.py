@@ -31,6 +31,7 @@ from situate.objects.pods import Pod
 from situate.objects.resources import NODES, PODS, PRIORITYCLASSES, ResourceType
 from situate.scheduler.extenders import WHOLE_NODES, WHOLE_PODS
 from situate.scheduler.intake import Intake
+from situate.scheduler.unreadable import readable_part
 from situate.scheduler.watched import NOT_ENDED, Stores
 
 T = TypeVar("T", bound=KubernetesObject)
@@ -73,12 +74,34 @@ class Remarks:
 
 
 @dataclass(frozen=True, slots=True)
+class Unread:
+    """A Pod that does not decode."""
+
+    namespace: str
+    name: str
+    problem: str
+    """A sentence that names the Pod, the field and the value."""
+    waits: bool
+    """Whether the Pod has no node yet."""
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any], problem: Malformed) -> Unread:
+        namespace, name = named(problem)
+        part = readable_part(content)
+        return cls(namespace, name, str(problem), waits=part is None or not (part.spec.node_name or part.finished))
+
+
+@dataclass(frozen=True, slots=True)
 class World:
     """What is known of the cluster."""
 
     stores: Stores
     priority_classes: tuple[PriorityClass, ...]
     remarks: Remarks
+    unread: tuple[Unread, ...] = ()
+    """Pods that do not decode; they count nowhere else."""
+    ended: frozenset[tuple[str, str]] | None = None
+    """Namespace and name of Pods that have ended; None from an API server, which is not asked for them."""
     whole: Mapping[tuple[str, str, str], bytes] = field(default_factory=dict)
     """The JSON of pods and nodes, by plural, namespace and name, where extenders are to see it."""
 
@@ -90,6 +113,11 @@ class World:
 
     def pod(self, namespace: str, name: str) -> Pod | None:
         return self.stores.pods.get(name, namespace)
+
+    @property
+    def unread_pending(self) -> list[Unread]:
+        """Pods that wait for a node and will get none, because they do not decode."""
+        return [each for each in self.unread if each.waits]
 
     def put(self, objects: Iterable[tuple[ResourceType[Any], Any]]) -> None:
         """As if these had been applied."""
@@ -124,6 +152,7 @@ def _from_dumps(paths: tuple[Path, ...], *, whole: bool) -> World:
     read: tuple[ResourceType[Any], ...] = (NODES, PODS, PRIORITYCLASSES, *stores.others)
     known = {(each.api_version, each.kind): each for each in read}
     pods: list[Pod] = []
+    unread: list[Unread] = []
     documents: dict[tuple[str, str, str], bytes] = {}
     seen = 0
     for each in read_objects(paths, "--dump"):
@@ -136,6 +165,8 @@ def _from_dumps(paths: tuple[Path, ...], *, whole: bool) -> World:
             found = decode(resource, content)
         except Malformed as problem:
             remarks.say(f"left out: {each.place}: {problem}")
+            if resource is PODS:
+                unread.append(Unread.of(each.content, problem))
             continue
         if whole and resource in (NODES, PODS):
             documents[resource.plural, found.metadata.namespace, found.metadata.name] = content
@@ -151,12 +182,14 @@ def _from_dumps(paths: tuple[Path, ...], *, whole: bool) -> World:
             "write one with `kubectl get nodes,pods,namespaces,services -A -o json > cluster.json`"
         )
     _put_pods(stores, pods)
-    return World(stores, tuple(classes), remarks, documents)
+    ended = frozenset((pod.metadata.namespace, pod.metadata.name) for pod in pods if pod.finished)
+    return World(stores, tuple(classes), remarks, tuple(unread), ended, documents)
 
 
 async def _from_cluster(where: Where, *, whole: bool) -> World:
     stores, remarks = Stores.empty(), Remarks()
     classes: list[PriorityClass] = []
+    unread: list[Unread] = []
     client = connect(find_connection(where.kubeconfig, where.context), random.Random())
     try:
         read: tuple[ResourceType[Any], ...] = (NODES, PODS, *stores.others, PRIORITYCLASSES)
@@ -175,13 +208,30 @@ async def _from_cluster(where: Where, *, whole: bool) -> World:
                 classes += page.items
             elif resource is PODS:
                 _put_pods(stores, page.items)
+                unread = [await _unread(client, each) for each in page.malformed]
             else:
                 for found in page.items:
                     _put(stores, resource, found)
         documents = await _whole(client) if whole else {}
     finally:
         await client.close()
-    return World(stores, tuple(classes), remarks, documents)
+    return World(stores, tuple(classes), remarks, tuple(unread), whole=documents)
+
+
+async def _unread(client: Client, problem: Malformed) -> Unread:
+    """With a second read of the Pod: an error of decoding says nothing of its node."""
+    namespace, name = named(problem)
+    try:
+        found = await client.get(WHOLE_PODS, name, namespace)
+    except NotFound:  # deleted since
+        return Unread.of({}, problem)
+    return Unread.of(found.content, problem)
+
+
+def named(problem: Malformed) -> tuple[str, str]:
+    """Namespace and name of an object that does not decode: `pods default/web-0` names default and web-0."""
+    namespace, _, name = problem.object.rpartition(" ")[2].rpartition("/")
+    return namespace, name
 
 
 async def _whole(client: Client) -> dict[tuple[str, str, str], bytes]:

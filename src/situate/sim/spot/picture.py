@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from situate.objects.counts import counted
 from situate.objects.durations import format_duration
 from situate.sim.spot.report import Band, Report
 from situate.sim.spot.scenarios import Scenario, Wave
@@ -90,7 +91,7 @@ def picture(title: str, scenario: Scenario, reports: Sequence[Report]) -> str:
     height = _TOP + panel * len(reports) + 8
     pods = ", ".join(f"{app.kind} of {app.replicas}" for app in scenario.apps)
     runs = reports[0].runs if reports else 0
-    about = f"{pods} · {format_duration(scenario.duration_s)} · {runs} {'run' if runs == 1 else 'runs'} of each policy"
+    about = f"{pods} · {format_duration(scenario.duration_s)} · {counted(runs, 'run')} of each policy"
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" '
         f'viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(title)}">',
