@@ -120,9 +120,8 @@ ACCOUNTS = {
         "situate-shard",
         "renders-executor",
         "situate-vm-machines",
-        "situate-vm-agent",
     )
-} | {f"{MACHINES}:situate"}
+} | {f"{MACHINES}:situate", f"{MACHINES}:situate-vm-agent"}
 
 
 def stays(plane: ControlPlane) -> set[str]:

@@ -34,7 +34,7 @@ from tests.controlplane.certificates import Authority
 from tests.controlplane.process import Process
 
 TOKEN = "the-agents-token"
-ACCOUNT = "system:serviceaccount:kube-system:agent"
+ACCOUNT = "system:serviceaccount:default:situate-vm-agent"
 
 
 def machine(name: str) -> dict[str, Any]:
@@ -60,7 +60,9 @@ def scheduler(folder: Path, kubeconfig: Path) -> Process:
         "kind": "Situate",
         "health": {"address": None},
         "leaderElection": {"namespace": "default"},
-        "vm": {"permits": {"address": "127.0.0.1:0", "certificate": "tls.crt", "key": "tls.key"}},
+        "vm": {
+            "permits": {"address": "127.0.0.1:0", "certificate": "tls.crt", "key": "tls.key", "agentNode": "any"},
+        },
     }
     (folder / "situate.yaml").write_text(yaml.safe_dump(settings))
     return process(folder, "run", "run", "-f", str(folder / "situate.yaml"), "--kubeconfig", str(kubeconfig))

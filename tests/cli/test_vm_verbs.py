@@ -283,6 +283,20 @@ async def test_what_moves_is_shown_once_on_either_node_and_for_whom(said: Said) 
     assert row.split() == ["default/b", "n1", "n2", "copying", "40%", "default/a", "1.5", "6Gi"]
 
 
+@pytest.mark.finding("N30")
+async def test_a_move_that_is_under_way_is_in_the_plan(said: Said) -> None:
+    client: Client = said.client  # type: ignore[attr-defined]  # see the fixture
+    less = MergePatch({"metadata": {"annotations": {REQUESTED: '{"vCPUs":4,"mem":"16Gi"}'}}})
+    await client.patch(PODS, "a-x", less, "default")
+    assert "no move would begin, and none is under way" in await said("plan")
+    await under_way(client)
+    told = await said("plan")
+    assert "no further move would begin" in told
+    assert "under way: default/b from n1 to n2, copying (40%), for default/a" in told
+    (move,) = json.loads(await said("plan", "-o", "json"))["underWay"]
+    assert (move["machine"], move["to"], move["copied"]) == ("b", "n2", 0.4)
+
+
 @pytest.mark.rule("vm:B39")
 async def test_of_a_machine_on_its_way_it_is_said_that_it_moves_and_it_is_short_once(said: Said) -> None:
     client: Client = said.client  # type: ignore[attr-defined]  # see the fixture

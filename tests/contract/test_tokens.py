@@ -8,6 +8,7 @@ import pytest
 
 from tests.contract.api import Api
 from tests.contract.things import core
+from tests.contract.waiting import eventually
 
 REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 
@@ -57,3 +58,54 @@ async def test_a_token_lives_neither_too_short_nor_too_long(
 async def test_there_is_none_for_an_account_that_is_not_there(api: Api, namespace: str) -> None:
     answer = await request(api, namespace, "nobody")
     answer.refused(404, "NotFound", 'serviceaccounts "nobody" not found', ...)
+
+
+async def pod(api: Api, namespace: str, account: str, name: str = "runs") -> Any:
+    """A Pod of that account on a node that does not exist: no kubelet touches it."""
+    containers = [{"name": "main", "image": "example.com/agent:1"}]
+    spec: dict[str, Any] = {"serviceAccountName": account, "nodeName": "n-absent", "containers": containers}
+    spec |= {"automountServiceAccountToken": False, "terminationGracePeriodSeconds": 0}
+    return (await api.post(core(namespace, "pods"), {"metadata": {"name": name}, "spec": spec})).ok(201)
+
+
+@pytest.mark.finding("N26")
+async def test_a_token_bound_to_a_pod_names_the_pod_and_ends_with_it(api: Api, namespace: str) -> None:
+    (await api.post(core(namespace, "serviceaccounts"), {"metadata": {"name": "agent"}})).ok(201)
+    bound_to = await pod(api, namespace, "agent")
+    uid = bound_to["metadata"]["uid"]
+    reference = {"kind": "Pod", "apiVersion": "v1", "name": "runs", "uid": uid}
+    made = (await request(api, namespace, "agent", boundObjectRef=reference)).ok(201)
+    assert made["spec"]["boundObjectRef"] == reference
+    token = made["status"]["token"]
+    extra = (await whose(api, token))["user"]["extra"]
+    claims = "authentication.kubernetes.io"
+    assert extra[f"{claims}/pod-name"] == ["runs"]
+    assert extra[f"{claims}/pod-uid"] == [uid]
+    assert extra[f"{claims}/node-name"] == ["n-absent"]
+    assert f"{claims}/node-uid" not in extra
+    (await api.delete(core(namespace, "pods", "runs") + "?gracePeriodSeconds=0")).ok()
+    await eventually(lambda: whose(api, token), lambda known: not known.get("authenticated"))
+
+
+@pytest.mark.finding("N26")
+async def test_a_token_is_bound_only_to_a_pod_of_its_account(api: Api, namespace: str) -> None:
+    for name in ("agent", "other"):
+        (await api.post(core(namespace, "serviceaccounts"), {"metadata": {"name": name}})).ok(201)
+    await pod(api, namespace, "other")
+
+    async def refusal(**reference: str) -> Any:
+        return await request(api, namespace, "agent", boundObjectRef={"apiVersion": "v1", **reference})
+
+    words = 'cannot bind token for serviceaccount "agent" to'
+    (await refusal(kind="Pod", name="runs")).refused(
+        400, "BadRequest", f"{words} pod running with different serviceaccount name.", ...
+    )
+    (await refusal(kind="Pod", name="absent")).refused(404, "NotFound", 'pods "absent" not found', ...)
+    (await refusal(kind="ConfigMap", name="c")).refused(
+        400, "BadRequest", f"{words} object of type /v1, Kind=ConfigMap", ...
+    )
+    await pod(api, namespace, "agent", "own")
+    why = "the UID in the bound object reference (former) does not match the UID in record. The object might have been"
+    (await refusal(kind="Pod", name="own", uid="former")).refused(
+        409, "Conflict", f'Operation cannot be fulfilled on Pod "own": {why} deleted and then recreated', ...
+    )

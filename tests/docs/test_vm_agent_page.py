@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import re
+import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
+import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
@@ -21,6 +28,8 @@ from situate.vm.agent.settings import (
     SystemMetricsAccess,
     VmAccess,
 )
+from tests.controlplane.ports import ReservedPort
+from tests.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "vm-agent.md").read_text(encoding="utf-8")
@@ -73,3 +82,65 @@ def test_the_example_is_valid() -> None:
     assert settings.scheduler.ca_file == vm.permits.certificate
     machines = list(yaml.safe_load_all((EXAMPLES / "machines.yaml").read_text(encoding="utf-8")))
     assert {each["spec"]["schedulerName"] for each in machines} == {vm.scheduler_name}
+
+
+def _commands(after: str) -> str:
+    """The indented lines below that sentence of the page."""
+    lines = PAGE.split(after, 1)[1].lstrip("\n").splitlines()
+    return "\n".join(line[4:] for line in itertools.takewhile(lambda line: line.startswith("    "), lines))
+
+
+def _shown(status: str) -> str:
+    """Without what differs from one run to the next: the leader's name, and how far a move is."""
+    return re.sub(r"\d+%", "37%", re.sub(r"vm_[0-9a-f]{8}", "vm_6cbbf792", status)).strip()
+
+
+@pytest.mark.slow
+@pytest.mark.finding("N32")
+def test_the_example_shows_what_the_page_shows(tmp_path: Path) -> None:
+    """By the page's own commands; only the ports are others."""
+    before, moving, after = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
+    shutil.copytree(EXAMPLES, tmp_path / "vm")
+    permits, health = ReservedPort(), ReservedPort()
+    for name in ("situate.yaml", "agent.yaml"):
+        file = tmp_path / "vm" / name
+        file.write_text(file.read_text().replace("10299", str(permits.number)))
+    first = _commands("the scheduler and one agent for all nodes:\n").replace("cd examples/vm", "cd vm")
+    first = first.replace("$PWD/../../.venv/bin", str(Path(sys.executable).parent)).replace("--port 8001", "--port 0")
+    first = first.replace("run -f situate.yaml", f"run -f situate.yaml --set health.address=127.0.0.1:{health.number}")
+    first = first.replace("-f agent.yaml", '-f agent.yaml --health-address ""')
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("KUBE", "SITUATE"))}
+    shell = subprocess.Popen(
+        ["bash"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environment | {"HOME": str(tmp_path)},
+        cwd=tmp_path,
+        start_new_session=True,
+    )
+    assert shell.stdin is not None
+    situate = (str(Path(sys.executable).with_name("situate")), "vm", "status", "--installation", "default")
+
+    def status() -> str:
+        kubeconfig = ("--kubeconfig", str(tmp_path / "vm" / "kubeconfig"))
+        told = subprocess.run((*situate, *kubeconfig), capture_output=True, text=True, check=False, env=environment)
+        return _shown(told.stdout)
+
+    def shows(page: str) -> None:
+        eventually("the status is the page's", status, lambda found: found == _shown(page))
+
+    try:
+        shell.stdin.write(first + "\n")
+        shell.stdin.flush()
+        shows(before)
+        shell.stdin.write(_commands("give `db` a load that needs 6 CPUs:\n") + "\n")
+        shell.stdin.flush()
+        shows(moving)
+        shows(after)
+    finally:
+        os.killpg(shell.pid, signal.SIGTERM)
+        shell.communicate(timeout=60)
+        for port in (permits, health):
+            port.release()

@@ -147,7 +147,8 @@ class InstalledVm(VmCrew):
         arguments = [each.replace(mount["mountPath"], str(mounted)) for each in container["args"]]
         self.agents_account = pod["serviceAccountName"]
         kubeconfig = self.cluster.plane.service_account_kubeconfig(self.home, self.agents_account)
-        here = {"requestPort": self.permits, "schedulerName": self.name, "tokenFile": _token(kubeconfig)}
+        token = self._mounted_token(node, kubeconfig.with_suffix(".token"))
+        here = {"requestPort": self.permits, "schedulerName": self.name, "tokenFile": token}
         for assignment in (*(f"scheduler.{key}={value}" for key, value in here.items()), *assignments):
             arguments += ["--set", assignment]
         metrics = ReservedPort()
@@ -163,6 +164,19 @@ class InstalledVm(VmCrew):
         self._agents.append(agent)
         agent.start()
         return metrics.number
+
+    def _mounted_token(self, node: str, file: Path) -> Path:
+        """What a kubelet mounts into the agent's Pod on that node: a token bound to that Pod."""
+        container = {"name": "agent", "image": "example.com/situate:1"}
+        spec = {"nodeName": node, "serviceAccountName": self.agents_account, "containers": [container]}
+        plane, name = self.cluster.plane, f"agent-{node}"
+        pod = plane.request("POST", self._pod_path(), {"metadata": {"name": name}, "spec": spec})
+        bound = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": pod["metadata"]["uid"]}
+        path = f"/api/v1/namespaces/{self.home}/serviceaccounts/{self.agents_account}/token"
+        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
+        made = plane.request("POST", path, asked | {"spec": {"audiences": [], "boundObjectRef": bound}})
+        file.write_text(made["status"]["token"])
+        return file
 
     def _mount(self, sources: Sequence[Any], folder: Path) -> list[Path]:
         """As kubelets do; what there is then."""
@@ -231,11 +245,3 @@ def _ready(pod: Mapping[str, Any]) -> bool:
 
 def _environment(container: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, str]:
     return {each["name"]: fields[each["valueFrom"]["fieldRef"]["fieldPath"]] for each in container["env"]}
-
-
-def _token(kubeconfig: Path) -> Path:
-    """What a pod of the account would have mounted."""
-    (user,) = yaml.safe_load(kubeconfig.read_text())["users"]
-    file = Path(f"{kubeconfig}.token")
-    file.write_text(user["user"]["token"])
-    return file

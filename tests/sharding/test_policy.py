@@ -18,6 +18,8 @@ from situate.sharding.policy import POD_UID, BadPolicy, LeaderLease, ServiceAcco
 from tests.sharding.fencing import ACCOUNTS, FENCE, HOLDER_A, SUPERVISOR, USER, assigned, user_info, work, writes
 from tests.sharding.test_admitting import ROWS
 
+IDENTITY = "; the request is of "
+"""What follows in a message is no part of the refusal."""
 REPORTS = unstructured("batch.example.com", "v1", "Report", "reports")
 LEASE = LeaderLease("shop", "reports-supervisor")
 
@@ -44,7 +46,7 @@ def judged(stored: Content | None, request: Request, made: list[dict[str, Any]] 
         "params": {"spec": {"leaseTransitions": request.leader_term}},
     }
     found = [violation.message for each in made for violation in evaluate_policy(each, "b", variables)]
-    return found[0] if found else None
+    return found[0].partition(IDENTITY)[0] if found else None
 
 
 def test_a_server_takes_the_policies() -> None:
@@ -67,6 +69,19 @@ def test_the_policy_says_what_the_table_says(stored: Content | None, request_: R
 def test_the_policy_says_what_admit_says(write: tuple[Content | None, Request]) -> None:
     stored, request = write
     assert judged(stored, request) == admit(stored, request, FENCE)
+
+
+@pytest.mark.finding("N26")
+def test_a_refusal_names_the_identity_that_the_server_saw() -> None:
+    stored = assigned(work(), HOLDER_A)
+    unbound = user_info(Writer(Role.EXECUTOR))
+    bound = unbound | {"extra": {POD_UID: ["uid-b"]}}
+    for info, seen in ((unbound, ", whose token is bound to no Pod"), (bound, ", of the Pod with uid uid-b")):
+        changed = {**stored, "status": {"progress": 1}}
+        asked = {"operation": "UPDATE", "userInfo": info, "subResource": "status"}
+        variables = {"object": changed, "oldObject": stored, "request": asked, "params": {"spec": {}}}
+        (found,) = evaluate_policy(POLICIES[0], "b", variables)
+        assert found.message == f"{Refusal.NOT_HOLDER}{IDENTITY}{info['username']}{seen}"
 
 
 def test_other_paths() -> None:

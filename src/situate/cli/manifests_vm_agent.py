@@ -18,8 +18,9 @@ from situate.objects.authorization import Permission
 from situate.objects.yaml_text import load_yaml
 from situate.vm.agent.permissions import permissions
 from situate.vm.eviction_objects import AUTHORITY_KEYS, CERTIFICATES, SERVICE
+from situate.vm.names import AGENT
 
-NAME: Final = "situate-vm-agent"
+NAME: Final = AGENT
 FILE: Final = "agent.yaml"
 AUTHORITIES: Final = "/etc/situate-permits"
 """Where those of the scheduler's certificate are mounted."""

@@ -348,6 +348,7 @@ class _Composition:
                 self._client(_REVIEWS_QPS),
                 self._metrics.registry,
                 folder=_NO_FILE.parent if self._source is None else self._source.folder,
+                namespace=namespace,
                 call_timeout_s=setup.call_timeout_s,
                 certificates=controller.certificates if setup.issues else None,
                 for_known=self._client(_REVIEWS_QPS),

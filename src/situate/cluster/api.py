@@ -85,7 +85,7 @@ class ApiServer:
         self.store = store if store is not None else Store()
         self.catalog = Catalog(BUILT_IN)
         self.names = names
-        self.tokens = Tokens(tokens, self.store, names)
+        self.tokens = Tokens(tokens, self.store, names, self.catalog)
         self._now = now
         self._semantics: dict[tuple[str, str, str], tuple[Resource, Semantics]] = {}
         admission = Admission(self.store, names, self.catalog, self._semantics_of_kind)

@@ -133,9 +133,7 @@ class _Scope:
             "failurePolicy": "Fail",
             "matchConstraints": {"resourceRules": [rule]},
             "variables": [{"name": key, "expression": text} for key, text in {**of_role, **variables}.items()],
-            "validations": [
-                {"expression": text, "message": str(refusal), "reason": "Forbidden"} for refusal, text in rules.items()
-            ],
+            "validations": [_validation(refusal, text) for refusal, text in rules.items()],
         }
         binding: dict[str, Any] = {"policyName": name, "validationActions": ["Deny"]}
         if conditions:
@@ -226,6 +224,20 @@ _RULES: Final[Mapping[Refusal, str]] = {
     ),
 }
 """CEL: what holds unless the refusal does."""
+
+
+_OF_IDENTITIES: Final = (Refusal.NOT_HOLDER, Refusal.NOT_RELEASED, Refusal.NOT_SUPERVISOR)
+"""Refusals that depend on who asks: they name the account, and the Pod that its token is bound to."""
+
+
+def _validation(refusal: Refusal, expression: str) -> dict[str, str]:
+    validation = {"expression": expression, "message": str(refusal), "reason": "Forbidden"}
+    if refusal in _OF_IDENTITIES:
+        validation["messageExpression"] = (
+            f'"{refusal}; the request is of " + request.userInfo.username + (variables.pod_uid == "" ? '
+            "', whose token is bound to no Pod' : ', of the Pod with uid ' + variables.pod_uid)"
+        )
+    return validation
 
 
 def _same(*names: str) -> str:

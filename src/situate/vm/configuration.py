@@ -42,6 +42,14 @@ Address = Annotated[
         extra={ALLOWED: f'host:port, such as ":{PORT}" for every address'},
     ),
 ]
+AccountName = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-.a-z0-9]*[a-z0-9])?$",
+        max_length=317,
+        extra={ALLOWED: 'NAMESPACE/NAME of a service account, such as "situate/situate-vm-agent"'},
+    ),
+]
 FileName = Annotated[
     str, msgspec.Meta(pattern=r"^[A-Za-z0-9][-._A-Za-z0-9]*$", extra={ALLOWED: "the name of a file beside this one"})
 ]
@@ -175,6 +183,12 @@ class PermitSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     callers: Literal["token", "node", "any"] | None = None
     """Who is answered: bearers of a service account's token; with `compat` also whoever asks from the pod's own node,
     or anybody, as the reference does. null: token, and with `compat` node."""
+    agent_accounts: tuple[AccountName, ...] | None = None
+    """Service accounts of agents: their tokens alone bring permits. null: `situate-vm-agent` in the namespace of this
+    process, as `situate manifests vm-agent` prints it."""
+    agent_node: Literal["same", "any"] = "same"
+    """Where the Pod that a token is bound to must run. same: on the node of the VM. any: anywhere, and the token may be
+    bound to no Pod: for one agent of all nodes."""
     wait: PositiveDuration = 1.0
     """How long an answer waits for the pod to show it (C16)."""
     lifetime: PositiveDuration = _RULES.permit_s

@@ -3,6 +3,8 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ElementTree
 
+import pytest
+
 from situate.sim.vpod.picture import picture
 from tests.sim.vpod.scenarios import reports, scenario
 
@@ -59,3 +61,15 @@ def test_pending_pods_stay_within_their_chart() -> None:
 
 def test_the_hours_stand_below_the_charts() -> None:
     assert {"0", "30m", "1h"} <= set(texts(drawn()))
+
+
+@pytest.mark.finding("N31")
+def test_axes_have_names_and_a_wait_has_not_the_colour_of_an_event() -> None:
+    root = drawn(variants={"one": {}, "two": {"policy": "pack"}})
+    named = texts(root)
+    assert (named.count("vreplicas"), named.count("time since the start")) == (2, 1)
+    style = next(root.iter(f"{_SVG}style")).text or ""
+    band, pending = (re.search(rf"\.{kind} {{ fill: (#\w+)", style) for kind in ("band", "pending"))
+    assert band is not None
+    assert pending is not None
+    assert (band[1], pending[1]) == ("#f59e0b", "#7c3aed")

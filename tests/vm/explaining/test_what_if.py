@@ -49,6 +49,19 @@ def test_what_would_be_done(changes: dict[str, Any], action: str) -> None:
     assert town() == before
 
 
+@pytest.mark.finding("N30")
+@pytest.mark.rule("vm:B41", "vm:B47")
+def test_a_grant_that_is_written_to_pod_and_machine_is_told_once() -> None:
+    grown = replace(A, account=A.reserved)
+    seen = replace(state(node("n1", 20, grown, B)), waiters={"A": Waiter("A", NOW - 9)}, started=True)
+    read = read_changes(json.dumps({"pods": [{"namespace": "shop", "name": "A", "cpu": "8"}]}).encode(), RULES)
+    assert isinstance(read, Changes)
+    found = what_if(seen, read, NOW, RULES)
+    assert isinstance(found, dict)
+    grants = [each for each in found["actions"] if each["action"] == "grant"]
+    assert grants == [{"action": "grant", "pod": "shop/A", "amount": {"cpu": "8", "memory": "7Gi"}}]
+
+
 @pytest.mark.rule("vm:B41")
 def test_what_is_gone_or_new_is_told_of() -> None:
     found = asked(nodes=[{"name": "n2", "gone": True}, {"name": "n3", "cpu": 4, "memory": "4Gi"}])

@@ -28,8 +28,10 @@ from situate.vm.text import GIB, amounts_value
 
 AGENT, STRANGER, PERSON = "agent-token", "stranger-token", "person-token"
 """Of a service account that may all, of one that may nothing but ask, and of a user who is no service account."""
+HOME = "situate"
+"""Namespace of the process and of its agents."""
 ACCOUNTS = {
-    AGENT: "system:serviceaccount:kube-system:agent",
+    AGENT: f"system:serviceaccount:{HOME}:situate-vm-agent",
     STRANGER: "system:serviceaccount:other:default",
     PERSON: "alice",
 }
@@ -48,6 +50,8 @@ class _Reviews:
         self._behind = behind
         self.asked: list[dict[str, Any]] = []
         self.broken = self.silent = False
+        self.claims: dict[str, dict[str, str]] = {AGENT: {"node-name": "n1", "pod-name": "agent-x", "pod-uid": "u"}}
+        """By token: what it is bound to."""
 
     def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch | None:
         if not request.path.endswith(("/tokenreviews", "/subjectaccessreviews")):
@@ -60,7 +64,10 @@ class _Reviews:
             return Response(503, b'{"kind":"Status","status":"Failure","code":503,"message":"not now"}')
         if request.path.endswith("/tokenreviews"):
             name = ACCOUNTS.get(spec["token"])
-            status: dict[str, Any] = {"authenticated": name is not None, "user": {"username": name or ""}}
+            bound = self.claims.get(spec["token"], {})
+            extra = {f"authentication.kubernetes.io/{key}": [value] for key, value in bound.items()}
+            user = {"username": name or "", "extra": extra}
+            status: dict[str, Any] = {"authenticated": name is not None, "user": user}
         else:
             status = {"allowed": spec["user"] == ACCOUNTS[AGENT]}
         return Response(201, json.dumps({"status": status}).encode())
@@ -93,6 +100,7 @@ class Stage:
                     Client(member.wire),
                     self.registry if not number else CollectorRegistry(),
                     folder=Path(),
+                    namespace=HOME,
                     call_timeout_s=1.0,
                     stopwatch=lambda: self.world.now,
                 )

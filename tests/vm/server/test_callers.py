@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
+from structlog.testing import capture_logs
 
 from situate.testing.vm.shipped import NAMESPACE
 from situate.vm.configuration import PermitSettings
 from situate.vm.rules import Rules
-from tests.vm.server.scene import AGENT, PERSON, STRANGER, asking, cores, stage
+from tests.vm.server.scene import AGENT, PERSON, STRANGER, Stage, asking, cores, stage
 
 COMPAT = Rules(compat=True)
+REFUSED = "a caller was refused"
 RESIZE = {"pod": {"namespace": "other", "name": "web"}, "cpu": "2"}
 
 
@@ -114,3 +116,73 @@ def test_who_does_not_lead_answers_nobody_and_writes_nothing() -> None:
             assert (answer.status, b"notLeader" in answer.body) == (503, True), path
         assert ours.approved("a") is None
         assert json.loads(ours.send("POST", "/", body, server=leader).body)["reason"] == "granted"
+
+
+def ask(ours: Stage, pod: str, token: str) -> tuple[int, str]:
+    """Status and text of a request for 8 CPUs."""
+    answer = ours.send("POST", "/", asking(pod, cores(8), cores(2)), token=token)
+    return answer.status, answer.body.decode()
+
+
+@pytest.mark.finding("N27")
+@pytest.mark.rule("vm:B44")
+def test_by_default_a_machine_is_raised_by_the_agent_of_its_node_alone() -> None:
+    with stage(n1="8", n2="8") as ours, capture_logs() as logged:
+        pod = ours.run("a", cpus=2, slots=8)
+        node = ours.world.runner("a")["spec"]["nodeName"]
+        other = "n2" if node == "n1" else "n1"
+        claims = ours.reviews.claims
+        before = ours.state.nodes[node]
+
+        claims[STRANGER] = {"pod-name": "web", "pod-uid": "u", "node-name": node}
+        status, why = ask(ours, pod, STRANGER)
+        assert status == 403, "a tenant's Pod on the same node"
+        assert why == (
+            "service account other/default may not ask for permits; vm.permits.agentAccounts allows: "
+            "situate/situate-vm-agent"
+        )
+
+        claims[AGENT] = {"pod-name": "agent-x", "pod-uid": "u", "node-name": other}
+        status, why = ask(ours, pod, AGENT)
+        assert status == 403, "the agent of another node"
+        assert f"is of node {other}, and pod {NAMESPACE}/{pod} runs on node {node}" in why
+
+        ours.world.let_pass(20.0)
+        claims[AGENT] = {}
+        status, why = ask(ours, pod, AGENT)
+        assert (status, "is bound to no Pod" in why) == (403, True)
+        assert ours.state.nodes[node] == before
+        assert ours.approved("a") is None
+
+        ours.world.let_pass(20.0)
+        claims[AGENT] = {"pod-name": "agent-y", "pod-uid": "u", "node-name": node}
+        assert ask(ours, pod, AGENT)[0] == 200
+
+        agents = "the token of service account situate/situate-vm-agent is"
+        assert [each["why"].partition(";")[0] for each in logged if each["event"] == REFUSED] == [
+            "service account other/default may not ask for permits",
+            f"{agents} of node {other}, and pod {NAMESPACE}/{pod} runs on node {node}",
+            f"{agents} bound to no Pod, so its node is unknown",
+        ]
+
+
+@pytest.mark.finding("N27")
+def test_a_refusal_is_logged_once_in_ten_minutes() -> None:
+    with stage() as ours, capture_logs() as logged:
+        pod = ours.run("a", cpus=2, slots=8)
+        for _ in range(5):
+            ask(ours, pod, STRANGER)
+        assert len([each for each in logged if each["event"] == REFUSED]) == 1
+        ours.world.let_pass(601.0)
+        ask(ours, pod, STRANGER)
+        assert len([each for each in logged if each["event"] == REFUSED]) == 2
+
+
+@pytest.mark.finding("N27")
+def test_an_agent_of_all_nodes_and_other_accounts_are_for_the_configuration_to_allow() -> None:
+    settings = PermitSettings(agent_accounts=("other/default",), agent_node="any")
+    with stage(settings=settings) as ours:
+        pod = ours.run("a", cpus=2, slots=8)
+        ours.reviews.claims.clear()
+        assert ask(ours, pod, AGENT)[0] == 403
+        assert ask(ours, pod, STRANGER)[0] == 200

@@ -17,6 +17,7 @@ from situate.kube.connect import connect
 from situate.kube.connection import Connection, Pem
 from situate.runtime.serving.access import Access
 from situate.runtime.serving.answers import Declined
+from situate.vm.server.agents import AgentRules
 from situate.vm.server.callers import Callers
 from tests.contract.waiting import eventually
 from tests.controlplane.certificates import signing_key
@@ -70,7 +71,9 @@ async def test_tokens_of_nobody_of_others_and_of_the_past_are_refused(
     own_key = servers_key(plane)
     connection = Connection(server=plane.url, source="the test", token=plane.token(), ca=Pem(data=plane.authority))
     client = connect(connection, Random(1))
-    callers = Callers(Access(client, asyncio.get_running_loop().time), "token")
+    callers = Callers(
+        Access(client, asyncio.get_running_loop().time), "token", AgentRules(frozenset()), lambda name, namespace: None
+    )
 
     async def refusal(of: str | None) -> int:
         """0: there is none."""

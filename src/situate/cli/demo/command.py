@@ -8,7 +8,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -21,11 +21,11 @@ from situate.cli.demo.accounts import Accounts
 from situate.cli.demo.cast import Cast
 from situate.cli.demo.chapters import Chapter, Unfulfilled
 from situate.cli.demo.objects import CONFIGURATION
-from situate.cli.demo.picture import Seen, picture
+from situate.cli.demo.picture import Picture, Seen
 from situate.cli.demo.products import Products
 from situate.cli.demo.shard_cast import shard_cast
 from situate.cli.demo.spot_cast import SpotCast, reserved_port
-from situate.cli.demo.stage import DidNotStart, Stage, hint, stage
+from situate.cli.demo.stage import DidNotStart, Stage, hints, stage
 from situate.cli.demo.story import STORY
 from situate.cli.demo.vm_cast import VmCast
 from situate.cli.failures import ExitCode, mendable_failures
@@ -79,7 +79,7 @@ async def _play(folder: Path, kubeconfig: Path | None, *, once: bool) -> ExitCod
             client = connect(connection, random.Random(), qps=None)
             try:
                 async with AsyncExitStack() as stack:
-                    teller = stack.enter_context(_teller(hint(built.kubeconfig), quiet=once))
+                    teller = stack.enter_context(_teller(hints(built.kubeconfig), quiet=once))
                     port = stack.enter_context(reserved_port())
                     products = Products(built, Accounts(client, connection, folder))
                     spot = SpotCast(client, connection.server, port, products, teller.show)
@@ -142,8 +142,8 @@ async def _leave(cast: Cast, products: Products) -> None:
 class _Teller:
     """Prints a line a chapter; with a terminal, draws as well."""
 
-    def __init__(self, hint: str, live: Live | None) -> None:
-        self._hint = hint
+    def __init__(self, hints: Sequence[str], live: Live | None) -> None:
+        self._hints = hints
         self._live = live
         self.done: list[str] = []
         """The outcomes of the chapters so far."""
@@ -170,9 +170,7 @@ class _Teller:
 
     async def linger(self, cast: Cast) -> None:
         """The story is over; the cluster stays, and so does the picture, until Ctrl-C."""
-        self._chapter = Chapter(
-            "The cluster is yours", "Change a source with kubectl and watch; Ctrl-C ends.", _nothing
-        )
+        self._chapter = Chapter("The cluster is yours", "Change a source with kubectl and watch.", _nothing)
         while True:
             await cast.look()
             await asyncio.sleep(0.5)
@@ -180,19 +178,19 @@ class _Teller:
     def _draw(self) -> None:
         if self._live is not None and self._chapter is not None:
             chapter = self._chapter
-            self._live.update(picture(self._scene, chapter.title, chapter.caption, self.done, [self._hint]))
+            self._live.update(Picture(self._scene, chapter.title, chapter.caption, self.done, self._hints))
 
 
 @contextmanager
-def _teller(hint: str, *, quiet: bool) -> Iterator[_Teller]:
+def _teller(hints: Sequence[str], *, quiet: bool) -> Iterator[_Teller]:
     out = Console(file=sys.stdout, highlight=False)
     if quiet or not out.is_terminal:
-        yield _Teller(hint, None)
+        yield _Teller(hints, None)
         return
     teller = None
     try:
         with Live(console=out, refresh_per_second=10, screen=True) as live:
-            teller = _Teller(hint, live)
+            teller = _Teller(hints, live)
             yield teller
     finally:
         for outcome in teller.done if teller is not None else ():  # the screen is gone with all that it showed

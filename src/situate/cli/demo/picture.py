@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.panel import Panel
+from rich.segment import Segment, SegmentLines
 from rich.table import Table
 from rich.text import Text
 
@@ -19,30 +21,82 @@ from situate.cli.demo.vm_scene import VmScene
 Seen: TypeAlias = Scene | SpotScene | ShardScene | VmScene
 _COLOURS = ("cyan", "magenta", "yellow", "green", "blue")
 _FULL, _FREE = "■", "·"
+_BORDERS: Final = 4
+"""Columns of the panel's border and padding."""
 _SHOWN = 3
 """Waiting pods that are named."""
 _STATE_STYLES = {"Running": "green", "Pending": "yellow", "Terminating": "red", "node lost": "bold red"}
 
 
-def picture(scene: Seen | None, title: str, caption: str, done: Sequence[str], hints: Sequence[str]) -> RenderableType:
-    """The whole screen: chapters that are over, the one that plays, what there is to be seen, how to join in."""
-    past = [Text.assemble(("✓ ", "green"), outcome) for outcome in done]
-    present = Text.assemble((title, "bold"), "  ", caption)
-    parts: list[RenderableType] = [*past, present, Text()]
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The whole screen, as high as the terminal: the chapter, the scene, finished steps, and how to join in and end.
+
+    The chapter, the scene and the hints come first. Finished steps get the lines that are left, one each, and the
+    oldest are dropped. Where the scene itself is too high, its blank lines go, then its last lines.
+    """
+
+    scene: Seen | None
+    title: str
+    caption: str
+    done: Sequence[str]
+    """Outcomes of finished steps, the oldest first."""
+    hints: Sequence[str]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        height = options.height or console.height
+        within = options.update(width=options.max_width - _BORDERS, height=None)
+        room = height - 2  # the panel's own lines
+        foot = _lines(console, within, *(Text(hint, style="dim") for hint in self.hints))
+        heading = Text.assemble((self.title, "bold"), "  ", self.caption)
+        head = _lines(console, within, heading, Text())
+        body = _lines(console, within, *_drawn(self.scene))
+        if len(head) + len(body) + len(foot) > room:
+            head = _lines(console, within, _one_line(heading))
+            body = [line for line in body if "".join(part.text for part in line).strip()]
+        body = _cut(console, within, body, room - len(head) - len(foot))
+        left = max(0, room - len(head) - len(body) - len(foot))
+        steps = [Text.assemble(("✓ ", "green"), outcome) for outcome in self.done]
+        shown = steps[-(left - 1) :] if left > 1 else []
+        past = _lines(console, within, Text(), *map(_one_line, shown)) if shown else []
+        blank = _lines(console, within, *(Text() for _ in range(left - len(past))))
+        lines = [*head, *body, *past, *blank, *foot]
+        yield Panel(SegmentLines(lines, new_lines=True), title="situate", border_style="dim", height=height)
+
+
+def _lines(console: Console, options: ConsoleOptions, *parts: RenderableType) -> list[list[Segment]]:
+    return console.render_lines(Group(*parts), options) if parts else []
+
+
+def _one_line(text: Text) -> Text:
+    text.no_wrap, text.overflow = True, "ellipsis"
+    return text
+
+
+def _cut(console: Console, options: ConsoleOptions, lines: list[list[Segment]], most: int) -> list[list[Segment]]:
+    """The first lines; the last of them says how many more there are."""
+    if len(lines) <= most:
+        return lines
+    kept = max(0, most - 1)
+    more = Text(f"… {len(lines) - kept} more lines: enlarge the terminal", style="dim")
+    return [*lines[:kept], *_lines(console, options, _one_line(more))][: max(0, most)]
+
+
+def _drawn(scene: Seen | None) -> list[RenderableType]:
     match scene:
         case SpotScene():
-            parts += spot_picture.drawn(scene)
+            return spot_picture.drawn(scene)
         case ShardScene():
-            parts += shard_picture.drawn(scene)
+            return shard_picture.drawn(scene)
         case VmScene():
-            parts += vm_picture.drawn(scene)
+            return vm_picture.drawn(scene)
         case Scene():
-            parts += _drawn(scene)
-    parts += [Text(hint, style="dim") for hint in hints]
-    return Panel(Group(*parts), title="situate", border_style="dim")
+            return _placements(scene)
+        case None:
+            return []
 
 
-def _drawn(scene: Scene) -> list[RenderableType]:
+def _placements(scene: Scene) -> list[RenderableType]:
     """The pods, the sources, who leads."""
     colours = _colours(scene.sources)
     parts: list[RenderableType] = [_tasks(scene), Text()] if scene.tasks else []
@@ -86,7 +140,7 @@ def _tasks(scene: Scene) -> Table:
         table.add_row(node, Text.assemble(f"{placed.get(node, 0):>4} ", (_FULL * placed.get(node, 0), "blue")))
     waiting = [task for task in scene.tasks if not task.node]
     for task in waiting[:_SHOWN]:
-        table.add_row(Text(task.name, style="yellow"), task.why or "waits")
+        table.add_row(Text(task.name, style="yellow"), _one_line(Text(task.why or "waits")))
     if len(waiting) > _SHOWN:
         table.add_row("", f"and {len(waiting) - _SHOWN} more wait")
     return table

@@ -131,8 +131,11 @@ async def _until_written(built: Stage) -> None:
         await asyncio.sleep(0.05)
 
 
-def hint(kubeconfig: Path) -> str:
-    """How to look at the same cluster from another terminal."""
+def hints(kubeconfig: Path) -> tuple[str, ...]:
+    """How to look at the same cluster from another terminal, and how the demo ends."""
     relative = os.path.relpath(kubeconfig)
     shown = kubeconfig if relative.startswith("..") else relative
-    return f"in another terminal: export KUBECONFIG={shown}; kubectl get pods -A -w"
+    return (
+        f"in another terminal: export KUBECONFIG={shown}",
+        "kubectl get pods -A -w    Ctrl-C here ends everything",
+    )

@@ -60,7 +60,7 @@ class VmCast:
         as_account = ("--kubeconfig", str(account.kubeconfig))
         await products.stage.start("vm-machines", "vm", "machines", *leases, *as_account)
         file = products.write("agent", vm_objects.agent_configuration(self._port, folder))
-        (account,) = await products.install(Product.VM_AGENT, file)
+        (account,) = await products.install(Product.VM_AGENT, file, objects.MACHINES)
         (folder / "token").write_text(account.token)
         asked = ("-f", str(file), "--health-address", "", "--kubeconfig", str(account.kubeconfig))
         await products.stage.start("vm-agent", "vm", "agent", "--all-nodes", *asked)

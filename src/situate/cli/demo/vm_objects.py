@@ -39,7 +39,12 @@ def configuration(port: int) -> dict[str, Any]:
         "demandAfter": "500ms",
         "retry": "1s",
         "calm": calm,
-        "permits": {"address": f"127.0.0.1:{port}", "certificate": "tls.crt", "key": "tls.key"},
+        "permits": {
+            "address": f"127.0.0.1:{port}",
+            "certificate": "tls.crt",
+            "key": "tls.key",
+            "agentNode": "any",  # one agent for all nodes
+        },
     }
     return {key: CONFIGURATION[key] for key in ("apiVersion", "kind", "leaderElection")} | {"vm": vm}
 

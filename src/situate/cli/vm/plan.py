@@ -11,7 +11,7 @@ from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOpt
 from situate.cli.output import Column, Format, OutputOption, print_data, print_table
 from situate.cli.streams import complain, say
 from situate.cli.vm.reading import Observed, Where, decided, observe
-from situate.cli.vm.status import InstallationOption, machine_of, short_text
+from situate.cli.vm.status import InstallationOption, machine_of, moves_as_data, short_text
 from situate.vm.claims import Move
 from situate.vm.explaining.words import moved, quantities
 from situate.vm.planner import Planner
@@ -40,7 +40,7 @@ def plan(
 ) -> None:
     """Show what would be moved now: for machines that are short, nodes over their watermark, and those to be emptied.
 
-    Those under way are in `situate vm status`. Limits and cool-downs are kept, as the leader keeps them.
+    Moves that are under way are listed apart. Limits and cool-downs count, as they do for the leader.
     """
     with mendable_failures():
         observed = observe(file, assignments, Where(kubeconfig, context, installation))
@@ -52,8 +52,12 @@ def plan(
         complain(remark)
     if told["moves"]:
         print_table(_COLUMNS, [_row(each) for each in told["moves"]], output)
+    elif told["underWay"]:
+        say("no further move would begin")
     else:
-        say("nothing would be moved")
+        say("no move would begin, and none is under way")
+    for each in told["underWay"]:
+        say(_under_way(each))
     for each in told["evictions"]:
         say(f"{each['pod']} would be evicted for {each['for']}")
     for reason in told["reasons"]:
@@ -73,7 +77,21 @@ def _as_data(observed: Observed) -> dict[str, Any]:
                 f"{amount} {name}" for name, amount in quantities(made.needs_node, observed.rules).items()
             )
             reasons.append({"about": about, "reason": f"a new node with room for {amounts} would help"})
-    return {"moves": moves, "evictions": evictions, "reasons": reasons, "remarks": list(observed.remarks)}
+    return {
+        "moves": moves,
+        "underWay": moves_as_data(observed, None),
+        "evictions": evictions,
+        "reasons": reasons,
+        "remarks": list(observed.remarks),
+    }
+
+
+def _under_way(each: dict[str, Any]) -> str:
+    copied = "" if each["copied"] is None else f" ({each['copied']:.0%})"
+    claim = each["claim"]
+    made_for = "" if claim is None else f", for {claim['for']['machine'] or claim['for']['name']}"
+    machine = f"{each['namespace']}/{each['machine']}"
+    return f"under way: {machine} from {each['from'] or '?'} to {each['to'] or '?'}, {each['state']}{copied}{made_for}"
 
 
 def _plans(observed: Observed) -> Iterator[tuple[str, Plan, State]]:

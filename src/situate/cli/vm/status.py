@@ -96,7 +96,6 @@ def _as_data(observed: Observed, namespace: str | None) -> dict[str, Any]:
         if namespace in (None, pod.ref.namespace)
     ]
     pods.sort(key=lambda each: (each[0].ref.namespace, each[0].ref.name))
-    moves = sorted(state.moves.values(), key=lambda each: (each.created_at, each.key))
     return {
         "leader": lease.spec.holder_identity if lease is not None else "",
         "schedulerName": observed.rules.scheduler_name,
@@ -110,7 +109,7 @@ def _as_data(observed: Observed, namespace: str | None) -> dict[str, Any]:
         "withoutNode": [
             each.as_data() for each in observed.unplaced if each.machine and namespace in (None, each.namespace)
         ],
-        "moves": [_move(each, observed) for each in moves if namespace in (None, each.machine.namespace)],
+        "moves": moves_as_data(observed, namespace),
         "remarks": list(observed.remarks),
     }
 
@@ -169,6 +168,12 @@ def _short(pod: Pod, node: str, observed: Observed) -> dict[str, Any]:
         "booked": _quantities(pod.counted(pod.reserved), observed),
         "short": _quantities((pod.requested - pod.reserved).positive(), observed),
     }
+
+
+def moves_as_data(observed: Observed, namespace: str | None) -> list[dict[str, Any]]:
+    """Moves that are under way, the oldest first; `namespace` None: of all machines."""
+    moves = sorted(observed.state.moves.values(), key=lambda each: (each.created_at, each.key))
+    return [_move(each, observed) for each in moves if namespace in (None, each.machine.namespace)]
 
 
 def _move(move: Move, observed: Observed) -> dict[str, Any]:

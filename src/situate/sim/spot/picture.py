@@ -1,7 +1,7 @@
 """A comparison as a picture: for each policy how many pods served over time, and how many ran on demand. SVG, as text.
 
-The panels stand below each other: to the left the first wave, to the right all of it. The band holds nine of ten runs,
-the line is the middle one.
+One panel for each policy, one column for each stretch of time: the first wave, the last one if there are several, and
+the whole time. The band holds nine of ten runs, the line is the median.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from situate.sim.spot.report import Band, Report
 from situate.sim.spot.scenarios import Scenario, Wave
 
 _WIDTH, _LEFT, _RIGHT, _BETWEEN = 1120, 62, 26, 34
-_FOCUS_WIDTH = 430
+_WAVE_WIDTHS = (430, 290)
+"""Of each wave's column: where there is one such column, and where there are two."""
 _BEFORE_S, _AFTER_S = 20.0, 150.0
-"""What is shown of the time around the first wave."""
-_HEAD, _CHART, _BELOW, _TOP = 44, 84, 26, 92
+"""What is shown of the time around a wave."""
+_HEAD, _CHART, _BELOW, _TOP, _FOOT = 58, 84, 26, 116, 22
 _TICKS_S = (10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400)
 _TICK_PX = 70
+_TIME, _PODS = "time since the start", "pods"
 _SAMPLES = 240
 
 _STYLE = """
@@ -34,12 +36,25 @@ text { font-family: system-ui, "Segoe UI", "DejaVu Sans", sans-serif; font-size:
 .axis { stroke: #9ca3af; stroke-width: 1; }
 .wanted { stroke: #6b7280; stroke-width: 1; stroke-dasharray: 5 4; }
 .half { fill: #dc2626; opacity: 0.06; }
-.notice { fill: #f59e0b; opacity: 0.2; }
-.gone { fill: #f59e0b; opacity: 0.08; }
+.notice { fill: #f59e0b; opacity: 0.3; }
+.gone { fill: #6366f1; opacity: 0.12; }
+.column { font-size: 13px; font-weight: 600; fill: #374151; }
+.bracket { fill: none; stroke: #374151; stroke-width: 1; }
 .band { fill: #93c5fd; fill-opacity: 0.65; }
 .ready { fill: none; stroke: #1e3a8a; stroke-width: 1.6; stroke-linejoin: round; }
 .on-demand { fill: none; stroke: #047857; stroke-width: 1.3; stroke-dasharray: 2 2; }
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A stretch of time that every panel shows."""
+
+    title: str
+    begin: float
+    end: float
+    mark: str = ""
+    """A letter, by which the chart of the whole time shows where it is; empty: this is the whole time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,24 +76,25 @@ class _Axes:
         return self.top + _CHART * (1 - pods / self.most)
 
 
-def focus(scenario: Scenario) -> tuple[float, float] | None:
-    """The time around the first wave, if that is less than all of it."""
-    waves = [event for event in scenario.events if isinstance(event, Wave)]
-    if not waves:
-        return None
-    first = min(waves, key=lambda wave: wave.at_s)
-    begin = max(0.0, first.at_s - _BEFORE_S)
-    end = first.at_s + (first.notice_s or 0.0) + _AFTER_S
-    return (begin, end) if end - begin < scenario.duration_s / 2 else None
+def columns(scenario: Scenario) -> list[Column]:
+    """The first wave, the last one where that is apart, and the whole time; that alone if a wave takes most of it."""
+    waves = sorted((event for event in scenario.events if isinstance(event, Wave)), key=lambda wave: wave.at_s)
+    found: list[Column] = []
+    for place, wave in (("first", waves[0]), ("last", waves[-1])) if waves else ():
+        begin = max(0.0, wave.at_s - _BEFORE_S)
+        end = min(scenario.duration_s, wave.at_s + (wave.notice_s or 0.0) + _AFTER_S)
+        if end - begin < scenario.duration_s / 2 and (not found or begin > found[-1].end):
+            mark = "ab"[len(found)]
+            which = "the wave" if len(waves) == 1 else f"the {place} of {len(waves)} waves"
+            found.append(Column(f"{mark}: {which}", begin, end, mark))
+    return [*found, Column("the whole time", 0.0, scenario.duration_s)]
 
 
 def sample_times(scenario: Scenario) -> list[float]:
-    """The moments that a picture is made of, ascending; closer to each other around the first wave."""
-    found = {scenario.duration_s * number / _SAMPLES for number in range(_SAMPLES + 1)}
-    close = focus(scenario)
-    if close is not None:
-        begin, end = close
-        found.update(begin + (end - begin) * number / _SAMPLES for number in range(_SAMPLES + 1))
+    """The moments that a picture is made of, ascending; closer to each other where a wave has a column."""
+    found: set[float] = set()
+    for each in columns(scenario):
+        found.update(each.begin + (each.end - each.begin) * number / _SAMPLES for number in range(_SAMPLES + 1))
     return sorted(found)
 
 
@@ -88,7 +104,7 @@ def picture(title: str, scenario: Scenario, reports: Sequence[Report]) -> str:
     highest = max((max(each.ready.high, default=0) for each in reports), default=0)
     most = max(wanted, highest) * 1.1
     panel = _HEAD + _CHART + _BELOW
-    height = _TOP + panel * len(reports) + 8
+    height = _TOP + panel * len(reports) + _FOOT
     pods = ", ".join(f"{app.kind} of {app.replicas}" for app in scenario.apps)
     runs = reports[0].runs if reports else 0
     about = f"{pods} · {format_duration(scenario.duration_s)} · {counted(runs, 'run')} of each policy"
@@ -101,12 +117,22 @@ def picture(title: str, scenario: Scenario, reports: Sequence[Report]) -> str:
         f'<text class="small" x="{_LEFT}" y="52">{escape(about)}</text>',
         *_legend(),
     ]
+    shown = columns(scenario)
+    for column, axes in zip(shown, _charts(shown, most, _TOP), strict=True):
+        lines.append(f'<text class="column" x="{axes.left}" y="{_TOP - 12}">{escape(column.title)}</text>')
+        middle = (axes.left + axes.right) / 2
+        lines.append(f'<text x="{middle:.1f}" y="{height - 10}" text-anchor="middle">{_TIME}</text>')
     for number, each in enumerate(reports):
         top = _TOP + number * panel
         lines.append(f'<text class="policy" x="{_LEFT}" y="{top + 18}">{escape(each.policy)}</text>')
         lines.append(f'<text x="{_LEFT}" y="{top + 35}">{escape(headline(each))}</text>')
-        for axes in _charts(scenario, most, top + _HEAD):
+        middle = top + _HEAD + _CHART / 2
+        turned = f'transform="translate({_LEFT - 40} {middle:.1f}) rotate(-90)"'
+        lines.append(f'<text class="small" text-anchor="middle" {turned}>{_PODS}</text>')
+        for column, axes in zip(shown, _charts(shown, most, top + _HEAD), strict=True):
             lines += _chart(axes, scenario, each, wanted)
+            if not column.mark:
+                lines += _brackets(axes, shown)
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 
@@ -123,12 +149,12 @@ def headline(report: Report) -> str:
 def _legend() -> Iterator[str]:
     x = _LEFT
     for name, kind, width in (
-        ("ready, the middle run", "ready", 158),
-        ("nine runs of ten", "band", 126),
-        ("on demand", "on-demand", 92),
-        ("replicas", "wanted", 78),
-        ("half or fewer", "half", 104),
-        ("notice", "notice", 70),
+        ("ready, median run", "ready", 136),
+        ("ready, nine runs of ten", "band", 160),
+        ("on demand, median run", "on-demand", 164),
+        ("replicas", "wanted", 66),
+        ("half or fewer ready", "half", 136),
+        ("notice", "notice", 56),
         ("spot nodes gone", "gone", 110),
     ):
         if kind in ("band", "half", "notice", "gone"):
@@ -140,13 +166,22 @@ def _legend() -> Iterator[str]:
         x += width + 22
 
 
-def _charts(scenario: Scenario, most: float, top: float) -> Iterator[_Axes]:
-    close = focus(scenario)
+def _charts(shown: Sequence[Column], most: float, top: float) -> Iterator[_Axes]:
     left = float(_LEFT)
-    if close is not None:
-        yield _Axes(left, left + _FOCUS_WIDTH, *close, most, top)
-        left += _FOCUS_WIDTH + _BETWEEN
-    yield _Axes(left, _WIDTH - _RIGHT, 0.0, scenario.duration_s, most, top)
+    for column in shown:
+        width = _WAVE_WIDTHS[len(shown) - 2] if column.mark else _WIDTH - _RIGHT - left
+        yield _Axes(left, left + width, column.begin, column.end, most, top)
+        left += width + _BETWEEN
+
+
+def _brackets(axes: _Axes, shown: Sequence[Column]) -> Iterator[str]:
+    """Above the chart of the whole time: where the other columns are."""
+    for each in shown:
+        if each.mark:
+            begin, end = axes.x(each.begin), axes.x(each.end)
+            yield f'<path class="bracket" d="M{begin:.1f} {axes.top - 2}V{axes.top - 6}H{end:.1f}V{axes.top - 2}"/>'
+            where = f'x="{(begin + end) / 2:.1f}" y="{axes.top - 9}" text-anchor="middle"'
+            yield f'<text class="small" {where}>{each.mark}</text>'
 
 
 def _chart(axes: _Axes, scenario: Scenario, report: Report, wanted: int) -> Iterator[str]:
@@ -156,10 +191,10 @@ def _chart(axes: _Axes, scenario: Scenario, report: Report, wanted: int) -> Iter
     for event in scenario.events:
         if isinstance(event, Wave):
             yield from _wave(axes, event)
-    for pods in sorted({0, wanted // 2, wanted}):
+    for pods in sorted({0.0, wanted / 2, float(wanted)}):
         kind = "axis" if not pods else "grid"
         yield f'<path class="{kind}" d="M{left} {axes.y(pods):.1f}H{right}"/>'
-        yield f'<text class="small" x="{left - 8}" y="{axes.y(pods) + 4:.1f}" text-anchor="end">{pods}</text>'
+        yield f'<text class="small" x="{left - 8}" y="{axes.y(pods) + 4:.1f}" text-anchor="end">{pods:g}</text>'
     yield f'<path class="wanted" d="M{left} {axes.y(wanted):.1f}H{right}"/>'
     yield f'<path class="band" d="{_area(axes, report.times, report.ready)}"/>'
     yield f'<path class="on-demand" d="{_line(axes, report.times, report.on_demand.middle)}"/>'

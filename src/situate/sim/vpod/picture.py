@@ -31,7 +31,7 @@ text { font-family: system-ui, "Segoe UI", "DejaVu Sans", sans-serif; font-size:
 .short { fill: #dc2626; }
 .wanted { fill: none; stroke: #1e3a8a; stroke-width: 1.5; stroke-linejoin: round; }
 .pods { fill: #6ee7b7; fill-opacity: 0.6; }
-.pending { fill: #fbbf24; }
+.pending { fill: #7c3aed; }
 .edge { fill: none; stroke: #047857; stroke-width: 1.2; }
 """
 
@@ -59,7 +59,7 @@ def picture(scenario: Scenario, reports: Sequence[Report]) -> str:
     rows = _label_rows(axis, settings.events)
     top = 64 + _LABEL_ROW * (1 + max(rows, default=-1)) + 8
     panel = _HEAD + _LOAD + _PODS + _GAP
-    height = top + panel * len(reports) + 8
+    height = top + panel * len(reports) + 16
     title = escape(settings.title or "vpod on a simulated cluster")
     sources, nodes = sum(each.count for each in settings.sources), sum(settings.cluster.zones.values())
     zones = len(settings.cluster.zones)
@@ -79,6 +79,8 @@ def picture(scenario: Scenario, reports: Sequence[Report]) -> str:
     for number, each in enumerate(reports):
         lines += _events(axis, settings.events, top + number * panel + _HEAD)
         lines += _panel(axis, each, top + number * panel, most, most_pods)
+    middle = (_LEFT + _WIDTH - _RIGHT) / 2
+    lines.append(f'<text x="{middle}" y="{height - 10}" text-anchor="middle">time since the start</text>')
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 

@@ -23,6 +23,7 @@ from situate.runtime.serving.access import Access
 from situate.runtime.serving.webhooks import Reply
 from situate.testing.vm.shipped import MACHINES, MIGRATIONS, VmMember, VmWorld
 from situate.vm.controller.setup import VmSetup
+from situate.vm.server.agents import AgentRules
 from situate.vm.server.answering import Answering
 from situate.vm.server.callers import Callers
 from situate.vm.server.desk import Desk
@@ -89,7 +90,12 @@ class Place(VmWorld):
         desk = Desk(leading, client, self.setup.call_timeout_s)
         self.ports[member.identity] = Answering(
             desk,
-            Callers(Access(client, lambda: self.now), "any"),
+            Callers(
+                Access(client, lambda: self.now),
+                "any",
+                AgentRules(frozenset()),
+                leading.watched.all.pods.store.get,
+            ),
             Permits(desk, rounds, _WAIT_S),
             Resizing(desk, rounds, _WAIT_S),
             PermitMetrics(CollectorRegistry(), compat=False),

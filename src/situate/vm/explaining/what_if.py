@@ -125,8 +125,7 @@ def what_if_by_steps(
         told = explain_pod(state, pod.namespace, pod.name, until, rules, fits)
         pods.append(told or {"pod": f"{pod.namespace}/{pod.name}", "gone": True})
         yield None
-    said = [each for each in (_told(action, rules) for action in actions) if each is not None]
-    yield {"actions": said, "nodes": nodes, "pods": pods}
+    yield {"actions": [*_said(actions, rules)], "nodes": nodes, "pods": pods}
 
 
 def _events(state: State, changes: Changes, rules: Rules) -> Iterable[Event | Unreadable]:
@@ -172,6 +171,19 @@ def _asked(pod: Pod, change: PodChange) -> Asked:
     wanted = Amounts(tuple(old if new is None else new for old, new in pairs))
     unit = pod.factor if any(pod.factor) else (wanted - pod.reserved).positive()
     return Asked(pod.uid, unit, wanted, pod.reserved, lowers_at_once=True)
+
+
+def _said(actions: Sequence[Action], rules: Rules) -> Iterator[dict[str, Any]]:
+    """Each action once. A grant to a machine is written to its pod and to the machine: the latter is told."""
+    machines = {each.pod.uid for each in actions if isinstance(each, Approve)}
+    said: list[dict[str, Any]] = []
+    for action in actions:
+        if isinstance(action, ResizePod) and action.pod.uid in machines:
+            continue
+        told = _told(action, rules)
+        if told is not None and told not in said:
+            said.append(told)
+            yield told
 
 
 def _told(action: Action, rules: Rules) -> dict[str, Any] | None:

@@ -27,6 +27,7 @@ from situate.vm.server.callers import Callers
 from situate.vm.server.desk import Desk
 from situate.vm.server.metrics import PermitMetrics
 from situate.vm.server.permits import NOT_LEADING, Permits
+from situate.vm.server.refusal_log import RefusalLog
 from situate.vm.server.resizing import Resizing
 from situate.vm.text import json_text
 from situate.vm.unreadable import Unreadable
@@ -68,6 +69,7 @@ class Answering:
         self._wait_s = wait_s
         self._reading = asyncio.Semaphore(1)  # one explanation at a time: decisions go between two
         self._log = structlog.get_logger()
+        self._refusals = RefusalLog(stopwatch)
 
     async def answer(self, request: Request, peer: str) -> Response:
         """Never raises but when cancelled."""
@@ -77,6 +79,7 @@ class Answering:
             return await self._ways[path](self, request, peer)
         except Declined as declined:
             more = {"www-authenticate": 'Bearer realm="situate"'} if declined.code == 401 else {}
+            self._refusals.tell(path, peer, declined)
             return self._refused(path, Answer(declined.code, text=str(declined)), more)
         except KubeError as problem:
             self._log.warning("the API server could not be asked about a caller", error=str(problem))
@@ -95,7 +98,7 @@ class Answering:
         began = asyncio.get_running_loop().time()
         read = protocol.read_request(request.method, request.body)
         pod = None if isinstance(read, Answer) else self._pods().get(read.pod.name, read.pod.namespace)
-        await self._known(self._callers.check(request.headers, peer, () if pod is None else (pod,)))
+        await self._known(self._callers.check_agent(request.headers, peer, pod))
         answer = read if isinstance(read, Answer) else await self._permits.answer(read, began)
         return self._told(answer, "" if pod is None else pod.spec.node_name)
 

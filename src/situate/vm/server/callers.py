@@ -7,34 +7,46 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Mapping
-from typing import Final, Literal
+from typing import Literal
 
 from situate.objects.authentication import UserInfo
 from situate.objects.authorization import ResourceAttributes
 from situate.objects.pods import Pod
 from situate.runtime.serving.access import Access
 from situate.runtime.serving.answers import Declined
+from situate.vm.server.agents import SERVICE_ACCOUNT, AgentRules, FindPod, refusal
 
-SERVICE_ACCOUNT: Final = "system:serviceaccount:"
-"""Before the name of every service account."""
 How = Literal["token", "node", "any"]
 
 
 class Callers:
     """Of one process."""
 
-    def __init__(self, access: Access, how: How) -> None:
+    def __init__(self, access: Access, how: How, agents: AgentRules, find: FindPod) -> None:
+        """`find`: a Pod that is known here."""
         self._access = access
         self._how = how
+        self._agents = agents
+        self._find = find
+
+    async def check_agent(self, headers: Mapping[str, str], peer: str, pod: Pod | None) -> None:
+        """Whether a permit for that Pod of a VM may be given; None: it is unknown. Raises as `check`."""
+        if self._needs_no_token(peer, () if pod is None else (pod,)):
+            return
+        why_not = refusal(await self.account(headers), pod, self._agents, self._find)
+        if why_not is not None:
+            raise Declined(403, "Forbidden", why_not)
 
     async def check(self, headers: Mapping[str, str], peer: str, pods: Iterable[Pod]) -> None:
         """Whether an answer about these pods may be given. Raises `Declined`, and what the client raises.
 
         Whoever asks from a pod's node needs no token where that is allowed.
         """
-        if self._how == "any" or (self._how == "node" and any(_same(each.status.host_ip, peer) for each in pods)):
-            return
-        await self.account(headers)
+        if not self._needs_no_token(peer, pods):
+            await self.account(headers)
+
+    def _needs_no_token(self, peer: str, pods: Iterable[Pod]) -> bool:
+        return self._how == "any" or (self._how == "node" and any(_same(each.status.host_ip, peer) for each in pods))
 
     async def account(self, headers: Mapping[str, str]) -> UserInfo:
         """The service account that asks. Raises `Declined` of every other, and what the client raises."""

@@ -16,6 +16,8 @@ from situate.kube.client import Client
 from situate.runtime.serving.access import Access
 from situate.runtime.serving.listener import Certificate, Listener
 from situate.vm.configuration import PermitSettings
+from situate.vm.names import AGENT
+from situate.vm.server.agents import AgentRules
 from situate.vm.server.answering import Answering, most_body
 from situate.vm.server.callers import Callers, How
 from situate.vm.server.desk import Desk, Leading
@@ -44,14 +46,15 @@ class PermitServer:
         registry: CollectorRegistry,
         *,
         folder: Path,
+        namespace: str,
         call_timeout_s: float,
         certificates: Certificates | None = None,
         for_known: Client | None = None,
         stopwatch: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`folder`: what names of files are relative to. `reviewing`: another client than that of our writes, so that
-        who asks with wrong tokens holds up nobody, and `for_known` another one for those who asked with good ones
-        before. `certificates`: the installation's, where the settings name none.
+        """`folder`: what names of files are relative to. `namespace`: of this process. `reviewing`: another client than
+        that of our writes, so that wrong tokens delay no write, and `for_known` another one for callers that were
+        authenticated before. `certificates`: the installation's, where the settings name none.
 
         Without a certificate nobody is answered, unless the rules are the reference's. Raises `CannotServe`.
         """
@@ -61,10 +64,12 @@ class PermitServer:
         self._leading = leading
         desk = Desk(leading, writing, call_timeout_s)
         how: How = settings.callers or ("node" if compat else "token")
+        accounts = (f"{namespace}/{AGENT}",) if settings.agent_accounts is None else settings.agent_accounts
+        agents = AgentRules(frozenset(accounts), settings.agent_node == "same")
         access = Access(reviewing, lambda: asyncio.get_running_loop().time(), for_known=for_known)
         self.answering = Answering(
             desk,
-            Callers(access, how),
+            Callers(access, how, agents, leading.watched.all.pods.store.get),
             Permits(desk, self._rounds, settings.wait),
             Resizing(desk, self._rounds, settings.wait),
             PermitMetrics(registry, compat=compat),

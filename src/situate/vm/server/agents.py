@@ -1,0 +1,82 @@
+"""Decide whether a service account's token is an agent's: by its account, and by the node that its Pod runs on.
+
+The API server says both (TokenReview). A token is bound to a Pod where a kubelet mounted it there; servers from 1.30 on
+name the node as well, and for older ones the Pod is looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from situate.objects.authentication import UserInfo
+from situate.objects.pods import Pod
+
+SERVICE_ACCOUNT: Final = "system:serviceaccount:"
+"""Before the name of every service account."""
+_CLAIMS: Final = "authentication.kubernetes.io/"
+POD_NAME: Final = f"{_CLAIMS}pod-name"
+POD_UID: Final = f"{_CLAIMS}pod-uid"
+NODE_NAME: Final = f"{_CLAIMS}node-name"
+FindPod: TypeAlias = Callable[[str, str], Pod | None]
+"""By name and namespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRules:
+    """Which tokens bring permits."""
+
+    accounts: frozenset[str]
+    """As NAMESPACE/NAME."""
+    same_node: bool = True
+    """Whether the token's Pod must run on the VM's node."""
+
+
+def account_of(user: UserInfo) -> str:
+    """NAMESPACE/NAME of a service account."""
+    return user.username.removeprefix(SERVICE_ACCOUNT).replace(":", "/", 1)
+
+
+def refusal(user: UserInfo, machine: Pod | None, rules: AgentRules, find: FindPod) -> str | None:
+    """Why the caller gets no permit for that Pod of a VM; None: it may ask.
+
+    Of a Pod that is unknown or has no node only the account is judged: no permit is given for it either way.
+    """
+    account = account_of(user)
+    if account not in rules.accounts:
+        allowed = ", ".join(sorted(rules.accounts)) or "none"
+        return f"service account {account} may not ask for permits; vm.permits.agentAccounts allows: {allowed}"
+    if not rules.same_node or machine is None or not machine.spec.node_name:
+        return None
+    node = _node(user, find)
+    if node == machine.spec.node_name:
+        return None
+    pod = f"pod {machine.metadata.namespace}/{machine.metadata.name}"
+    pod_name, next_step = _claim(user, POD_NAME), "or set vm.permits.agentNode: any"
+    if not node and not pod_name:
+        return (
+            f"the token of service account {account} is bound to no Pod, so its node is unknown; use the token that is"
+            f" mounted in the Pod of the agent, {next_step}"
+        )
+    if not node:
+        return f"Pod {pod_name} of the token of service account {account} is not known to run on a node: ask again"
+    return (
+        f"the token of service account {account} is of node {node}, and {pod} runs on node {machine.spec.node_name};"
+        f" ask from an agent on that node, {next_step}"
+    )
+
+
+def _node(user: UserInfo, find: FindPod) -> str:
+    """Of the token's Pod; empty: unknown."""
+    said = _claim(user, NODE_NAME)
+    if said:
+        return said
+    namespace = account_of(user).partition("/")[0]  # a token is bound to Pods of its own namespace alone
+    name, uid = _claim(user, POD_NAME), _claim(user, POD_UID)
+    pod = find(name, namespace) if name else None
+    return pod.spec.node_name if pod is not None and pod.metadata.uid == uid else ""
+
+
+def _claim(user: UserInfo, key: str) -> str:
+    return next(iter(user.extra.get(key, ())), "")

@@ -1,0 +1,40 @@
+"""Log refused callers, each refusal once in a while: an agent that is refused asks again every few seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from situate.runtime.serving.answers import Declined
+
+_AGAIN_S: Final = 600.0
+_MOST: Final = 256
+"""Refusals that are remembered; of more the oldest go."""
+
+
+class RefusalLog:
+    """Refusals of one process that were logged lately."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """`clock`: seconds."""
+        self._clock = clock
+        self._logged: dict[tuple[str, str, str], float] = {}
+        """When each was logged, the oldest first."""
+        self._log = structlog.get_logger()
+
+    def tell(self, path: str, peer: str, declined: Declined) -> None:
+        """Log it unless the same refusal of that address was logged in the last ten minutes. Only 401 and 403 count:
+        the others are no fault of the caller's identity.
+        """
+        if declined.code not in (401, 403):
+            return
+        key, now = (path, peer, str(declined)), self._clock()
+        if now - self._logged.get(key, -_AGAIN_S) < _AGAIN_S:
+            return
+        self._logged.pop(key, None)
+        if len(self._logged) >= _MOST:
+            del self._logged[next(iter(self._logged))]
+        self._logged[key] = now
+        self._log.warning("a caller was refused", path=path, address=peer, status=declined.code, why=str(declined))
