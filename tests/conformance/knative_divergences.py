@@ -61,6 +61,8 @@ class World:
             self.statefulset,
             self.capacity,
             min_replicas=given.get("min_replicas") or 0,
+            max_replicas=None,  # Knative has no ceiling
+            max_scale_up_step=None,
             refresh_period=_PERIOD_S,
             scale_down_stabilization=0.0,
             drain=DrainOptions(settle=0.0),

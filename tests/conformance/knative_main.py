@@ -85,7 +85,8 @@ def options(given: Mapping[str, Json], **others: Json) -> Options:
         statefulset_name=statefulset(given),
         capacity=given.get("capacity", 10),
         min_replicas=given.get("min_replicas") or 0,
-        **{"profile": Profile.REFERENCE, **others},
+        # Knative has no ceiling
+        **{"profile": Profile.REFERENCE, "max_replicas": None, "max_scale_up_step": None, **others},
     )
 
 
