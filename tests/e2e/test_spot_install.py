@@ -19,6 +19,9 @@ TRIES = 4
 """Until a burst was exact."""
 ALLOWED_KINDS = {
     "Namespace",
+    "ConfigMap",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
     "Deployment",
     "Service",
     "ServiceAccount",
@@ -41,6 +44,12 @@ def test_a_deployment_gets_its_floor_from_nothing_but_the_manifests(installed: I
     installed.wait_answering(process, pod)
     checked = cluster.situate("check", "-f", str(installed.file), kubeconfig=installed.folder / f"{pod}.kubeconfig")
     assert checked.returncode == 0, checked.stdout + checked.stderr
+    proved = cluster.situate(
+        "check", "-f", str(installed.file), "-o", "json", kubeconfig=cluster.plane.folder / "admin.kubeconfig"
+    )
+    results = {each["check"]: each["ok"] for each in json.loads(proved.stdout)}
+    assert results["webhook pods.spot.situate.dev answers"]
+    assert results["unreadable spot.situate.dev/on-demand is refused"]
 
     installed.deploy(deployment("web", 20, "7"))
     pods = installed.wait_pods("web", 20)

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from situate.kube.client import Client
 from situate.kube.errors import Forbidden, Invalid, KubeError, NotFound
+from situate.objects.authorization import ResourceAttributes
 from situate.objects.resources import PODS, unstructured
 from situate.objects.unstructured import Unstructured
 from situate.runtime.serving.upkeep import MUTATING, published
@@ -55,6 +56,8 @@ async def check_webhook(client: Client, namespace: str) -> Trial:
     if not published(configuration, WEBHOOK):
         return Trial(Found.FAILS, f"{name} has no caBundle: the leader writes it, so look whether its Pods run")
     try:
+        if not await _may_create(client, "", "pods"):
+            return Trial(Found.UNKNOWN, f"this account may not create Pods in namespace {_IN}, not even as a dry run")
         tried = await client.create(PODS, _pod(), _IN, dry_run=True)
     except KubeError as problem:
         return Trial(Found.UNKNOWN, f"a dry run of a Pod in namespace {_IN} was refused: {problem}")
@@ -70,6 +73,8 @@ async def check_webhook(client: Client, namespace: str) -> Trial:
 async def check_on_demand_policy(client: Client) -> Trial:
     """Whether a value of the on-demand annotation that cannot be read is refused."""
     try:
+        if not await _may_create(client, "apps", "deployments"):
+            return Trial(Found.UNKNOWN, f"this account may not create Deployments in namespace {_IN}")
         await client.create(_DEPLOYMENTS, _deployment(), _IN, dry_run=True)
     except Invalid as refusal:
         if ON_DEMAND in str(refusal):
@@ -94,6 +99,12 @@ async def _configuration(client: Client, namespace: str) -> Unstructured | None:
     except Forbidden:
         return None
     return next((each for each in page.items if published(each, WEBHOOK) is not None), None)
+
+
+async def _may_create(client: Client, group: str, resource: str) -> bool:
+    """Asked first, so that a check leaves no refused write in the audit log."""
+    attributes = ResourceAttributes(namespace=_IN, verb="create", group=group, resource=resource)
+    return (await client.review_access(attributes)).allowed
 
 
 def _pod() -> dict[str, Any]:
