@@ -15,8 +15,8 @@ from situate.testing.playing import AnyHistory, Product
 
 H = TypeVar("H", bound=AnyHistory)
 
-FEW = 50
-"""Enough for every row of a product's fault table."""
+FEW = range(50, 100)
+"""Enough for every row of each product's fault table; the first 50 seeds show no burst of 500 requests of vm."""
 BLOCK = 100
 """Enough for every name in it. A block runs in one worker of xdist."""
 MANY = 1000
@@ -24,7 +24,7 @@ MANY = 1000
 seeds = pytest.mark.parametrize(
     "seeds",
     [
-        pytest.param(range(FEW), id=f"{FEW}"),
+        pytest.param(FEW, id=f"{len(FEW)}"),
         *(
             pytest.param(range(first, first + BLOCK), id=f"{first}", marks=pytest.mark.verify)
             for first in range(0, MANY, BLOCK)

@@ -247,7 +247,7 @@ def test_make_passes_limits_to_every_soak(folder: Path) -> None:
     limits = "--minutes 1 --histories 20"
     code, said = soak_of_make(folder, f"ARGS={limits}")
     assert code == 0
-    ours = [f"situate.testing.{name}" for name in ("vpod", "spot", "sharding", "vm.ledger", "vm")]
+    ours = [f"situate.testing.{name}" for name in ("vpod", "spot", "sharding", "vm.ledger", "vm", "scheduler")]
     assert soaks(said) == [f"{module} soak {limits}" for module in (*ours, "tests.e2e.differential")]
 
 
