@@ -11,6 +11,15 @@ _EXPECTATIONS, _UNREADABLE = "tests/scheduler/test_expectations.py", "tests/sche
 
 SCHEDULER_GUARDS = (
     Mutation(
+        "listed-in-this-term",
+        "nothing is decided on a listing that began before this term",
+        "scheduler/controller.py",
+        "        await self.watched.wait_synced()\n        if self.elector is None:",
+        "        if not self.watched.synced:\n            await self.watched.wait_synced()\n            return\n"
+        "        if self.elector is None:",
+        ("tests/scheduler/test_histories.py::test_a_first_listing_from_before_the_term_is_not_what_is_decided_on",),
+    ),
+    Mutation(
         "binding-settled",
         "a binding whose answer was lost is looked up before its room is free",
         "scheduler/binding.py",

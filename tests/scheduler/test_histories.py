@@ -26,6 +26,14 @@ def test_invariants_hold_under_faults(seeds: range) -> None:
     assert histories.absent(PRODUCT, happened, seeds) == []
 
 
+LISTED_BEFORE_ITS_TERM = 308
+"""A seed: a standby's first listing begins, the leader binds and hands over, the listing ends in the new term."""
+
+
+def test_a_first_listing_from_before_the_term_is_not_what_is_decided_on() -> None:
+    assert play(generate(LISTED_BEFORE_ITS_TERM)).breach is None
+
+
 _STORY = """
 from situate.testing.scheduler.history import generate
 from situate.testing.scheduler.run import play

@@ -192,10 +192,14 @@ class SchedulerController:
         return engine, loop, performer, unreadable
 
     async def _see_everything(self) -> None:
-        """A standby's stores may lag behind what the last leader has bound."""
-        if not self.watched.synced:
-            await self.watched.wait_synced()
-            return
+        """List everything after this term began: the stores may lack what the last leader has bound.
+
+        So may a first listing that ends now. It shows the cluster as it was when the listing began, which may have been
+        before the last leader's last bindings.
+        """
+        await self.watched.wait_synced()
+        if self.elector is None:
+            return  # no other process binds
         while True:
             try:
                 await self.watched.relist()
