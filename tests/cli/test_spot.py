@@ -232,7 +232,7 @@ def test_check_names_prices_that_are_missing_or_absurd(tmp_path: Path) -> None:
 def test_running_without_anything_to_run_is_a_sentence() -> None:
     result = CliRunner().invoke(app, ["run"])
     assert result.exit_code == 2
-    assert "name a product: vpod, scheduler, vm, spot or sharding" in result.stderr
+    assert "add a section: vpod, scheduler, spot, sharding, vm" in result.stderr
 
 
 def test_a_mistake_on_the_command_line_is_traced_to_its_flag() -> None:

@@ -83,17 +83,17 @@ class PolicyRecord:
         before = known.data.get(KEY, "") if known is not None else ""
         text, missing = to_text(self._policies(), from_text(before))
         if missing:
-            self._tell("the record of valid policies is full", f"{missing} workloads do not fit")
+            self._warn_unrecorded(f"the record is full: {missing} workloads do not fit")
         if text == before:
             return True
         try:
             await self._write(client, known, text)
         except (Conflict, NotFound, AlreadyExists) as problem:
-            self._tell("valid policies cannot be recorded; the write is retried", str(problem))
+            self._warn_unrecorded(str(problem))
             await self._look_again()
             return False
         except (KubeError, Retriable) as problem:
-            self._tell("valid policies cannot be recorded; the write is retried", str(problem))
+            self._warn_unrecorded(str(problem))
             return False
         if not missing:
             self._problem = ""
@@ -111,7 +111,7 @@ class PolicyRecord:
         try:
             await self.reflector.relist()
         except KubeError as problem:
-            self._tell("the last valid policies cannot be read", str(problem))
+            self._log.warning("the last valid policies cannot be read", error=str(problem))
 
     def _known(self) -> ConfigMap | None:
         return self.reflector.store.get(POLICIES, self._namespace)
@@ -120,7 +120,8 @@ class PolicyRecord:
         self._recall(from_text(new.data.get(KEY, "")) if new is not None else {})
         self._changed.set()
 
-    def _tell(self, event: str, problem: str) -> None:
+    def _warn_unrecorded(self, problem: str) -> None:
+        """Once for each problem, however often the write is retried."""
         if problem != self._problem:
             self._problem = problem
-            self._log.warning(event, error=problem)
+            self._log.warning("valid policies are not recorded yet", error=problem)
