@@ -10,6 +10,7 @@ import msgspec
 from situate.cluster.watch import Watch
 from situate.framework.actions import Action, Patch
 from situate.framework.pods import PodInfo
+from situate.framework.queue.waiting import Place
 from situate.framework.snapshot import Snapshot
 from situate.framework.status import SKIP, SUCCESS, Code, Status
 from situate.objects.messages import Request, Response
@@ -153,10 +154,16 @@ def test_what_changed_while_a_pod_was_held_counts_when_it_waits_again() -> None:
         ours.create("web")
         ours.let_pass(1)
         ours.world.call("PATCH", f"{PODS_PATH}/web", {"metadata": {"labels": {"meanwhile": "yes"}}}, patch=True)
-        ours.let_pass(5)
         engine = ours.world.members[0].controller.engine
         assert engine is not None
-        waiting = engine.queue.get(ours.pod("web")["metadata"]["uid"])
+        uid = ours.pod("web")["metadata"]["uid"]
+
+        def waits() -> bool:
+            waiting = engine.queue.get(uid)
+            return waiting is not None and waiting.place is not Place.IN_FLIGHT
+
+        assert ours.world.let_pass(10, stop=waits)
+        waiting = engine.queue.get(uid)
         assert waiting is not None
         assert waiting.info.labels["meanwhile"] == "yes"
 

@@ -49,6 +49,7 @@ class Stage:
     def create(self, name: str, cpu: str, *, node: str, **notes: str) -> None:
         """Runs on this node, and may be moved if KubeVirt can."""
         self.cordon(*({"n1", "n2"} - {node}))
+        self.world.let_pass(1.0)  # until the scheduler has heard of that
         body = {
             "apiVersion": "kubevirt.io/v1",
             "kind": "VirtualMachineInstance",

@@ -36,7 +36,7 @@ def test_why_a_machine_is_short_is_told_and_nothing_is_written() -> None:
             assert ours.send("GET", path).status == 404
         assert ours.send("POST", f"/explain/pod/{NAMESPACE}/{pod}").status == 405
         assert len(ours.writes) == writes
-        assert ours.state is state
+        assert ours.state == state
 
 
 @pytest.mark.rule("vm:B41", "vm:C10")
@@ -50,7 +50,7 @@ def test_what_would_come_of_changes_is_told_and_does_not_come() -> None:
             "actions"
         ]
         assert told["nodes"][0]["reserved"] == {"cpu": "10", "memory": "40Gi"}
-        assert ours.state is state
+        assert ours.state == state
         assert len(ours.writes) == writes
         for body, words in ((b"[", "JSON"), ({"nodes": [{"cpu": "1"}]}, "name"), ({"pods": [{"name": "x"}]}, "x")):
             answer = ours.send("POST", "/whatif", body)

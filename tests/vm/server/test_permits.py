@@ -313,7 +313,7 @@ def test_where_writes_take_too_long_agents_hear_in_time_that_they_keep_what_they
             assert (each.result().status, told["permit"], told["reason"]) == (200, shown(cores(2)), "busy")
             assert told["retryAfterMs"] > 0
         assert held
-        assert ours.node() is before
+        assert ours.node() == before
         ours.world.network.server = behind
         assert ours.permit(pod, cores(4), cores(2), sequence=3, run="r")["reason"] == "granted"
 
