@@ -21,17 +21,20 @@ BLOCK = 100
 """Enough for every name in it. A block runs in one worker of xdist."""
 MANY = 1000
 
-seeds = pytest.mark.parametrize(
-    "seeds",
-    [
-        pytest.param(FEW, id=f"{len(FEW)}"),
-        *(
-            pytest.param(range(first, first + BLOCK), id=f"{first}", marks=pytest.mark.verify)
-            for first in range(0, MANY, BLOCK)
-        ),
-    ],
-)
-"""Parametrizes a test of histories. The ids: how many, or the first seed of a block."""
+
+def in_blocks(size: int = BLOCK, many: int = MANY) -> pytest.MarkDecorator:
+    """Parametrize a test by `seeds`: FEW in `make test`, blocks of `size` in `make verify`.
+
+    The ids: how many, or the first seed of a block.
+    """
+    blocks = (
+        pytest.param(range(first, first + size), id=f"{first}", marks=pytest.mark.verify)
+        for first in range(0, many, size)
+    )
+    return pytest.mark.parametrize("seeds", [pytest.param(FEW, id=f"{len(FEW)}"), *blocks])
+
+
+seeds = in_blocks()
 
 
 def played(product: Product[H], seeds: Iterable[int]) -> Counter[str]:
@@ -50,7 +53,7 @@ def played(product: Product[H], seeds: Iterable[int]) -> Counter[str]:
 
 
 def absent(product: Product[H], happened: Counter[str], seeds: range, *, rare: Iterable[str] = ()) -> list[str]:
-    """What did not happen though it should: names of the fault table in a whole block, rows of it in fewer seeds."""
-    if len(seeds) < BLOCK:
+    """What did not happen though it should: names of the fault table in a whole block, rows of it in FEW."""
+    if seeds == FEW:
         return product.empty(happened)
     return [name for name in product.missing(happened) if name not in rare]

@@ -7,10 +7,19 @@ import pytest
 from situate.testing.spot.bursts import SHAPES, Shape, burst, exact_bursts
 
 TRIES = 20
+QUICK = ("5", "50")
+"""Policies that `make test` plays; the others, and the bursts of 500, belong to `make verify`."""
 
 
 @pytest.mark.rule("spot:B1", "spot:D1", "spot:P17", "spot:P20", "spot:F1")
-@pytest.mark.parametrize("shape", [each for each in SHAPES if each.replicas < 100], ids=lambda each: each.policy)
+@pytest.mark.parametrize(
+    "shape",
+    [
+        pytest.param(each, id=each.policy, marks=() if each.policy in QUICK else pytest.mark.verify)
+        for each in SHAPES
+        if each.replicas < 100
+    ],
+)
 def test_twenty_of_twenty_bursts_are_exact(shape: Shape) -> None:
     wrong = [each for each in exact_bursts([shape], TRIES) if not each.exact]
     assert not wrong
@@ -18,6 +27,7 @@ def test_twenty_of_twenty_bursts_are_exact(shape: Shape) -> None:
 
 @pytest.mark.rule("spot:B1")
 @pytest.mark.slow
+@pytest.mark.verify
 def test_bursts_of_five_hundred_are_exact() -> None:
     shape = next(each for each in SHAPES if each.replicas == 500)
     wrong = [each for each in exact_bursts([shape], 3) if not each.exact]

@@ -13,9 +13,7 @@ from situate.testing.vm.ledger import PRODUCT, LedgerHistory, generate, play
 from tests import histories
 
 BLOCK = 250
-"""So many show every fault and every kind of action."""
-BLOCKS = 4
-"""Workers of xdist share them."""
+"""Enough for every fault and every kind of action."""
 
 
 @pytest.mark.slow
@@ -38,12 +36,11 @@ BLOCKS = 4
     "vm:F11",
     "vm:F12",
 )
-@pytest.mark.parametrize(
-    "first", [0, *(pytest.param(first, marks=pytest.mark.verify) for first in range(BLOCK, BLOCKS * BLOCK, BLOCK))]
-)
-def test_whatever_happens_in_whatever_order_every_invariant_holds(first: int) -> None:
+@histories.in_blocks(BLOCK)
+def test_whatever_happens_in_whatever_order_every_invariant_holds(seeds: range) -> None:
     """A failure prints a replayable history, shortened: `python -m situate.testing.vm.ledger replay FILE`."""
-    assert PRODUCT.missing(histories.played(PRODUCT, range(first, first + BLOCK))) == []
+    happened = histories.played(PRODUCT, seeds)
+    assert histories.absent(PRODUCT, happened, seeds) == []
 
 
 def test_an_interleaving_can_be_written_down_and_read_again() -> None:
