@@ -18,10 +18,12 @@ def environment(folder: Path) -> dict[str, str]:
     return kept | {"HOME": str(folder)}
 
 
-def call(folder: Path, *command: str, given: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command, env=environment(folder), cwd=folder, input=given, text=True, capture_output=True, timeout=120
-    )
+def call(folder: Path, *command: str, given: str = "", path: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """`path`: a folder to put first in PATH."""
+    env = environment(folder)
+    if path is not None:
+        env["PATH"] = f"{path}{os.pathsep}{env['PATH']}"
+    return subprocess.run(command, env=env, cwd=folder, input=given, text=True, capture_output=True, timeout=120)
 
 
 def process(folder: Path, name: str, *arguments: str) -> Process:

@@ -17,6 +17,7 @@ from situate import __version__
 from situate.cli.failures import ExitCode
 from situate.cli.main import app
 from situate.cli.streams import UNREAD
+from tests.cli.processes import KUBECTL, call
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "knative"
 
@@ -35,6 +36,12 @@ def printed(*arguments: str) -> str:
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     return result.stdout
+
+
+def test_kubectl_finds_it_as_a_plugin(tmp_path: Path) -> None:
+    told = call(tmp_path, str(KUBECTL), "situate", "vpod", "plan", "--help", path=KUBECTL.parent)
+    assert (told.returncode, told.stderr) == (0, "")
+    assert told.stdout.startswith("Usage: kubectl-situate vpod plan ")
 
 
 def test_every_exit_code_is_told() -> None:
