@@ -179,13 +179,17 @@ def test_sigterm_ends_at_once_what_still_waits_for_the_first_listing(playground:
     document = {"apiVersion": "situate.dev/v1alpha1", "kind": "Situate", "health": {"address": None}, "vpod": [entry]}
     file = playground.folder / "waiting.yaml"
     file.write_text(yaml.safe_dump(document))
-    waiting = process(playground.folder, "waiting", "run", "-f", str(file), "--kubeconfig", str(playground.kubeconfig))
+    logs = ("--log-level", "warning", "--log-format", "console")
+    asked = ("run", "-f", str(file), "--kubeconfig", str(playground.kubeconfig), *logs)
+    waiting = process(playground.folder, "waiting", *asked)
     waiting.start()
     try:
         waiting.wait_ready(lambda: "404" in waiting.log.read_text(), timeout_s=WITHIN_S)
     finally:
         waiting.stop(timeout_s=60)
-    assert "did not end in time" not in waiting.log.read_text(), waiting.tail(60)
+    said = waiting.log.read_text()
+    assert "did not end in time" not in said, waiting.tail(60)
+    assert ("[warning" in said, "[info" in said) == (True, False), "as the flags of the log say"
 
 
 def _samples(text: str) -> dict[str, Any]:

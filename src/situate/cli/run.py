@@ -53,6 +53,7 @@ from situate.runtime.manager import Manager, ServiceFailed, stop_on_signals
 from situate.runtime.metrics import Metrics
 from situate.runtime.reload import ConfigurationFile, follow
 from situate.runtime.serving.listener import CannotServe
+from situate.runtime.settings import LogFormat, LogLevel
 from situate.runtime.startup import collector_paused, run_process
 from situate.scheduler.configuration import ClientRate
 from situate.scheduler.controller import SchedulerController
@@ -95,6 +96,13 @@ def run(
     embedded: Annotated[
         bool, typer.Option("--embedded", help="Run against a cluster of its own, in memory, which ends with it.")
     ] = False,
+    log_level: Annotated[
+        LogLevel | None, typer.Option(help="Write log lines of this level and above; overrides log.level of the file.")
+    ] = None,
+    log_format: Annotated[
+        LogFormat | None,
+        typer.Option(help="How log lines look: auto is console on a terminal, else JSON; overrides log.format."),
+    ] = None,
 ) -> None:
     """Run the schedulers of the configuration against a cluster, until SIGTERM or Ctrl-C.
 
@@ -104,8 +112,10 @@ def run(
     with mendable_failures():
         if embedded and (kubeconfig or context):
             raise WrongInput("--embedded brings a cluster of its own; leave out --kubeconfig and --context")
-        source = None if file is None else configuration_file(file, assignments or ())
-        configuration = without_file(assignments or ()) if source is None else source.load()
+        flags = {"log.level": log_level, "log.format": log_format}
+        assignments = [*(assignments or ()), *(f"{path}={value}" for path, value in flags.items() if value)]
+        source = None if file is None else configuration_file(file, assignments)
+        configuration = without_file(assignments) if source is None else source.load()
         settings = scheduler_settings(configuration)
         require_product(configuration, file)
         setup = None if settings is None else require_setup(settings, file or _NO_FILE)

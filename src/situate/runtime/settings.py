@@ -46,11 +46,15 @@ class LeaderElection(msgspec.Struct, frozen=True, rename="camel"):
             yield Mistake("retryPeriod", f"{self.retry_period:g}s", allowed)
 
 
+LogLevel = Literal["debug", "info", "warning", "error"]
+LogFormat = Literal["auto", "json", "console"]
+
+
 class Log(msgspec.Struct, frozen=True, rename="camel"):
     """What is written to standard error, and how."""
 
-    level: Literal["debug", "info", "warning", "error"] = "info"
-    format: Literal["auto", "json", "console"] = "auto"
+    level: LogLevel = "info"
+    format: LogFormat = "auto"
     """`auto` is console on a terminal, JSON elsewhere."""
 
 
