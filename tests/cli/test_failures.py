@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -192,3 +194,33 @@ def test_a_process_says_what_can_be_mended_in_a_sentence_and_shows_a_defect_with
     with capture_logs() as logs:
         assert ended(service("vm", unreachable)) is ExitCode.NO, "what reached the cluster before should go on"
     assert logs
+
+
+class _Page(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_error(404, "no such page")
+
+    def log_message(self, *args: object) -> None:
+        """Nothing, on standard error."""
+
+
+@pytest.mark.finding("N7")
+@pytest.mark.parametrize(
+    "command", [("scheduler", "status"), ("scheduler", "explain", "web"), ("vm", "status")], ids=" ".join
+)
+def test_a_server_that_is_no_kubernetes_api(command: tuple[str, ...], tmp_path: Path) -> None:
+    with HTTPServer(("127.0.0.1", 0), _Page) as server:
+        url = f"http://127.0.0.1:{server.server_port}"
+        cluster = {"clusters": [{"name": "a", "cluster": {"server": url}}], "users": [{"name": "a", "user": {}}]}
+        contexts = {"contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}], "current-context": "a"}
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", **cluster, **contexts}))
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        try:
+            sentence = failed(ExitCode.CLUSTER, *command, "--kubeconfig", str(kubeconfig))
+        finally:
+            server.shutdown()
+            serving.join()
+    assert f"this does not look like a Kubernetes API server at {url} (it answers 404" in sentence
+    assert "CRD" not in sentence

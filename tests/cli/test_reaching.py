@@ -10,7 +10,7 @@ import structlog
 
 from situate.cli.reaching import Reaching
 from situate.kube.client import Client
-from situate.kube.errors import KubeError, Unauthorized, Unreachable, UnreadableAnswer
+from situate.kube.errors import KubeError, NotKubernetes, Unauthorized, Unreachable
 from situate.objects.messages import Response
 from tests.kube.test_client import Answer, FakeTransport
 
@@ -53,8 +53,8 @@ async def test_a_server_that_keeps_its_version_to_itself_has_answered() -> None:
 @pytest.mark.parametrize("body", [b"<html>", b"7", b"[]", b"{}", b'{"gitVersion": "\x80"}', b"[" * 100_000])
 async def test_what_is_no_api_server_ends_it(body: bytes) -> None:
     _, failure = await outcome(Response(200, body))
-    assert isinstance(failure, UnreadableAnswer)
-    assert "is no Kubernetes API server" in str(failure)
+    assert isinstance(failure, NotKubernetes)
+    assert "this does not look like a Kubernetes API server" in str(failure)
 
 
 @pytest.mark.looptime

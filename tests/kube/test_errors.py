@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from situate.kube import errors
-from situate.kube.errors import ApiError, describe, refusal
+from situate.kube.errors import ApiError, describe, failure, refusal
 from situate.objects.messages import Request, Response
 
 PATCH = Request("PATCH", "/apis/apps/v1/namespaces/default/statefulsets/web/scale")
@@ -147,3 +147,46 @@ def test_null_details_as_go_writes_them() -> None:
 )
 def test_requests_in_words(request_: Request, words: str) -> None:
     assert describe(request_) == words
+
+
+LIST = Request("GET", "/api/v1/nodes", (), {"accept": "application/json"})
+PAGE = b"<html>hello</html>"
+
+
+@pytest.mark.finding("N7")
+@pytest.mark.parametrize(
+    "response",
+    [
+        pytest.param(Response(404, PAGE, {"content-type": "text/html"}), id="a page"),
+        pytest.param(Response(404, b'{"detail":"Not Found"}', {}), id="JSON of another program"),
+        pytest.param(Response(404, b"", {}), id="nothing"),
+        pytest.param(Response(501, PAGE, {}), id="a method that a web server does not know"),
+        pytest.param(Response(200, PAGE, {"content-type": "text/html; charset=utf-8"}), id="a greeting"),
+    ],
+)
+def test_a_page_of_another_program_is_told_as_that(response: Response) -> None:
+    error = failure(response, LIST, "https://a:6443")
+    assert type(error) is errors.NotKubernetes
+    assert not error.retriable
+    told = "cannot list nodes: this does not look like a Kubernetes API server at https://a:6443 (it answers "
+    assert str(error).startswith(f"{told}{response.status}")
+    assert str(error).endswith("; correct `server` of the current context in the kubeconfig")
+
+
+@pytest.mark.finding("N7")
+@pytest.mark.parametrize(
+    ("response", "class_"),
+    [
+        pytest.param(answer(404, "NotFound"), errors.NotFound, id="a Status"),
+        pytest.param(Response(404, b"404 page not found\n", {}), errors.NotFound, id="a group that is not served"),
+        pytest.param(Response(200, b"{}", {"content-type": "application/json"}), type(None), id="a yes"),
+        pytest.param(Response(503, PAGE, {}), errors.ServiceUnavailable, id="a proxy whose server is away"),
+    ],
+)
+def test_what_an_api_server_or_its_proxy_says_is_taken_as_that(response: Response, class_: type) -> None:
+    assert type(failure(response, LIST, "https://a:6443")) is class_
+
+
+def test_a_page_is_an_answer_to_whoever_asks_for_one() -> None:
+    proxied = Request("GET", "/api/v1/namespaces/a/pods/b/proxy", (), {"accept": "*/*"})
+    assert failure(Response(200, PAGE, {"content-type": "text/html"}), proxied, "") is None

@@ -72,7 +72,7 @@ def simulate(
         int | None, typer.Option("--seed", help="Of spot and of vm's loads; equal seeds give equal results.")
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", help="Draw what was wanted and what ran, over time, into this SVG.")
+        Path | None, typer.Option("--plot", help="Draw demand and running work over time into this file, FILE.svg.")
     ] = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
@@ -93,6 +93,8 @@ def simulate(
     kept a size from changing. short: machine-seconds with less than wished for, or not running.
     """
     with mendable_failures():
+        if plot is not None:
+            _check_picture(plot)
         if scenario.suffix == simulate_vm.SUFFIX or (str(scenario) in simulate_vm.BUILT_IN and not scenario.exists()):
             _simulate_vm(scenario, variant or [], runs, seed, plot, output)
             return
@@ -229,6 +231,14 @@ def _row(report: Report) -> tuple[object, ...]:
         ", ".join(f"{cause} {vreplicas}" for cause, vreplicas in sorted(report.moves.items())) or "-",
         f"{longest.key} at {time_text(longest.since)}" if longest is not None else "-",
     )
+
+
+def _check_picture(file: Path) -> None:
+    """Refuse what cannot be drawn before minutes are spent on the simulation."""
+    if file.suffix.lower() != ".svg":
+        raise WrongInput(f"--plot {file}: found {file.suffix or 'no ending'}, allowed: a file that ends in .svg")
+    if not file.parent.is_dir():
+        raise WrongInput(f"--plot {file} cannot be written: there is no folder {file.parent}; create it first")
 
 
 def _write(file: Path, text: str) -> None:

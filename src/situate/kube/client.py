@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from situate.kube.errors import Expired, KubeError, Unreachable, UnreadableAnswer, refusal
+from situate.kube.errors import Expired, Unreachable, UnreadableAnswer, failure, refusal
 from situate.kube.limiter import Limiter
 from situate.kube.lines import Lines
 from situate.kube.patches import ApplyPatch, JsonPatch, MergePatch, Patch, StrategicMergePatch
@@ -64,8 +64,9 @@ class Client:
         limiter: Limiter | None = None,
         retries: Retries | None = None,
         may_write: Callable[[], None] | None = None,
+        server: str = "",
     ) -> None:
-        """Without a limiter calls go out at once; without retries each is tried once.
+        """Without a limiter calls go out at once; without retries each is tried once. `server`: its URL, for errors.
 
         `may_write` raises what keeps a write from leaving; None: nothing does.
         """
@@ -73,13 +74,16 @@ class Client:
         self._limiter = limiter
         self._retries = retries
         self._may_write = may_write
+        self.server = server
 
     def guarded(self, may_write: Callable[[], None]) -> Client:
         """The same connections and the same rate, but every write asks right before it leaves.
 
         Whoever asks earlier is deceived by a pause: a write may wait for its turn, or to be repeated, for a while.
         """
-        return Client(self._transport, limiter=self._limiter, retries=self._retries, may_write=may_write)
+        return Client(
+            self._transport, limiter=self._limiter, retries=self._retries, may_write=may_write, server=self.server
+        )
 
     async def get(self, resource: ResourceType[T], name: str, namespace: str | None = None) -> T:
         """The object of this name; `NotFound` if there is none."""
@@ -367,7 +371,8 @@ class Client:
         async with self._transport.stream(request) as stream:
             if stream.status != 200:
                 body = b"".join([piece async for pieces in stream.batches() for piece in pieces])
-                raise refusal(Response(stream.status, body, stream.headers), request)
+                answer = Response(stream.status, body, stream.headers)
+                raise failure(answer, request, self.server) or refusal(answer, request)
             yield _line_batches(stream)
 
     async def raw(self, request: Request, *, timeout_s: float = 30.0) -> Response:
@@ -387,9 +392,9 @@ class Client:
                 self._may_write()
             try:
                 response = await self._transport.send(request, timeout_s=timeout_s)
-                if response.status < 300:
+                error = failure(response, request, self.server)
+                if error is None:
                     return response
-                error: KubeError = refusal(response, request)
             except Unreachable as unreachable:
                 error = unreachable
             delay_s = retries.delay_s(request, error, attempt) if retries else None

@@ -68,7 +68,10 @@ def connect(
     credentials = Credentials(connection, monotonic=loop.time, now=lambda: datetime.now(UTC))
     limiter = Limiter(qps, burst) if qps else None
     return Client(
-        HttpTransport(connection, credentials, max_connections=max_connections), limiter=limiter, retries=Retries(rng)
+        HttpTransport(connection, credentials, max_connections=max_connections),
+        limiter=limiter,
+        retries=Retries(rng),
+        server=connection.server,
     )
 
 

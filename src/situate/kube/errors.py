@@ -15,6 +15,11 @@ from situate.objects.codec import Malformed, decode_status
 from situate.objects.messages import Request, Response
 from situate.objects.status import Status, StatusDetails
 
+_QUOTED: Final = 200
+"""Bytes of an answer that an error shows."""
+_NO_SUCH_PAGE: Final = frozenset({404, 405, 501})
+"""Answers of a web server that knows neither the path nor the method. Proxies in front of an API server give others."""
+_NO_SUCH_PATH: Final = b"404 page not found"
 SHORTEST_S: Final = 1.0
 LONGEST_S: Final = 600.0
 """A server that asks for less is not asked without a pause, nor left alone for longer: a proxy's slip would silence a
@@ -46,6 +51,23 @@ class UnreadableAnswer(KubeError):
 
     As often as it is asked it says the same, until somebody corrects the object, or the proxy that answers for it.
     """
+
+
+class NotKubernetes(KubeError):
+    """The answer is no word of an API server, but a page of a proxy or of another program at that address.
+
+    Neither a yes nor a no: a caller that took it for `NotFound` would believe that objects are gone.
+    """
+
+    def __init__(self, response: Response, request: Request, server: str) -> None:
+        """`server`: the URL, if it is known."""
+        text = " ".join(response.body[:_QUOTED].decode("utf-8", "replace").split())
+        answer = f"{response.status}: {text}" if text else str(response.status)
+        where = f" at {server}" if server else ""
+        super().__init__(
+            f"cannot {describe(request)}: this does not look like a Kubernetes API server{where} "
+            f"(it answers {answer}); correct `server` of the current context in the kubeconfig"
+        )
 
 
 class ApiError(KubeError):
@@ -253,13 +275,25 @@ _BY_REASON: Final[Mapping[str, type[ApiError]]] = {reason: class_ for class_ in 
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
+def failure(response: Response, request: Request, server: str) -> KubeError | None:
+    """The error that an answer means; None if it is a yes. `server`: its URL, if it is known."""
+    if response.status < 300:
+        wanted, given = request.headers.get("accept", ""), response.headers.get("content-type", "")
+        # a console, a login, a proxy's greeting
+        foreign = wanted.startswith("application/json") and given.startswith("text/html")
+        return NotKubernetes(response, request, server) if foreign else None
+    if response.status in _NO_SUCH_PAGE and not _from_kubernetes(response.body):
+        return NotKubernetes(response, request, server)
+    return refusal(response, request)
+
+
 def refusal(response: Response, request: Request | None = None) -> ApiError:
-    """The error that an answer of 400 or more means; the reason decides before the status."""
+    """The error that an answer of 300 or more means; the reason decides before the status."""
     try:
         status = decode_status(response.body)
     except Malformed:
         # Not from the API server itself: a proxy's page, or plain text such as "404 page not found".
-        text = response.body[:200].decode("utf-8", "replace")
+        text = response.body[:_QUOTED].decode("utf-8", "replace")
         status = Status(message=" ".join(text.split()))
     return from_status(status, request, code=response.status, retry_after=response.headers.get("retry-after", ""))
 
@@ -275,6 +309,15 @@ def from_status(status: Status, request: Request | None = None, *, code: int = 0
     if retry_after.isascii() and retry_after.isdigit():
         after = _bounded_s(int(retry_after[:9]))
     return class_(code, status.reason, status.message, status.details, after, request)
+
+
+def _from_kubernetes(body: bytes) -> bool:
+    """An API server answers a Status; where it serves nothing of a group, `_NO_SUCH_PATH`."""
+    try:
+        status = decode_status(body)
+    except Malformed:
+        return body.strip() == _NO_SUCH_PATH
+    return status.kind == "Status" or bool(status.reason)
 
 
 def _bounded_s(asked: int) -> float:

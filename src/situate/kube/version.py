@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from situate.kube.client import Client
-from situate.kube.errors import UnreadableAnswer
+from situate.kube.errors import NotKubernetes
 from situate.objects.messages import Request
 
 
@@ -21,12 +21,10 @@ class ServerVersion(msgspec.Struct, frozen=True, rename="camel"):
 
 
 async def server_version(client: Client) -> ServerVersion:
-    """Raises what the client raises, and `UnreadableAnswer` where something answers that is no API server."""
-    answer = await client.raw(Request("GET", "/version", (), {"accept": "application/json"}))
+    """Raises what the client raises, and `NotKubernetes` where something answers that is no API server."""
+    request = Request("GET", "/version", (), {"accept": "application/json"})
+    answer = await client.raw(request)
     try:
         return msgspec.json.decode(answer.body, type=ServerVersion)
     except (ValueError, RecursionError):
-        raise UnreadableAnswer(
-            "what answers /version is no Kubernetes API server, but a proxy or another program; "
-            "check `server` of the current context in the kubeconfig"
-        ) from None
+        raise NotKubernetes(answer, request, client.server) from None
