@@ -14,6 +14,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from situate.cli.check_vm import working
 from situate.cli.configured import SECTIONS, load, sharding_entries, spot_settings, vm_settings, vpod_entries
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.options import ContextOption, KubeconfigOption, SetOption
@@ -121,6 +122,8 @@ async def _check_cluster(
         vm = vm_settings(configuration)
         if vm is not None:
             findings += [finding async for finding in _machines(client, vm)]
+            home = configuration.runtime.leader_election.namespace or connection.namespace
+            findings += [Finding(each.check, each.ok, each.next_step) async for each in working(client, vm, home)]
         for shard in sharding_entries(configuration):
             findings += [finding async for finding in _shard(client, shard)]
         wanted = needed_rights(configuration, file, connection.namespace)
