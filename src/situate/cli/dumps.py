@@ -12,7 +12,7 @@ import msgspec
 
 from situate.cli.failures import WrongInput
 from situate.objects.settings import shown
-from situate.objects.yaml_text import load_yaml_documents
+from situate.objects.yaml_text import Document, load_yaml_documents
 
 _MOST_NODES: Final = 2_000_000
 """Of a file in YAML, which takes 2 GB of memory then, and minutes: some 10,000 pods. JSON may be larger."""
@@ -25,7 +25,7 @@ class Dumped:
     """One object as plain data, and where it stands."""
 
     place: str
-    """`cluster.yaml: items[3]`, for messages."""
+    """`--dump cluster.yaml: document 2, line 40, items[3]`, for messages; JSON has no lines."""
     content: Mapping[str, Any]
 
     @property
@@ -69,33 +69,59 @@ def _files(path: Path) -> list[Path]:
 
 
 def _objects_of(path: Path, option: str) -> Iterator[Dumped]:
-    for number, document in enumerate(_documents(path, option)):
-        where = f"{option} {path}: document {number + 1}" if number else f"{option} {path}"
-        if not isinstance(document, Mapping):
+    """Raises `WrongInput` for a part without `apiVersion` or `kind`, as the last part of a truncated file is."""
+    documents = _documents(path, option)
+    for each in documents:
+        several = len(documents) > 1 or each.number > 1
+        number = f"document {each.number}" if several else ""
+        where = _place(path, option, number, each.line)
+        content = each.content
+        if not isinstance(content, Mapping):
             allowed = "a Kubernetes object, or a List of them"
-            raise WrongInput(f"{where}: found {shown(document)}, allowed: {allowed}")
-        items = document.get("items")
+            raise WrongInput(f"{where}: found {shown(content)}, allowed: {allowed}")
+        _require_type(where, content)
+        items = content.get("items")
         if not isinstance(items, list):
-            yield Dumped(where, document)
+            yield Dumped(where, content)
             continue
-        kind = str(document.get("kind", "")).removesuffix("List")
-        version = document.get("apiVersion", "")
+        kind = str(content["kind"]).removesuffix("List")
         for place, item in enumerate(items):
+            line = each.item_lines[place] if each.item_lines else 0
+            within = _place(path, option, number, line, f"items[{place}]")
             if not isinstance(item, Mapping):
-                raise WrongInput(f"{where}: items[{place}]: found {shown(item)}, allowed: a Kubernetes object")
+                raise WrongInput(f"{within}: found {shown(item)}, allowed: a Kubernetes object")
             # the items of a typed list, such as a PodList, do not repeat what they are
-            known = {"apiVersion": version, "kind": kind} if kind and "kind" not in item else {}
-            yield Dumped(f"{where}: items[{place}]", {**known, **item})
+            known = {"apiVersion": content["apiVersion"], "kind": kind} if kind and "kind" not in item else {}
+            whole = {**known, **item}
+            _require_type(within, whole)
+            yield Dumped(within, whole)
 
 
-def _documents(path: Path, option: str) -> list[object]:
-    """As JSON if it is that, since reading a large dump as YAML takes minutes."""
+def _place(path: Path, option: str, document: str, line: int, item: str = "") -> str:
+    """`--dump cluster.yaml: document 2, line 40, items[3]`, as far as it is known."""
+    parts = [each for each in (document, f"line {line}" if line else "", item) if each]
+    return f"{option} {path}" + (f": {', '.join(parts)}" if parts else "")
+
+
+def _require_type(where: str, content: Mapping[str, Any]) -> None:
+    for key, example in (("apiVersion", "v1"), ("kind", "List" if "items" in content else "Pod")):
+        value = content.get(key)
+        if not isinstance(value, str) or not value:
+            found = f"found {shown(value)}" if key in content else "missing"
+            raise WrongInput(
+                f"{where}: {key}: {found}, allowed: the {key} of a Kubernetes object, such as {example}; "
+                "add the line, or write the file again if it was cut off"
+            )
+
+
+def _documents(path: Path, option: str) -> list[Document]:
+    """As JSON if it is that, since reading a large dump as YAML takes minutes; JSON has no lines."""
     try:
         content = path.read_bytes()
     except OSError as problem:
         raise WrongInput(f"{option} {path}: cannot be read: {problem.strerror}") from None
     with suppress(ValueError, RecursionError):
-        return [msgspec.json.decode(content)]
+        return [Document(msgspec.json.decode(content), 1, 0, ())]
     try:
         documents, mistakes = load_yaml_documents(content.decode(), _MOST_NODES, _LARGER, halves=True)
     except UnicodeDecodeError as problem:
