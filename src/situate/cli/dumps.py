@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from situate.cli.failures import WrongInput
+from situate.cli.file_kinds import LISTING, OBJECTS, misplaced, misplaced_document
 from situate.objects.settings import shown
 from situate.objects.yaml_text import Document, load_yaml_documents
 
@@ -58,7 +59,7 @@ def read_objects(paths: Iterable[Path], option: str) -> Iterator[Dumped]:
         if not files:
             raise WrongInput(f"{option} {path}: the folder has no file that ends in .yaml, .yml or .json")
         for file in files:
-            yield from _objects_of(file, option)
+            yield from _objects_of(file, option, alone=file == path)
 
 
 def _files(path: Path) -> list[Path]:
@@ -68,8 +69,11 @@ def _files(path: Path) -> list[Path]:
     return sorted(each for each in path.iterdir() if each.suffix in _SUFFIXES and each.is_file())
 
 
-def _objects_of(path: Path, option: str) -> Iterator[Dumped]:
-    """Raises `WrongInput` for a part without `apiVersion` or `kind`, as the last part of a truncated file is."""
+def _objects_of(path: Path, option: str, *, alone: bool) -> Iterator[Dumped]:
+    """Raises `WrongInput` for a part without `apiVersion` or `kind`, as the last part of a truncated file is.
+
+    `alone`: the file was named, so that it has to hold objects; a folder may hold other files of ours.
+    """
     documents = _documents(path, option)
     for each in documents:
         several = len(documents) > 1 or each.number > 1
@@ -79,6 +83,11 @@ def _objects_of(path: Path, option: str) -> Iterator[Dumped]:
         if not isinstance(content, Mapping):
             allowed = "a Kubernetes object, or a List of them"
             raise WrongInput(f"{where}: found {shown(content)}, allowed: {allowed}")
+        wrong = misplaced_document(content, OBJECTS, LISTING)
+        if wrong is not None:
+            if alone:
+                raise WrongInput(f"{where}: found {wrong.found}, allowed: {wrong.allowed}; {wrong.hint}")
+            continue
         _require_type(where, content)
         items = content.get("items")
         if not isinstance(items, list):
@@ -123,9 +132,12 @@ def _documents(path: Path, option: str) -> list[Document]:
     with suppress(ValueError, RecursionError):
         return [Document(msgspec.json.decode(content), 1, 0, ())]
     try:
-        documents, mistakes = load_yaml_documents(content.decode(), _MOST_NODES, _LARGER, halves=True)
+        text = content.decode()
+        documents, mistakes = load_yaml_documents(text, _MOST_NODES, _LARGER, halves=True)
     except UnicodeDecodeError as problem:
         raise WrongInput(f"{option} {path}: byte {problem.start} is no UTF-8; allowed is YAML or JSON") from None
+    if mistakes and (of_another_kind := misplaced(text, OBJECTS, LISTING)) is not None:
+        mistakes = (of_another_kind,)
     if mistakes:
         raise WrongInput("\n".join(f"{option} {path}: {each}" for each in mistakes))
     return documents
