@@ -296,10 +296,10 @@ def test_nodes_and_services_of_a_manifest_count_as_applied(written: Callable[[st
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "new"}, "status": {"allocatable": room}}
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"selector": {"app": "x"}}}
     extra = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
-    documents = "\n---\n".join(map(json.dumps, (node, service, extra)))
-    found = data("what-if", "--pending", "-f", written(documents), DUMP, code=1)
+    file = written("\n---\n".join(map(json.dumps, (node, service, extra))))
+    found = data("what-if", "--pending", "-f", file, DUMP, code=1)
     assert {each["pod"]: each["node"] for each in found["pods"]}["shop/report-0"] == "new"
-    assert found["remarks"] == ["not looked at: ConfigMap c"]
+    assert found["remarks"] == [f"not looked at: ConfigMap c (-f {file}: document 3, line 5)"]
 
 
 def test_a_dump_may_be_several_files_and_folders(tmp_path: Path) -> None:
@@ -367,7 +367,7 @@ def test_what_cannot_be_used_is_one_sentence(arguments: list[str], told: str) ->
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        pytest.param("kind: Pod\n---\n- 1\n", "document 2: found [1], allowed: a Kubernetes object", id="a list"),
+        pytest.param(POD + "---\n- 1\n", "document 2, line 5: found [1], allowed: a Kubernetes object", id="a list"),
         pytest.param("a: [", "line 1", id="no YAML"),
         pytest.param(
             "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n", "no pods; allowed: Pod, Deployment", id="no pods"

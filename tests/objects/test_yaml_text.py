@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.objects.yaml_text import load_yaml, load_yaml_documents
+from situate.objects.yaml_text import Document, load_yaml, load_yaml_documents
 
 
 def test_reads_one_document() -> None:
@@ -64,7 +64,30 @@ def test_refuses_aliases_that_multiply() -> None:
 
 
 def test_reads_many_documents_and_leaves_out_empty_ones() -> None:
-    assert load_yaml_documents("---\na: 1\n---\n---\n# only a comment\n---\nb: 2\n") == ([{"a": 1}, {"b": 2}], ())
+    text = "---\na: 1\n---\n---\n# only a comment\n---\nb: 2\n"
+    assert load_yaml_documents(text) == ([Document({"a": 1}, 1, 2, ()), Document({"b": 2}, 4, 7, ())], ())
+
+
+def test_knows_where_the_items_of_a_list_begin() -> None:
+    (found,), _ = load_yaml_documents("kind: List\nitems:\n- a: 1\n  b: 2\n\n- a: 2\n")
+    assert (found.number, found.line, found.item_lines) == (1, 1, (3, 6))
+
+
+@pytest.mark.finding("N17")
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        pytest.param("a: 1\n---\nb: 2\nki", "document 2, line 4: found while scanning a simple key", id="a key"),
+        pytest.param('a: 1\nb: "x', "line 2: found while scanning a quoted scalar", id="a text in quotes"),
+        pytest.param('{"a": [{"b": 1', "line 1: found while parsing a flow mapping", id="JSON"),
+    ],
+)
+def test_a_text_that_ends_too_early_says_so(text: str, sentence: str) -> None:
+    (mistake,) = load_yaml_documents(text)[1]
+    assert str(mistake).startswith(sentence)
+    assert mistake.hint == "the text ends there: close what is open, or write the text again if it was cut off"
+    (elsewhere,) = load_yaml_documents("a: b: c\nd: 1\n")[1]
+    assert not elsewhere.hint
 
 
 @given(st.text(alphabet="abc:{}[]&*!-? \n#'\"|<1\t", max_size=40))
@@ -83,6 +106,6 @@ def test_refuses_aliases_of_long_texts_that_multiply() -> None:
 
 def test_stops_at_more_values_than_are_read() -> None:
     text = "[" + "1, " * 100 + "1]"
-    assert load_yaml_documents(text, 102) == ([[1] * 101], ())
+    assert load_yaml_documents(text, 102) == ([Document([1] * 101, 1, 1, ())], ())
     _, found = load_yaml_documents(text, 101, "write less")
     assert str(found[0]) == "the document: found more values, allowed: at most 101 values; write less"

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from situate.cli.failures import WrongInput
-from situate.objects.settings import parse_section
+from situate.cli.file_kinds import AGENT, misplaced
+from situate.objects.settings import Mistake, parse_section
 from situate.objects.settings_overrides import with_overrides, with_sources
 from situate.objects.yaml_text import load_yaml
 from situate.runtime.configuration import BadConfiguration, flag_overrides
@@ -28,10 +29,16 @@ def agent_settings(file: Path | None, assignments: Iterable[str]) -> AgentSettin
     source = "the command line" if file is None else str(file)
     data, mistakes = load_yaml(text)
     if mistakes:
-        raise BadConfiguration(source, mistakes)
+        raise BadConfiguration(source, _of_the_file(text, mistakes))
     overrides, wrong = flag_overrides(assignments)
     data, unfit = with_overrides({} if data is None else data, overrides)
     settings, mistakes = parse_section(data, AgentSettings)
     if settings is None or wrong or unfit:
-        raise BadConfiguration(source, (*wrong, *unfit, *with_sources(mistakes, overrides)))
+        raise BadConfiguration(source, (*wrong, *unfit, *_of_the_file(text, with_sources(mistakes, overrides))))
     return settings
+
+
+def _of_the_file(text: str, mistakes: tuple[Mistake, ...]) -> tuple[Mistake, ...]:
+    """One alone for a file of another kind."""
+    of_another_kind = misplaced(text, AGENT) if mistakes else None
+    return mistakes if of_another_kind is None else (of_another_kind,)

@@ -11,6 +11,7 @@ from stat import S_ISDIR
 from typing import TYPE_CHECKING
 
 from situate.cli.failures import WrongInput
+from situate.cli.file_kinds import AUTOSCALE_SCHEDULER, CONFIGURATION, misplaced
 from situate.objects.settings import Mistake
 from situate.objects.yaml_text import load_yaml
 from situate.runtime.configuration import (
@@ -106,6 +107,8 @@ def _parser(folder: Path, assignments: Iterable[str], named: NamedFiles | None =
             configuration, of_the_reference = _with_reference(configuration, folder, read)
             profiles = _wrong_profiles(configuration, folder, read)
             mistakes = (*named_twice, *shared, *profiles, *of_the_reference)
+        if mistakes and (of_another_kind := misplaced(text, CONFIGURATION)) is not None:
+            mistakes = (of_another_kind,)
         mistakes = (*wrong_environment, *wrong_flags, *without_secrets(mistakes))
         return None if mistakes else configuration, mistakes
 
@@ -158,7 +161,9 @@ def _with_reference(
         return configuration, (Mistake(within, str(problem), "a file that can be read, beside the configuration"),)
     read, mistakes = read_reference(text, settings)
     if read is None:
-        return configuration, tuple(replace(each, path=within + each.path) for each in mistakes)
+        of_another_kind = misplaced(text, AUTOSCALE_SCHEDULER)
+        found = mistakes if of_another_kind is None else (of_another_kind,)
+        return configuration, tuple(replace(each, path=within + each.path) for each in found)
     return replace(configuration, sections={**configuration.sections, "vm": read}), ()
 
 

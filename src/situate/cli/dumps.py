@@ -11,8 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from situate.cli.failures import WrongInput
+from situate.cli.file_kinds import LISTING, OBJECTS, misplaced, misplaced_document
 from situate.objects.settings import shown
-from situate.objects.yaml_text import load_yaml_documents
+from situate.objects.yaml_text import Document, load_yaml_documents
 
 _MOST_NODES: Final = 2_000_000
 """Of a file in YAML, which takes 2 GB of memory then, and minutes: some 10,000 pods. JSON may be larger."""
@@ -25,7 +26,7 @@ class Dumped:
     """One object as plain data, and where it stands."""
 
     place: str
-    """`cluster.yaml: items[3]`, for messages."""
+    """`--dump cluster.yaml: document 2, line 40, items[3]`, for messages; JSON has no lines."""
     content: Mapping[str, Any]
 
     @property
@@ -58,7 +59,7 @@ def read_objects(paths: Iterable[Path], option: str) -> Iterator[Dumped]:
         if not files:
             raise WrongInput(f"{option} {path}: the folder has no file that ends in .yaml, .yml or .json")
         for file in files:
-            yield from _objects_of(file, option)
+            yield from _objects_of(file, option, alone=file == path)
 
 
 def _files(path: Path) -> list[Path]:
@@ -68,38 +69,75 @@ def _files(path: Path) -> list[Path]:
     return sorted(each for each in path.iterdir() if each.suffix in _SUFFIXES and each.is_file())
 
 
-def _objects_of(path: Path, option: str) -> Iterator[Dumped]:
-    for number, document in enumerate(_documents(path, option)):
-        where = f"{option} {path}: document {number + 1}" if number else f"{option} {path}"
-        if not isinstance(document, Mapping):
+def _objects_of(path: Path, option: str, *, alone: bool) -> Iterator[Dumped]:
+    """Raises `WrongInput` for a part without `apiVersion` or `kind`, as the last part of a truncated file is.
+
+    `alone`: the file was named, so that it has to hold objects; a folder may hold other files of ours.
+    """
+    documents = _documents(path, option)
+    for each in documents:
+        several = len(documents) > 1 or each.number > 1
+        number = f"document {each.number}" if several else ""
+        where = _place(path, option, number, each.line)
+        content = each.content
+        if not isinstance(content, Mapping):
             allowed = "a Kubernetes object, or a List of them"
-            raise WrongInput(f"{where}: found {shown(document)}, allowed: {allowed}")
-        items = document.get("items")
-        if not isinstance(items, list):
-            yield Dumped(where, document)
+            raise WrongInput(f"{where}: found {shown(content)}, allowed: {allowed}")
+        wrong = misplaced_document(content, OBJECTS, LISTING)
+        if wrong is not None:
+            if alone:
+                raise WrongInput(f"{where}: found {wrong.found}, allowed: {wrong.allowed}; {wrong.hint}")
             continue
-        kind = str(document.get("kind", "")).removesuffix("List")
-        version = document.get("apiVersion", "")
+        _require_type(where, content)
+        items = content.get("items")
+        if not isinstance(items, list):
+            yield Dumped(where, content)
+            continue
+        kind = str(content["kind"]).removesuffix("List")
         for place, item in enumerate(items):
+            line = each.item_lines[place] if each.item_lines else 0
+            within = _place(path, option, number, line, f"items[{place}]")
             if not isinstance(item, Mapping):
-                raise WrongInput(f"{where}: items[{place}]: found {shown(item)}, allowed: a Kubernetes object")
+                raise WrongInput(f"{within}: found {shown(item)}, allowed: a Kubernetes object")
             # the items of a typed list, such as a PodList, do not repeat what they are
-            known = {"apiVersion": version, "kind": kind} if kind and "kind" not in item else {}
-            yield Dumped(f"{where}: items[{place}]", {**known, **item})
+            known = {"apiVersion": content["apiVersion"], "kind": kind} if kind and "kind" not in item else {}
+            whole = {**known, **item}
+            _require_type(within, whole)
+            yield Dumped(within, whole)
 
 
-def _documents(path: Path, option: str) -> list[object]:
-    """As JSON if it is that, since reading a large dump as YAML takes minutes."""
+def _place(path: Path, option: str, document: str, line: int, item: str = "") -> str:
+    """`--dump cluster.yaml: document 2, line 40, items[3]`, as far as it is known."""
+    parts = [each for each in (document, f"line {line}" if line else "", item) if each]
+    return f"{option} {path}" + (f": {', '.join(parts)}" if parts else "")
+
+
+def _require_type(where: str, content: Mapping[str, Any]) -> None:
+    for key, example in (("apiVersion", "v1"), ("kind", "List" if "items" in content else "Pod")):
+        value = content.get(key)
+        if not isinstance(value, str) or not value:
+            found = f"found {shown(value)}" if key in content else "missing"
+            raise WrongInput(
+                f"{where}: {key}: {found}, allowed: the {key} of a Kubernetes object, such as {example}; "
+                "add the line, or write the file again if it was cut off"
+            )
+
+
+def _documents(path: Path, option: str) -> list[Document]:
+    """As JSON if it is that, since reading a large dump as YAML takes minutes; JSON has no lines."""
     try:
         content = path.read_bytes()
     except OSError as problem:
         raise WrongInput(f"{option} {path}: cannot be read: {problem.strerror}") from None
     with suppress(ValueError, RecursionError):
-        return [msgspec.json.decode(content)]
+        return [Document(msgspec.json.decode(content), 1, 0, ())]
     try:
-        documents, mistakes = load_yaml_documents(content.decode(), _MOST_NODES, _LARGER, halves=True)
+        text = content.decode()
+        documents, mistakes = load_yaml_documents(text, _MOST_NODES, _LARGER, halves=True)
     except UnicodeDecodeError as problem:
         raise WrongInput(f"{option} {path}: byte {problem.start} is no UTF-8; allowed is YAML or JSON") from None
+    if mistakes and (of_another_kind := misplaced(text, OBJECTS, LISTING)) is not None:
+        mistakes = (of_another_kind,)
     if mistakes:
         raise WrongInput("\n".join(f"{option} {path}: {each}" for each in mistakes))
     return documents

@@ -8,6 +8,7 @@ from typing import Any
 
 from situate.cli.configured import ReadText
 from situate.cli.failures import WrongInput
+from situate.cli.file_kinds import KUBE_SCHEDULER, misplaced
 from situate.framework.configuration import KubeSchedulerConfiguration
 from situate.objects.settings import Mistake
 from situate.plugins.registry import GROUP, registry
@@ -60,7 +61,10 @@ def _loaded(path: Path, read: ReadText) -> tuple[KubeSchedulerConfiguration | No
         text = read(path)
     except (OSError, UnicodeDecodeError) as problem:
         return None, (Mistake("", str(problem), "a file that can be read, beside the configuration"),)
-    return kube_configuration(text)
+    loaded, mistakes = kube_configuration(text)
+    if loaded is None and (of_another_kind := misplaced(text, KUBE_SCHEDULER)) is not None:
+        return None, (of_another_kind,)
+    return loaded, mistakes
 
 
 def _within(path: str, mistakes: tuple[Mistake, ...]) -> tuple[Mistake, ...]:

@@ -11,6 +11,7 @@ import typer
 
 from situate.cli import simulate_spot, simulate_vm
 from situate.cli.failures import WrongInput, mendable_failures
+from situate.cli.file_kinds import SCENARIO, misplaced, misplaced_document
 from situate.cli.output import Column, Format, OutputOption, print_data, print_table
 from situate.cli.progress import progress
 from situate.cli.streams import say
@@ -177,7 +178,8 @@ def _document(file: Path) -> object:
         raise WrongInput(f"{file} cannot be read: {problem}") from None
     data, mistakes = load_yaml(text)
     if mistakes:
-        raise BadConfiguration(str(file), mistakes)
+        of_another_kind = misplaced(text, SCENARIO)
+        raise BadConfiguration(str(file), mistakes if of_another_kind is None else (of_another_kind,))
     return data
 
 
@@ -185,7 +187,9 @@ def _parsed(file: Path, data: object, parse: Callable[[object], tuple[_Parsed | 
     """Raises `BadConfiguration` with every mistake."""
     found, mistakes = parse(data)
     if found is None:
-        raise BadConfiguration(str(file), mistakes or (Mistake("", "", "a scenario"),))
+        of_another_kind = misplaced_document(data, SCENARIO)
+        mistakes = mistakes or (Mistake("", "", "a scenario"),)
+        raise BadConfiguration(str(file), mistakes if of_another_kind is None else (of_another_kind,))
     return found
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from situate.cli.failures import WrongInput
+from situate.cli.file_kinds import TRACE, misplaced
 from situate.cli.output import Column, Format, print_data, print_table
 from situate.cli.progress import progress
 from situate.cli.streams import say
@@ -73,7 +74,8 @@ def traced(file: Path) -> Trace:
         raise WrongInput(f"{file} cannot be read: line {line} is no UTF-8; write it as JSON lines in UTF-8") from None
     trace, mistakes = read_trace(text, file.name)
     if trace is None:
-        raise BadConfiguration(str(file), mistakes)
+        of_another_kind = misplaced(text, TRACE)
+        raise BadConfiguration(str(file), mistakes if of_another_kind is None else (of_another_kind,))
     return trace
 
 

@@ -10,6 +10,7 @@ left to the shell.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
@@ -24,8 +25,23 @@ _LONGEST_NUMBER = 1000
 """Characters. Python refuses to write numbers of more than 4300 digits, and takes hours for the longest of base 60."""
 
 
+_CUT_OFF = "the text ends there: close what is open, or write the text again if it was cut off"
+
 UNFIT = (LookupError, AttributeError, TypeError)
 """What PyYAML raises where a tag does not fit its value, as in `!!bool maybe`, besides errors of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document of a text."""
+
+    content: object
+    number: int
+    """From 1; empty documents count."""
+    line: int
+    """Where it begins, from 1."""
+    item_lines: tuple[int, ...]
+    """Where the entries of its key `items` begin, if these are a list: a Kubernetes List has its objects there."""
 
 
 class _TooMany(Exception):
@@ -101,20 +117,24 @@ def load_yaml(text: str) -> tuple[object, tuple[Mistake, ...]]:
         return None, mistakes
     if len(documents) > 1:
         return None, (Mistake("", f"{len(documents)} documents", "one document", "remove the lines '---'"),)
-    return (documents[0] if documents else None), ()
+    return (documents[0].content if documents else None), ()
 
 
 def load_yaml_documents(
     text: str, most_nodes: int = _MOST_NODES, if_more: str = "", *, halves: bool = False
-) -> tuple[list[object], tuple[Mistake, ...]]:
+) -> tuple[list[Document], tuple[Mistake, ...]]:
     """All documents of a text that are not empty. `if_more`: what helps whoever has more than `most_nodes` values.
 
     `halves` leaves half characters to whoever reads the objects one by one: the others are read all the same.
     """
-    documents: list[object] = []
+    documents: list[Document] = []
+    number = 0
     try:
         loader = _Loader(text, most_nodes, halves)
-        while loader.check_node():
+        while True:
+            number += 1
+            if not loader.check_node():
+                break
             node = loader.get_node()
             if node is None:
                 continue
@@ -124,14 +144,16 @@ def load_yaml_documents(
                 return [], (Mistake("", "aliases within aliases", allowed),)
             data = loader.construct_document(node)
             if data is not None:
-                documents.append(data)
+                documents.append(Document(data, number, node.start_mark.line + 1, _item_lines(node)))
     except _TooMany:
         return [], (Mistake("", "more values", f"at most {most_nodes} values", if_more),)
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
-        where = f"line {mark.line + 1}" if mark is not None else ""
+        line = f"line {mark.line + 1}" if mark is not None else ""
+        where = ", ".join(filter(None, (f"document {number}" if number > 1 else "", line)))
         found = " ".join(str(each) for each in (problem.context, problem.problem) if each)
-        return [], (Mistake(where, found, "YAML"),)
+        ended = mark is not None and mark.index >= len(text.rstrip())
+        return [], (Mistake(where, found, "YAML", _CUT_OFF if ended else ""),)
     except yaml.reader.ReaderError as problem:
         return [], (Mistake("", f"character {problem.character!r} at {problem.position}", "printable text"),)
     except RecursionError:
@@ -143,6 +165,14 @@ def load_yaml_documents(
     if loader.mistakes:
         return [], tuple(loader.mistakes)
     return documents, ()
+
+
+def _item_lines(node: yaml.Node) -> tuple[int, ...]:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if key.value == "items" and isinstance(value, yaml.SequenceNode):
+                return tuple(each.start_mark.line + 1 for each in value.value)
+    return ()
 
 
 def unfolded(node: yaml.Node, sizes: dict[int, int], most: int) -> int:

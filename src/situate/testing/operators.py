@@ -112,5 +112,5 @@ def documents(*files: Path) -> list[dict[str, Any]]:
         read, mistakes = load_yaml_documents(file.read_text(encoding="utf-8"))
         if mistakes:
             raise ValueError(f"{file}: {'; '.join(map(str, mistakes))}")
-        found.extend(each for each in read if isinstance(each, dict))
+        found.extend(each.content for each in read if isinstance(each.content, dict))
     return found

@@ -96,12 +96,18 @@ def pods_of(
             content = {**each.content, "metadata": {**within, **_metadata(each)}}
             others.append((resource, _decoded(resource, Dumped(each.place, content))))
         elif not _is(PRIORITYCLASSES, each):
-            ignored.append(f"{each.kind or 'an object without kind'} {each.name}".strip())
+            ignored.append(_unused(each))
     if not pods and not any(resource is NODES for resource, _ in others):
         allowed = ", ".join(kind for _, kind in _COUNTED)
         found = f"; found {', '.join(ignored[:5])}" if ignored else ""
         raise WrongInput(f"-f {', '.join(map(str, files))}: no pods; allowed: Pod, {allowed}{found}")
     return ManifestPods(tuple(pods), tuple(others), tuple(ignored))
+
+
+def _unused(each: Dumped) -> str:
+    """`ConfigMap shop/web (-f web.yaml: line 9)`; the version, if the kind is known in another one."""
+    told = f"{each.kind} of {each.api_version}" if each.kind in {kind for _, kind in _COUNTED} else each.kind
+    return f"{told} {each.name}".strip() + f" ({each.place})"
 
 
 def _is(resource: ResourceType[Any], each: Dumped) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from situate.cli.configured import load, scheduler_settings
 from situate.cli.failures import WrongInput
+from situate.cli.file_kinds import CONFIGURATION, KUBE_SCHEDULER, misplaced
 from situate.cli.scheduling import require_setup
 from situate.framework.configuration import (
     API_VERSION,
@@ -87,6 +88,9 @@ def read_profiles(file: Path | None) -> Profiles:
     except (OSError, UnicodeDecodeError) as problem:
         raise WrongInput(f"--profile {file}: cannot be read: {problem}") from None
     data, mistakes = load_yaml(text)
+    of_another_kind = misplaced(text, KUBE_SCHEDULER, CONFIGURATION)
+    if of_another_kind is not None:
+        raise BadConfiguration(f"--profile {file}", (of_another_kind,))
     if mistakes:
         raise BadConfiguration(str(file), mistakes)
     kind = data.get("kind") if isinstance(data, dict) else None
