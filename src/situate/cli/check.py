@@ -143,13 +143,13 @@ async def _check_cluster(
     client = connect(connection, random.Random())
     try:
         findings = [await _version(client)]
+        home = configuration.runtime.leader_election.namespace or connection.namespace
         entries = vpod_entries(configuration)
         for entry in entries:
             findings += [finding async for finding in _entry(client, entry)]
         findings += [finding async for finding in _further_kinds(client, configuration)]
         if spot_settings(configuration) is not None:
-            findings += [finding async for finding in _placing(client, connection.namespace)]
-        home = configuration.runtime.leader_election.namespace or connection.namespace
+            findings += [finding async for finding in _placing(client, home)]
         vm = vm_settings(configuration)
         if vm is not None:
             findings += [finding async for finding in _machines(client, vm)]
