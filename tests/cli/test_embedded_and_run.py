@@ -113,7 +113,7 @@ def playground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playground]
         folder,
         "scheduler",
         *("run", "-f", str(EXAMPLES / "situate.yaml"), "--kubeconfig", str(kubeconfig)),
-        *("--set", "health.address=127.0.0.1:0", "--set", "leaderElection.namespace=default"),
+        *("--set", "leaderElection.namespace=default"),
         *("--set", "vpod[0].refreshPeriod=1s"),  # the gauges are set by the beats of the autoscaler
     )
     made = Playground(folder, kubeconfig, scheduler)
@@ -130,6 +130,12 @@ def playground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playground]
         server.stop(timeout_s=60)
     for each in (server, scheduler):
         assert "Traceback" not in each.log.read_text(), each.tail(60)
+
+
+@pytest.mark.finding("N13")
+def test_beside_a_server_on_this_machine_health_takes_a_free_port_of_loopback(playground: Playground) -> None:
+    assert '"address": "127.0.0.1:0"' in playground.scheduler.log.read_text()
+    assert playground.port() not in (None, 8080)
 
 
 @pytest.mark.rule("vpod:V1", "vpod:V20")

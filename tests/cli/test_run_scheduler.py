@@ -110,6 +110,8 @@ def test_it_brings_a_cluster_of_its_own_if_asked(tmp_path: Path) -> None:
     try:
         log = eventually("it answers", scheduler.log.read_text, lambda text: "kubectl --server" in text)
         server = re.findall(r"kubectl --server (\S+)", log)[0]
+        eventually("health has a port", scheduler.log.read_text, lambda text: "health server listens" in text)
+        assert "127.0.0.1:0" in scheduler.log.read_text(), "a free port: several may run on one machine"
         applied = call(tmp_path, str(KUBECTL), "--server", server, "apply", "-f", "-", given=pod("web", "100m"))
         assert applied.returncode == 0, applied.stderr
         ready = ("wait", "--for=condition=Ready", "pod/web", "--timeout=120s")

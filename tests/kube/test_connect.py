@@ -9,6 +9,7 @@ from aiohttp import web
 from situate.kube.connect import connect, find_connection
 from situate.kube.connection import BadConnection, Connection
 from situate.kube.errors import Unauthorized
+from situate.kube.urls import is_loopback
 from situate.objects.resources import PODS
 from tests.kube.servers import serving
 
@@ -137,3 +138,17 @@ async def test_connect_makes_a_client_that_works() -> None:
         with pytest.raises(Unauthorized, match=r"cannot get pods w in namespace d: 401 Unauthorized.*; log in again"):
             await client.get(PODS, "w", "d")
         await client.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "own"),
+    [
+        ("https://127.0.0.1:6443", True),
+        ("http://localhost:8001", True),
+        ("https://[::1]:6443/prefix", True),
+        ("https://10.0.0.1:6443", False),
+        ("https://kubernetes.default.svc", False),
+    ],
+)
+def test_servers_on_this_machine_are_known_by_their_address(url: str, own: bool) -> None:
+    assert is_loopback(url) is own

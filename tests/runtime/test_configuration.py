@@ -143,3 +143,15 @@ def test_what_is_in_force_can_be_written_as_a_file_that_means_the_same() -> None
 def test_asking_for_a_section_as_another_type_is_our_mistake() -> None:
     with pytest.raises(TypeError, match="section single holds Single"):
         good("single: {}").section("single", Fleet)
+
+
+@pytest.mark.finding("N13", "N29")
+@pytest.mark.parametrize("flag", ["health.address=none", "health.address=null"])
+def test_there_is_no_health_server_if_none_is_asked_for(flag: str) -> None:
+    assert good("", None, flag).runtime.health.listens is None
+
+
+def test_what_is_given_tells_a_default_from_a_value() -> None:
+    assert "health" not in good("").given
+    assert good("", None, "health.address=:9090").given["health"] == {"address": ":9090"}
+    assert good("health: {address: null}\n").given["health"] == {"address": None}

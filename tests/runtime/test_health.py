@@ -70,15 +70,22 @@ async def test_what_is_no_request_is_refused_and_fills_no_log(caplog: pytest.Log
     assert not [each for each in caplog.records if each.name.startswith("aiohttp")]
 
 
-async def test_an_address_that_is_taken_is_told_in_a_sentence() -> None:
+@pytest.mark.finding("N13")
+async def test_an_address_that_is_taken_is_told_with_the_argument_that_takes_another() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(CannotListen, match=f"health.address {address} cannot be listened on: .*; set another"):
+        other = f"127.0.0.1:{taken.getsockname()[1] + 1}"
+        with pytest.raises(CannotListen) as told:
             await HealthServer(address, Health(), bytes).run()
-        with pytest.raises(CannotListen, match=f"^--health-address {address} cannot"):
+        assert str(told.value) == (
+            f"cannot listen on health.address {address}: address already in use; choose another address with "
+            f"--set health.address={other}, or none with --set health.address=none"
+        )
+        with pytest.raises(CannotListen) as told:
             await HealthServer(address, Health(), bytes, setting="--health-address").run()
+        assert str(told.value).endswith(f"; choose another address with --health-address {other}")
 
 
 @pytest.mark.parametrize("address", ["nowhere", "localhost:", ":http", "127.0.0.1:65536"])

@@ -8,7 +8,7 @@ import os
 import random
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -45,6 +45,7 @@ from situate.kube.events import MOST_SERIES, EventRecorder
 from situate.kube.lease_record import ElectionTimes
 from situate.kube.reflector import Reflector
 from situate.kube.store import Store
+from situate.kube.urls import is_loopback
 from situate.objects.unstructured import Unstructured
 from situate.runtime.configuration import BadConfiguration, Configuration
 from situate.runtime.health import Health, HealthServer
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
 
 _NO_FILE = Path("situate.yaml")
 """What names of files are relative to where no file is given: the folder that we run in."""
+_ANY_PORT = "127.0.0.1:0"
 _NODES, _ZONES = 3, ("a", "b", "c")
 """Of the cluster that `--embedded` brings."""
 _ELECTION_QPS = 20.0
@@ -157,6 +159,16 @@ async def _run(
     return ExitCode.DONE
 
 
+def _health_address(configuration: Configuration, connection: Connection) -> str | None:
+    """As the configuration says; where it says nothing and the cluster is on this machine, a free port of loopback.
+
+    Several processes on one machine, tried out by hand, would otherwise take port 8080 of all its addresses in turn.
+    """
+    given = configuration.given.get("health")
+    says = isinstance(given, Mapping) and "address" in given
+    return _ANY_PORT if not says and is_loopback(connection.server) else configuration.runtime.health.listens
+
+
 class Closing(Protocol):
     """What holds connections."""
 
@@ -192,11 +204,12 @@ class _Composition:
 
     def manager(self, setup: Setup | None) -> Manager:
         """`setup`: of the scheduler, if there is to be one."""
-        manager, runtime = self._manager, self._configuration.runtime
+        manager = self._manager
         stop_on_signals(manager)
         self._health.add_readiness("stopping", lambda: "the process is stopping" if manager.stopping else None)
-        if runtime.health.address is not None:
-            manager.add(HealthServer(runtime.health.address, self._health, self._metrics.render))
+        address = _health_address(self._configuration, self._connection)
+        if address is not None:
+            manager.add(HealthServer(address, self._health, self._metrics.render))
         reaching = Reaching(self._elections, random.Random())
         self._health.add_readiness("connection", reaching.not_ready)
         manager.add(reaching, ready=reaching.reached)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Collection
 from urllib.parse import urlsplit
 
@@ -15,6 +16,15 @@ def is_address(url: str, schemes: Collection[str]) -> bool:
         return False
     # urlsplit drops line breaks
     return named and not parts.query and not parts.fragment and " " not in url and url.isprintable()
+
+
+def is_loopback(url: str) -> bool:
+    """Whether it names this machine by an address that no other one reaches."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def has_user(url: str) -> bool:

@@ -46,6 +46,8 @@ class Configuration:
     runtime: RuntimeSettings
     sections: Mapping[str, object]
     """Of the products that the file names; `spot: {}` and `spot:` name one, an absent key does not."""
+    given: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}), compare=False)
+    """The document with the overrides: tells a value that was written from a default."""
 
     def section(self, name: str, kind: type[T]) -> T | None:
         """The settings of a product, None when the file does not name it."""
@@ -95,7 +97,7 @@ def parse_configuration(
             found.append(unknown_key(key, ["apiVersion", "kind", *sorted(shared), *known], "", value))
     if found or runtime is None:
         return None, with_sources(found, overrides)
-    return Configuration(runtime, MappingProxyType(values)), ()
+    return Configuration(runtime, MappingProxyType(values), MappingProxyType(dict(data))), ()
 
 
 def environment_overrides(

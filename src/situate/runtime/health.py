@@ -8,6 +8,7 @@ composes it.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -113,6 +114,17 @@ class HealthServer:
         application.router.add_get("/metrics", self._metrics)
         return application
 
+    def _taken(self, problem: OSError) -> str:
+        """The sentence, with the argument that takes the next port."""
+        reason = os.strerror(problem.errno).lower() if problem.errno else str(problem)  # asyncio says it twice
+        host, _, port = self._address.rpartition(":")
+        other = f"{host}:{int(port) + 1}" if 0 < int(port) < 2**16 - 1 else f"{host}:0"
+        if self._setting.startswith("--"):
+            step = f"choose another address with {self._setting} {other}"
+        else:
+            step = f"choose another address with --set {self._setting}={other}, or none with --set {self._setting}=none"
+        return f"cannot listen on {self._setting} {self._address}: {reason}; {step}"
+
     async def run(self) -> None:
         """Raises `CannotListen`."""
         from aiohttp import web
@@ -128,10 +140,7 @@ class HealthServer:
             try:
                 await site.start()
             except OSError as problem:
-                reason = problem.strerror or str(problem)
-                raise CannotListen(
-                    f"{self._setting} {self._address} cannot be listened on: {reason}; set another one, or none"
-                ) from problem
+                raise CannotListen(self._taken(problem)) from problem
             self.port = runner.addresses[0][1]
             self._listening.set()
             self._log.info("health server listens", address=self._address, port=self.port)

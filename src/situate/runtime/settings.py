@@ -22,6 +22,13 @@ Address = Annotated[
         extra={ALLOWED: 'host:port, such as "127.0.0.1:8080", "[::1]:8080" or ":8080" for every address'},
     ),
 ]
+HealthAddress = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^none$|^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]*):([0-9]{1,5})$",
+        extra={ALLOWED: 'host:port, such as "127.0.0.1:8080", "[::1]:8080" or ":8080" for every address, or none'},
+    ),
+]
 
 
 class LeaderElection(msgspec.Struct, frozen=True, rename="camel"):
@@ -61,11 +68,16 @@ class Log(msgspec.Struct, frozen=True, rename="camel"):
 class Health(msgspec.Struct, frozen=True, rename="camel"):
     """Where /healthz, /readyz and /metrics answer."""
 
-    address: Address | None = ":8080"
-    """null turns the server off."""
+    address: HealthAddress | None = ":8080"
+    """none turns the server off, as null does."""
+
+    @property
+    def listens(self) -> str | None:
+        """The address; None without a server."""
+        return None if self.address == "none" else self.address
 
     def mistakes(self) -> Iterable[Mistake]:
-        port = int(self.address.rpartition(":")[2]) if self.address else 0
+        port = int(self.listens.rpartition(":")[2]) if self.listens else 0
         if port > 65535:
             yield Mistake("address", f'"{self.address}"', "a port of at most 65535")
 
