@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from situate.cli.completing import complete_objects
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.object_names import POD, readings, require_explained
 from situate.cli.options import ContextOption, KubeconfigOption
@@ -45,8 +46,15 @@ _NAMES: Final = 3
 CHANGES_UNASKED: Final = "extenders are not asked about changes: they may refuse the nodes that one opens"
 
 
+def _pods(ctx: typer.Context, incomplete: str) -> list[str]:
+    return complete_objects(ctx, incomplete, lambda: [(POD, "v1")])
+
+
 def explain(
-    pod: Annotated[str, typer.Argument(help="A Pod: NAME, NAMESPACE/NAME or pod/NAME.", show_default=False)],
+    pod: Annotated[
+        str,
+        typer.Argument(help="A Pod: NAME, NAMESPACE/NAME or pod/NAME.", show_default=False, autocompletion=_pods),
+    ],
     namespace: NamespaceOption = None,
     dump: DumpOption = None,
     profile: ProfileOption = None,

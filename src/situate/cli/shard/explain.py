@@ -11,9 +11,10 @@ from typing import Annotated, Any, assert_never
 
 import typer
 
+from situate.cli.completing import complete_objects
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.object_names import ObjectType, readings, require_explained
-from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, SetOption
+from situate.cli.options import ContextOption, KubeconfigOption, OfNameOption, OptionalFileOption, SetOption
 from situate.cli.output import Column, Format, OutputOption, print_data, print_table
 from situate.cli.shard.blocking import blocked_by, warnings_of
 from situate.cli.shard.entry import (
@@ -58,11 +59,27 @@ _COLUMNS = (
 )
 
 
+def _objects(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Of the resource that the command line names."""
+
+    def types() -> list[tuple[ObjectType, str]]:
+        given = ctx.params
+        entries = entries_of(given.get("file"), given.get("assignments"), given.get("resource"), given.get("pool"))
+        resources = {each.group_version_plural: _types(each)[0] for each in entries}
+        return [(type_, version) for (_, version, _), type_ in resources.items()]
+
+    return complete_objects(ctx, incomplete, types)
+
+
 def explain(
     name: Annotated[
-        str, typer.Argument(help="The object: NAMESPACE/NAME, or NAME or TYPE/NAME with -n, such as report/report-7.")
+        str,
+        typer.Argument(
+            help="The object: NAMESPACE/NAME, or NAME or TYPE/NAME with -n, such as report/report-7.",
+            autocompletion=_objects,
+        ),
     ],
-    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="The namespace of NAME.")] = None,
+    namespace: OfNameOption = None,
     file: OptionalFileOption = None,
     resource: ResourceOption = None,
     pool: PoolOption = None,

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from situate.cli.completing import complete_objects
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.object_names import (
     DEPLOYMENT,
@@ -16,7 +17,7 @@ from situate.cli.object_names import (
     readings,
     require_explained,
 )
-from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, SetOption
+from situate.cli.options import ContextOption, KubeconfigOption, OfNameOption, OptionalFileOption, SetOption
 from situate.cli.output import Column, Format, OutputOption, print_data, print_table
 from situate.cli.progress import progress
 from situate.cli.spot.options import InstallationOption
@@ -50,9 +51,21 @@ _PODS = (
 )
 
 
+def _workloads(ctx: typer.Context, incomplete: str) -> list[str]:
+    first, slash, _ = incomplete.partition("/")
+    if slash and POD.called(first):
+        return complete_objects(ctx, incomplete, lambda: [(POD, "v1")])
+    return complete_objects(ctx, incomplete, lambda: [(DEPLOYMENT, "v1"), (STATEFULSET, "v1")])
+
+
 def explain(
-    name: Annotated[str, typer.Argument(help="A workload or a pod: NAMESPACE/NAME, or NAME or TYPE/NAME with -n.")],
-    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="The namespace of NAME.")] = None,
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="A workload or a pod: NAMESPACE/NAME, or NAME or TYPE/NAME with -n.", autocompletion=_workloads
+        ),
+    ],
+    namespace: OfNameOption = None,
     file: OptionalFileOption = None,
     installation: InstallationOption = "situate",
     assignments: SetOption = None,

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from situate.cli.completing import complete_namespaces, complete_objects
 from situate.cli.failures import WrongInput, mendable_failures
 from situate.cli.object_names import POD, ObjectName, ObjectType, readings, require_explained
 from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, SetOption
@@ -43,12 +44,28 @@ _REASONS = {
 _ALTERNATIVES = (Column("way"), Column("cost", right=True), Column("why not"))
 
 
+def _machines(ctx: typer.Context, incomplete: str) -> list[str]:
+    first, slash, _ = incomplete.partition("/")
+    types = _TYPES if slash and POD.called(first) else _TYPES[1:]
+    return complete_objects(ctx, incomplete, lambda: [(each, "v1") for each in types])
+
+
 def explain(
     pod: Annotated[
-        str, typer.Argument(help="A pod or a VirtualMachine: NAME, NAMESPACE/NAME, or TYPE/NAME as pod/web, vm/db.")
+        str,
+        typer.Argument(
+            help="A pod or a VirtualMachine: NAME, NAMESPACE/NAME, or TYPE/NAME as pod/web, vm/db.",
+            autocompletion=_machines,
+        ),
     ],
     namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", help="Where it is, unless it says so itself; default: default.")
+        str | None,
+        typer.Option(
+            "--namespace",
+            "-n",
+            help="Where it is, unless it says so itself; default: default.",
+            autocompletion=complete_namespaces,
+        ),
     ] = None,
     file: OptionalFileOption = None,
     installation: InstallationOption = "situate",

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from situate.cli.completing import complete_objects
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.object_names import ObjectName, ObjectType, readings, require_explained
 from situate.cli.options import (
@@ -14,6 +15,7 @@ from situate.cli.options import (
     FileOption,
     KubeconfigOption,
     ObjectsOption,
+    OfNameOption,
     SetOption,
     StatefulSetOption,
 )
@@ -43,12 +45,28 @@ _PODS = (
 )
 
 
+def _sources(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Of the configuration that the command line names."""
+
+    def types() -> list[tuple[ObjectType, str]]:
+        file = ctx.params.get("file")
+        entries = [] if file is None else chosen_entries(file, None, ctx.params.get("assignments"))
+        sources = [source for entry in entries for source in entry.completed_sources()]
+        return [(_type(source), source.version) for source in sources]
+
+    return complete_objects(ctx, incomplete, types)
+
+
 def explain(
     vpod: Annotated[
-        str, typer.Argument(help="A source: NAMESPACE/NAME, or TYPE/NAME with -n, such as consumergroup/orders.")
+        str,
+        typer.Argument(
+            help="A source: NAMESPACE/NAME, or TYPE/NAME with -n, such as consumergroup/orders.",
+            autocompletion=_sources,
+        ),
     ],
     file: FileOption,
-    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="The namespace of NAME.")] = None,
+    namespace: OfNameOption = None,
     statefulset: StatefulSetOption = None,
     assignments: SetOption = None,
     objects: ObjectsOption = None,
