@@ -291,6 +291,22 @@ def test_templates_become_pods(kind: str, version: str, field: str, written: Cal
     assert all(each["node"] for each in found["pods"])
 
 
+@pytest.mark.finding("N14")
+def test_explain_takes_a_type_and_a_name_as_kubectl_does() -> None:
+    wanted = data("explain", "shop/report-0", DUMP, code=1)
+    for arguments in (["pod/report-0", "-n", "shop"], ["pods/shop/report-0"], ["po/report-0", "--namespace=shop"]):
+        assert data("explain", *arguments, DUMP, code=1) == wanted
+    code, _, complaint = scheduler("explain", "pod/report-0", DUMP)
+    assert code == 2
+    assert (
+        'pod "report-0" not found in namespace "default"; there is one in namespace shop: name it with -n' in complaint
+    )
+    for arguments in (["deployment/report", "-n", "shop"], ["deployment/report"]):
+        code, _, complaint = scheduler("explain", *arguments, DUMP)
+        assert code == 2
+        assert 'deployment/report: found type "deployment", allowed: pod' in complaint
+
+
 def test_nodes_and_services_of_a_manifest_count_as_applied(written: Callable[[str], str]) -> None:
     room = {"cpu": "64", "memory": "64Gi", "pods": "110"}
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "new"}, "status": {"allocatable": room}}

@@ -470,13 +470,27 @@ def test_explain_says_that_a_slot_is_frozen(playground: Playground, tmp_path: Pa
     assert "its slot is about to change partitions" in printed
 
 
+@pytest.mark.finding("N14")
+def test_explain_takes_a_type_and_a_name_as_kubectl_does(playground: Playground) -> None:
+    for arguments in (
+        ("report/executor-1-0",),
+        ("reports/executor-1-0", "-n", "team"),
+        ("reports.batch.example.com/executor-1-0", "-n", "team"),
+        ("report/team/executor-1-0",),
+    ):
+        assert playground.data("explain", *arguments)["object"] == "team/executor-1-0"
+    code, _, told = playground.run("explain", "pod/executor-1", "-n", "team")
+    assert code == 2
+    assert 'pod/executor-1: found type "pod", allowed: report; name it as NAMESPACE/NAME' in told
+
+
 def test_explain_of_what_is_not_there(playground: Playground) -> None:
     code, _, told = playground.run("explain", "team/wating")
     assert code == 2
     assert "did you mean waiting?" in told
     code, _, told = playground.run("explain", "a/b/c")
     assert code == 2
-    assert "NAMESPACE/NAME" in told
+    assert 'a/b/c: found type "a", allowed: report; name it as NAMESPACE/NAME' in told
 
 
 def test_verbs_say_which_supervisor_they_need(playground: Playground, tmp_path: Path) -> None:

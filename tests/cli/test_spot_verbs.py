@@ -150,6 +150,7 @@ def test_status_for_people(playground: Playground) -> None:
     assert playground.data("status", "-n", "elsewhere")["workloads"] == []
 
 
+@pytest.mark.finding("N14")
 @pytest.mark.rule("spot:B32", "spot:S30")
 def test_explain_tells_who_says_what_and_what_would_stay(playground: Playground) -> None:
     found = playground.data("explain", "shop/web", code=1)
@@ -165,6 +166,9 @@ def test_explain_tells_who_says_what_and_what_would_stay(playground: Playground)
     assert {each["countsAs"] for each in found["pods"]} == {"spot"}
     assert found["nextClass"] == "on-demand"
     one = playground.data("explain", "db-1", "-n", "shop", code=1)
+    assert playground.data("explain", "pod/db-1", "-n", "shop", code=1)["pods"] == one["pods"]
+    for name in ("deployment/web", "deploy/web", "deployments.apps/web"):
+        assert playground.data("explain", name, "-n", "shop", code=1)["target"] == 4
     assert [each["name"] for each in one["pods"]] == ["db-1"]
     at_fault = playground.data("explain", "deployment/shop/api")
     assert at_fault["faults"][0].startswith(f'Deployment shop/api: {ON_DEMAND}: found "many", allowed: a number')
@@ -214,6 +218,11 @@ def uid_of(playground: Playground, deployment: str) -> str:
         (("web",), "web: name it as NAMESPACE/NAME"),
         (("shop/wep",), "shop/wep: there is no such workload or pod; did you mean web?"),
         (("statefulset/shop/web",), "shop/web: there is no such workload or pod"),
+        (("deployment/web",), "default/web: there is no such workload or pod"),
+        (
+            ("job/web", "-n", "shop"),
+            'job/web: found type "job", allowed: deployment, statefulset, rollout, cloneset, pod',
+        ),
     ],
 )
 def test_what_is_not_there_is_a_sentence(playground: Playground, arguments: tuple[str, ...], said: str) -> None:

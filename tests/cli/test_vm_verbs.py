@@ -151,6 +151,20 @@ async def test_why_a_machine_is_short_and_what_would_be_done(said: Said) -> None
     assert "short by 13 cpu, 52Gi memory" in told
 
 
+@pytest.mark.finding("N14")
+async def test_explain_takes_a_type_and_a_name_as_kubectl_does(said: Said) -> None:
+    wanted = (await said("explain", "default/a")).partition("room is expected by")[0]
+    assert "holds 4 cpu" in wanted
+    for name in ("vm/a", "virtualmachine/a", "virtualmachines.vm.neon.tech/a", "pod/a-x", "vm/default/a"):
+        assert (await said("explain", name)).startswith(wanted)
+        if name.count("/") == 1:
+            assert "default/a" in await said("explain", name, "-n", "default")
+    assert "neither a pod nor a VirtualMachine" in await said("explain", "pod/a", code=2)
+    assert "neither a pod nor a VirtualMachine" in await said("explain", "vm/a-x", code=2)
+    refused = await said("explain", "deployment/a", "-n", "default", code=2)
+    assert 'deployment/a: found type "deployment", allowed: pod, virtualmachine, virtualmachineinstance' in refused
+
+
 @pytest.mark.rule("vm:B39")
 async def test_room_that_nobody_has_granted_yet_is_no_want_of_room(said: Said) -> None:
     client: Client = said.client  # type: ignore[attr-defined]  # see the fixture

@@ -117,6 +117,21 @@ def test_explain_as_a_table() -> None:
     assert lines[-1].startswith("autoscaler: 3 pods are needed")
 
 
+@pytest.mark.finding("N14")
+def test_explain_takes_a_type_and_a_name_as_kubectl_does() -> None:
+    wanted = data("explain", "billing/payments", code=1)
+    group = "consumergroups.internal.kafka.eventing.knative.dev"
+    for name in ("consumergroup/payments", "ConsumerGroups/payments", f"{group}/payments", "payments"):
+        assert data("explain", name, "-n", "billing", code=1) == wanted
+    assert data("explain", "consumergroup/billing/payments", code=1) == wanted
+    code, _, told = vpod("explain", "pod/payments", "-n", "billing")
+    assert code == 2
+    assert 'pod/payments: found type "pod", allowed: consumergroup; name it as NAMESPACE/NAME' in told
+    code, _, told = vpod("explain", "consumergroup/payments")
+    assert code == 2
+    assert "consumergroup/payments: no such vpod" in told
+
+
 @pytest.mark.finding("N4")
 def test_a_vreplica_that_is_larger_than_any_pod_is_said_so_once(changed: Callable[..., Path]) -> None:
     def weigh(item: dict[str, Any]) -> None:

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from situate.cli.completing import complete_namespaces
+
 FileOption = Annotated[Path, typer.Option("--file", "-f", help="The configuration.")]
 OptionalFileOption = Annotated[
     Path | None, typer.Option("--file", "-f", help="The configuration; without one, what --set says.")
@@ -17,6 +19,10 @@ SetOption = Annotated[
 ]
 KubeconfigOption = Annotated[Path | None, typer.Option(help="The kubeconfig; default as kubectl's.")]
 ContextOption = Annotated[str | None, typer.Option(help="The context of the kubeconfig.")]
+OfNameOption = Annotated[
+    str | None,
+    typer.Option("--namespace", "-n", help="The namespace of NAME.", autocompletion=complete_namespaces),
+]
 ObjectsOption = Annotated[
     Path | None,
     typer.Option("--objects", help="Read the objects from this YAML or JSON file instead of a cluster."),

@@ -7,7 +7,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from situate.cli.completing import complete_objects
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.object_names import POD, readings, require_explained
 from situate.cli.options import ContextOption, KubeconfigOption
 from situate.cli.output import Column, Format, OutputOption, print_data, print_table
 from situate.cli.progress import progress
@@ -44,8 +46,15 @@ _NAMES: Final = 3
 CHANGES_UNASKED: Final = "extenders are not asked about changes: they may refuse the nodes that one opens"
 
 
+def _pods(ctx: typer.Context, incomplete: str) -> list[str]:
+    return complete_objects(ctx, incomplete, lambda: [(POD, "v1")])
+
+
 def explain(
-    pod: Annotated[str, typer.Argument(help="NAME of the pod, or NAMESPACE/NAME.", show_default=False)],
+    pod: Annotated[
+        str,
+        typer.Argument(help="A Pod: NAME, NAMESPACE/NAME or pod/NAME.", show_default=False, autocompletion=_pods),
+    ],
     namespace: NamespaceOption = None,
     dump: DumpOption = None,
     profile: ProfileOption = None,
@@ -83,18 +92,18 @@ def explain(
 
 
 def _find(world: World, text: str, namespace: str | None) -> Pod:
-    within, slash, name = text.rpartition("/")
-    if slash and namespace is not None and within != namespace:
-        raise WrongInput(f"{text}: -n {namespace} names another namespace; leave one of them out")
-    within = within or namespace or "default"
-    found = world.pod(within, name)
-    if found is not None:
-        return found
-    for each in world.unread:
-        if (each.namespace, each.name) == (within, name):
-            raise WrongInput(each.problem)
-    if (within, name) in (world.ended or ()):
-        raise WrongInput(f'pod "{name}" in namespace "{within}" has ended; name one that runs or is pending')
+    within = name = ""
+    for each in readings(text, namespace, (POD,)):
+        within, name = each.namespace or "default", each.name
+        found = world.pod(within, name)
+        if found is not None:
+            return found
+        for unread in world.unread:
+            if (unread.namespace, unread.name) == (within, name):
+                raise WrongInput(unread.problem)
+        if (within, name) in (world.ended or ()):
+            raise WrongInput(f'pod "{name}" in namespace "{within}" has ended; name one that runs or is pending')
+    require_explained(text, (POD,))
     known = [each.metadata.name for each in world.stores.pods.list(within)]
     hint = did_you_mean(name, known)
     elsewhere = [each.metadata.namespace for each in world.stores.pods.list() if each.metadata.name == name]

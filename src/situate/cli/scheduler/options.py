@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from situate.cli.completing import complete_namespaces
+
 DumpOption = Annotated[
     list[Path] | None,
     typer.Option(
@@ -25,4 +27,7 @@ ProfileOption = Annotated[
         show_default=False,
     ),
 ]
-NamespaceOption = Annotated[str | None, typer.Option("--namespace", "-n", help="The namespace; default: default.")]
+NamespaceOption = Annotated[
+    str | None,
+    typer.Option("--namespace", "-n", help="The namespace; default: default.", autocompletion=complete_namespaces),
+]

@@ -13,6 +13,7 @@ from situate.cli.scheduler.options import DumpOption, ProfileOption
 from situate.cli.scheduler.profiles import read_profiles
 from situate.cli.scheduler.world import Unread, Where, World, observe
 from situate.cli.streams import complain, say
+from situate.cli.watching import WatchOption, show_status
 from situate.framework.comparing import compare
 from situate.framework.cycle import PluginFailed
 from situate.framework.engine import Engine
@@ -42,23 +43,28 @@ def status(
     profile: ProfileOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
+    watch: WatchOption = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Show what pods ask of each node, and for each pod that waits where it would go, or why nowhere."""
-    with mendable_failures():
-        world = observe(Where.of(kubeconfig, context, dump))
-        profiles = read_profiles(profile).unextended()
-        pending = world.pending
-        engine = world.engine(profiles, [pod for pod in pending if profiles.answer_for(pod.spec.scheduler_name)])
-        with progress("asking the plugins"):
-            nodes = _nodes(world, engine.snapshot)
-            pods = [*_answers(engine, pending), *map(_unread_answer, world.unread_pending)]
-    if output in (Format.JSON, Format.YAML):
-        print_data({"nodes": nodes, "pending": pods, "remarks": world.remarks.said}, output)
-        return
-    for remark in world.remarks.said:
-        complain(remark)
-    _print(nodes, pods, output)
+
+    def show() -> None:
+        with mendable_failures():
+            world = observe(Where.of(kubeconfig, context, dump))
+            profiles = read_profiles(profile).unextended()
+            pending = world.pending
+            engine = world.engine(profiles, [pod for pod in pending if profiles.answer_for(pod.spec.scheduler_name)])
+            with progress("asking the plugins"):
+                nodes = _nodes(world, engine.snapshot)
+                pods = [*_answers(engine, pending), *map(_unread_answer, world.unread_pending)]
+        if output in (Format.JSON, Format.YAML):
+            print_data({"nodes": nodes, "pending": pods, "remarks": world.remarks.said}, output)
+            return
+        for remark in world.remarks.said:
+            complain(remark)
+        _print(nodes, pods, output)
+
+    show_status(show, output, watch=watch)
 
 
 def _nodes(world: World, snapshot: Snapshot) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 import msgspec
 import typer
 
+from situate.cli.completing import complete_nodes
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.options import ContextOption, KubeconfigOption
 from situate.cli.output import Column, Format, OutputOption, print_data, print_table
@@ -76,11 +77,21 @@ def what_if(
     add_nodes: Annotated[
         int, typer.Option("--add-nodes", min=0, max=_MOST_NODES, help="With so many nodes more; see --like.")
     ] = 0,
-    like: Annotated[str | None, typer.Option(help="NODE that the added ones are copies of.")] = None,
-    remove_node: Annotated[list[str] | None, typer.Option(help="Without this node and its pods; repeatable.")] = None,
-    cordon: Annotated[list[str] | None, typer.Option(help="With this node cordoned; repeatable.")] = None,
+    like: Annotated[
+        str | None, typer.Option(help="NODE that the added ones are copies of.", autocompletion=complete_nodes)
+    ] = None,
+    remove_node: Annotated[
+        list[str] | None,
+        typer.Option(help="Without this node and its pods; repeatable.", autocompletion=complete_nodes),
+    ] = None,
+    cordon: Annotated[
+        list[str] | None, typer.Option(help="With this node cordoned; repeatable.", autocompletion=complete_nodes)
+    ] = None,
     drain: Annotated[
-        list[str] | None, typer.Option(help="With this node cordoned and its pods placed anew; repeatable.")
+        list[str] | None,
+        typer.Option(
+            help="With this node cordoned and its pods placed anew; repeatable.", autocompletion=complete_nodes
+        ),
     ] = None,
     remove_pod: Annotated[list[str] | None, typer.Option(help="Without this pod, NAMESPACE/NAME; repeatable.")] = None,
     most: Annotated[

@@ -11,8 +11,10 @@ from typing import Annotated, Any, assert_never
 
 import typer
 
+from situate.cli.completing import complete_objects
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
-from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, SetOption
+from situate.cli.object_names import ObjectType, readings, require_explained
+from situate.cli.options import ContextOption, KubeconfigOption, OfNameOption, OptionalFileOption, SetOption
 from situate.cli.output import Column, Format, OutputOption, print_data, print_table
 from situate.cli.shard.blocking import blocked_by, warnings_of
 from situate.cli.shard.entry import (
@@ -42,6 +44,7 @@ from situate.sharding.actions import (
     TellCompleted,
 )
 from situate.sharding.assignment import ObjectView
+from situate.sharding.controller.section import ShardSettings
 from situate.sharding.deciding import decide
 from situate.sharding.situation import NEW, Decision, Ownership
 from situate.sharding.strategies import Explanation, facts_of, oddities_of
@@ -56,9 +59,27 @@ _COLUMNS = (
 )
 
 
+def _objects(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Of the resource that the command line names."""
+
+    def types() -> list[tuple[ObjectType, str]]:
+        given = ctx.params
+        entries = entries_of(given.get("file"), given.get("assignments"), given.get("resource"), given.get("pool"))
+        resources = {each.group_version_plural: _types(each)[0] for each in entries}
+        return [(type_, version) for (_, version, _), type_ in resources.items()]
+
+    return complete_objects(ctx, incomplete, types)
+
+
 def explain(
-    name: Annotated[str, typer.Argument(help="The object: NAMESPACE/NAME, or NAME with -n.")],
-    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="The namespace of NAME.")] = None,
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="The object: NAMESPACE/NAME, or NAME or TYPE/NAME with -n, such as report/report-7.",
+            autocompletion=_objects,
+        ),
+    ],
+    namespace: OfNameOption = None,
     file: OptionalFileOption = None,
     resource: ResourceOption = None,
     pool: PoolOption = None,
@@ -78,7 +99,7 @@ def explain(
         where = Where(kubeconfig, context, installation)
         meant = entries_of(file, assignments, resource, pool, partition, executor_namespace)
         if len(meant) > 1 and only_partitions_differ(meant):
-            settings = entry_for(meant, where, *_named(name, namespace))
+            settings = _entry_for(meant, where, name, namespace)
         else:
             settings = entry_of(file, assignments, resource, pool, partition, executor_namespace)
         observed = observe(settings, where)
@@ -98,26 +119,46 @@ def explain(
         raise typer.Exit(ExitCode.NO)
 
 
-def _named(name: str, namespace: str | None) -> tuple[str, str]:
-    """Namespace, empty if any, and name. Raises `WrongInput`."""
-    within, _, last = name.rpartition("/")
-    if "/" in within or (namespace is not None and within not in ("", namespace)) or not last:
-        raise WrongInput(f"{name}: name it as NAMESPACE/NAME, or as NAME with -n NAMESPACE")
-    return within or namespace or "", last
+def _entry_for(entries: Sequence[ShardSettings], where: Where, name: str, namespace: str | None) -> ShardSettings:
+    """The entry whose partition has the object."""
+    found = entries[0]
+    for each in readings(name, namespace, _types(entries[0])):
+        found, there = entry_for(entries, where, each.namespace, each.name)
+        if there:
+            break
+    return found
+
+
+def _types(settings: ShardSettings) -> tuple[ObjectType, ...]:
+    """The objects' own type, which is named before the cluster is asked for its kind."""
+    group, _, plural = settings.group_version_plural
+    return (ObjectType(_singular(plural), plural, group),)
+
+
+def _singular(plural: str) -> str:
+    """In English: `report`, `policy`, `class`."""
+    for end, single in (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh"), ("xes", "x"), ("s", "")):
+        if plural.endswith(end):
+            return plural.removesuffix(end) + single
+    return plural
 
 
 def _found(observed: Observed, name: str, namespace: str | None) -> ObjectView:
-    within, last = _named(name, namespace)
-    meant = [view for view in observed.views if view.name == last and within in ("", view.namespace)]
-    if len(meant) == 1:
-        return meant[0]
-    if meant:
-        places = ", ".join(f"{view.namespace}/{view.name}" for view in meant)
-        raise WrongInput(f"{name}: there are several: {places}")
-    for view in observed.foreign:
-        if view.name == last and within in ("", view.namespace):
-            other = observed.partition_of(view)
-            raise WrongInput(f"{name}: it is in partition {other}, not in {observed.settings.partition}")
+    types = _types(observed.settings)
+    last = ""
+    for each in readings(name, namespace, types):
+        within, last = each.namespace, each.name
+        meant = [view for view in observed.views if view.name == last and within in ("", view.namespace)]
+        if len(meant) == 1:
+            return meant[0]
+        if meant:
+            places = ", ".join(f"{view.namespace}/{view.name}" for view in meant)
+            raise WrongInput(f"{name}: there are several: {places}")
+        for view in observed.foreign:
+            if view.name == last and within in ("", view.namespace):
+                other = observed.partition_of(view)
+                raise WrongInput(f"{name}: it is in partition {other}, not in {observed.settings.partition}")
+    require_explained(name, types)
     hint = did_you_mean(last, [view.name for view in observed.views])
     part = "" if observed.settings.partition is None else f" in partition {observed.settings.partition}"
     raise WrongInput(f"{name}: there is no such {observed.scope.resource.kind}{part}{'; ' + hint if hint else ''}")

@@ -173,8 +173,8 @@ async def observed(settings: ShardSettings, client: Client, installation: str) -
     )
 
 
-def entry_for(entries: Sequence[ShardSettings], where: Where, namespace: str, name: str) -> ShardSettings:
-    """The entry of several, alike but for their partition, whose partition has the object.
+def entry_for(entries: Sequence[ShardSettings], where: Where, namespace: str, name: str) -> tuple[ShardSettings, bool]:
+    """The entry of several, alike but for their partition, whose partition has the object; whether there is one object.
 
     Where no entry has that partition, one like the others is given. Raises `KubeError`, `WrongInput`.
     """
@@ -182,14 +182,16 @@ def entry_for(entries: Sequence[ShardSettings], where: Where, namespace: str, na
     return asyncio.run(_entry_for(entries, where, namespace, name))
 
 
-async def _entry_for(entries: Sequence[ShardSettings], where: Where, namespace: str, name: str) -> ShardSettings:
+async def _entry_for(
+    entries: Sequence[ShardSettings], where: Where, namespace: str, name: str
+) -> tuple[ShardSettings, bool]:
     first = entries[0]
     client = connect(find_connection(where.kubeconfig, where.context), random.Random())
     try:
         served = await required(first, client)
         found = await client.list(served.resource, namespace or None, field_selector=f"metadata.name={name}")
         if len(found.items) != 1:
-            return first  # what is said of a missing or ambiguous name is the same in each partition
+            return first, False  # what is said of a missing or ambiguous name is the same in each partition
         view = view_of(found.items[0].content, first.paths())
         table = None
         if first.partition_table is not None:
@@ -197,7 +199,8 @@ async def _entry_for(entries: Sequence[ShardSettings], where: Where, namespace: 
     finally:
         await client.close()
     partition = partition_number(first, table, view)
-    return next((each for each in entries if each.partition == partition), replace_entry(first, partition=partition))
+    own = next((each for each in entries if each.partition == partition), replace_entry(first, partition=partition))
+    return own, True
 
 
 def partition_number(settings: ShardSettings, table: SlotTable | None, obj: Identified) -> str | None:

@@ -21,6 +21,7 @@ from situate.cli.shard.entry import (
 )
 from situate.cli.shard.reading import Observed, Where, observe
 from situate.cli.streams import complain, say
+from situate.cli.watching import WatchOption, show_status
 from situate.objects.coordination import Lease
 from situate.sharding.assignment import ObjectView
 from situate.sharding.liveness import age_s
@@ -51,22 +52,27 @@ def status(
     assignments: SetOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
+    watch: WatchOption = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Show each executor with its status and its open objects, and how many objects wait, work and are done.
 
     NotReady: its Lease has run out, so its objects go to others.
     """
-    with mendable_failures():
-        settings = entry_of(file, assignments, resource, pool, partition, executor_namespace)
-        observed = observe(settings, Where(kubeconfig, context, installation))
-    told = _as_data(observed)
-    if output in (Format.JSON, Format.YAML):
-        print_data(told, output)
-        return
-    for remark in observed.remarks:
-        complain(remark)
-    _print(told, output)
+
+    def show() -> None:
+        with mendable_failures():
+            settings = entry_of(file, assignments, resource, pool, partition, executor_namespace)
+            observed = observe(settings, Where(kubeconfig, context, installation))
+        told = _as_data(observed)
+        if output in (Format.JSON, Format.YAML):
+            print_data(told, output)
+            return
+        for remark in observed.remarks:
+            complain(remark)
+        _print(told, output)
+
+    show_status(show, output, watch=watch)
 
 
 def _as_data(observed: Observed) -> dict[str, Any]:

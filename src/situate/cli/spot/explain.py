@@ -6,8 +6,18 @@ from typing import Annotated, Any
 
 import typer
 
+from situate.cli.completing import complete_objects
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
-from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, SetOption
+from situate.cli.object_names import (
+    DEPLOYMENT,
+    POD,
+    STATEFULSET,
+    ObjectName,
+    ObjectType,
+    readings,
+    require_explained,
+)
+from situate.cli.options import ContextOption, KubeconfigOption, OfNameOption, OptionalFileOption, SetOption
 from situate.cli.output import Column, Format, OutputOption, print_data, print_table
 from situate.cli.progress import progress
 from situate.cli.spot.options import InstallationOption
@@ -19,10 +29,15 @@ from situate.spot.explain import PodStory, Story, explain_workload
 from situate.spot.ledger import Ledger
 from situate.spot.model import Owner, PodKey
 from situate.spot.observed import NO_MEMORY, workload_of
-from situate.spot.owners import read_decision
+from situate.spot.owners import KINDS, read_decision
 
 _RESERVATIONS = (
     "answers whose pods nobody has seen yet are known to the leader alone: situate_spot_reservations counts them"
+)
+_SHORT = {"Deployment": DEPLOYMENT.short, "StatefulSet": STATEFULSET.short}
+_TYPES = (
+    *(ObjectType(each.kind, each.plural, each.group, _SHORT.get(each.kind, ())) for each in KINDS.values()),
+    POD,
 )
 _PODS = (
     Column("pod"),
@@ -36,11 +51,21 @@ _PODS = (
 )
 
 
+def _workloads(ctx: typer.Context, incomplete: str) -> list[str]:
+    first, slash, _ = incomplete.partition("/")
+    if slash and POD.called(first):
+        return complete_objects(ctx, incomplete, lambda: [(POD, "v1")])
+    return complete_objects(ctx, incomplete, lambda: [(DEPLOYMENT, "v1"), (STATEFULSET, "v1")])
+
+
 def explain(
     name: Annotated[
-        str, typer.Argument(help="A workload or a pod: NAMESPACE/NAME, KIND/NAMESPACE/NAME, or NAME with -n.")
+        str,
+        typer.Argument(
+            help="A workload or a pod: NAMESPACE/NAME, or NAME or TYPE/NAME with -n.", autocompletion=_workloads
+        ),
     ],
-    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="The namespace of NAME.")] = None,
+    namespace: OfNameOption = None,
     file: OptionalFileOption = None,
     installation: InstallationOption = "situate",
     assignments: SetOption = None,
@@ -53,9 +78,9 @@ def explain(
     TURN is a pod's place among those that would be moved. Exits with 1 if fewer pods are on demand than it asks for.
     """
     with mendable_failures():
-        kind, key = _named(name, namespace)
+        meant = _named(name, namespace)
         observed = observe(file, assignments, Where(kubeconfig, context, installation))
-        owner, chosen = _found(observed, kind, key)
+        owner, chosen = _found(observed, name, meant)
         with progress("counting"):
             story = explain_workload(
                 observed.state, observed.situation, observed.places, Ledger.empty(), owner.uid, observed.now
@@ -71,33 +96,42 @@ def explain(
         raise typer.Exit(ExitCode.NO)
 
 
-def _named(text: str, namespace: str | None) -> tuple[str, PodKey]:
-    """The kind, empty if it is not said, with namespace and name. Raises `WrongInput`."""
-    parts = text.split("/")
-    if namespace is not None and len(parts) <= 2:
-        return ("" if len(parts) == 1 else parts[0]), PodKey(namespace, parts[-1])
-    if len(parts) == 2 and all(parts):
-        return "", PodKey(*parts)
-    if len(parts) == 3 and all(parts):
-        return parts[0], PodKey(*parts[1:])
-    raise WrongInput(f"{text}: name it as NAMESPACE/NAME, or as NAME with -n NAMESPACE")
+def _named(text: str, namespace: str | None) -> tuple[ObjectName, ...]:
+    """What may be meant. Raises `WrongInput`."""
+    found = readings(text, namespace, _TYPES)
+    if found == (ObjectName(None, "", text),):
+        raise WrongInput(f"{text}: name it as NAMESPACE/NAME, or as NAME or TYPE/NAME with -n NAMESPACE")
+    return found
 
 
-def _found(observed: Observed, kind: str, key: PodKey) -> tuple[Owner, str]:
-    """The workload, and the uid of the pod if one was named; empty for a workload."""
+def _found(observed: Observed, text: str, meant: tuple[ObjectName, ...]) -> tuple[Owner, str]:
+    """The workload, and the uid of the pod if one was named; empty for a workload. Raises `WrongInput`."""
+    key = PodKey("", "")
+    for each in meant:
+        key = PodKey(each.namespace or "default", each.name)
+        found = _found_at(observed, each.type, key)
+        if found is not None:
+            return found
+    require_explained(text, _TYPES)
+    hint = did_you_mean(key.name, [owner.name for owner in observed.owners if owner.namespace == key.namespace])
+    raise WrongInput(
+        f"{key}: there is no such workload or pod{'; ' + hint if hint else ''}; `situate spot status` lists workloads"
+    )
+
+
+def _found_at(observed: Observed, kind: ObjectType | None, key: PodKey) -> tuple[Owner, str] | None:
     cluster = observed.situation.cluster
-    wanted = kind.lower().removesuffix("s")
     owners = [
         owner
         for owner in observed.owners
-        if (owner.namespace, owner.name) == key and wanted in ("", owner.kind.lower())
+        if (owner.namespace, owner.name) == key and (kind is None or kind.kind == owner.kind)
     ]
     if len(owners) > 1:
         choices = " or ".join(f"{owner.kind.lower()}/{key}" for owner in owners)
         raise WrongInput(f"{key}: there are several workloads of that name; say {choices}")
     if owners:
         return owners[0], ""
-    if wanted in ("", "pod"):
+    if kind in (None, POD):
         for uid, owner in cluster.owners.items():
             for pod in cluster.pods.get(uid, ()):
                 if pod.key == key:
@@ -105,10 +139,7 @@ def _found(observed: Observed, kind: str, key: PodKey) -> tuple[Owner, str]:
         bare = next((pod for pod in observed.pods.values() if _key(pod.metadata) == key), None)
         if bare is not None:
             raise WrongInput(f"pod {key}: no Deployment or StatefulSet controls it, so that it is left alone")
-    hint = did_you_mean(key.name, [owner.name for owner in observed.owners if owner.namespace == key.namespace])
-    raise WrongInput(
-        f"{key}: there is no such workload or pod{'; ' + hint if hint else ''}; `situate spot status` lists workloads"
-    )
+    return None
 
 
 def _key(metadata: Any) -> PodKey:

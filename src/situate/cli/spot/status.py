@@ -25,6 +25,7 @@ from situate.cli.spot.reports import (
     workloads,
 )
 from situate.cli.streams import complain, say
+from situate.cli.watching import WatchOption, show_status
 from situate.spot.decide import Phase, decide
 from situate.spot.headroom import displaced, wave_room
 from situate.spot.model import Capacity, NodeState
@@ -62,22 +63,27 @@ def status(
     assignments: SetOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
+    watch: WatchOption = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Show each workload with its target and where its pods are, nodes that end, the cost, and room for a wave.
 
     Workloads that take no part, and nodes that are as they should be, are shown with -o wide.
     """
-    with mendable_failures():
-        observed = observe(file, assignments, Where(kubeconfig, context, installation))
-        with progress("counting"):
-            told, lines = _as_data(observed, namespace)
-    if output in (Format.JSON, Format.YAML):
-        print_data(told, output)
-        return
-    for remark in observed.remarks:
-        complain(remark)
-    _print(told, lines, output, observed.now)
+
+    def show() -> None:
+        with mendable_failures():
+            observed = observe(file, assignments, Where(kubeconfig, context, installation))
+            with progress("counting"):
+                told, lines = _as_data(observed, namespace)
+        if output in (Format.JSON, Format.YAML):
+            print_data(told, output)
+            return
+        for remark in observed.remarks:
+            complain(remark)
+        _print(told, lines, output, observed.now)
+
+    show_status(show, output, watch=watch)
 
 
 def _as_data(observed: Observed, namespace: str | None) -> tuple[dict[str, Any], list[str]]:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from situate.cli.completing import complete_nodes
 from situate.cli.failures import WrongInput, mendable_failures
 from situate.cli.options import ContextOption, KubeconfigOption
 from situate.cli.streams import complain, say
@@ -20,7 +21,7 @@ from situate.objects.nodes import Node
 from situate.objects.resources import NODES
 from situate.vm.names import DRAIN
 
-NodeArgument = Annotated[str, typer.Argument(help="The name of a node.")]
+NodeArgument = Annotated[str, typer.Argument(help="The name of a node.", autocompletion=complete_nodes)]
 
 
 def drain(node: NodeArgument, kubeconfig: KubeconfigOption = None, context: ContextOption = None) -> None:

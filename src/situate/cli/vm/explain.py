@@ -7,15 +7,27 @@ from typing import Annotated, Any
 
 import typer
 
+from situate.cli.completing import complete_namespaces, complete_objects
 from situate.cli.failures import WrongInput, mendable_failures
+from situate.cli.object_names import POD, ObjectName, ObjectType, readings, require_explained
 from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, SetOption
 from situate.cli.output import Column, Format, OutputOption, print_data, print_table
 from situate.cli.streams import complain, say
 from situate.cli.vm.reading import Observed, Where, decided, observe
 from situate.cli.vm.status import InstallationOption
 from situate.vm.answering import Reason
+from situate.vm.backends import MACHINES
 from situate.vm.explaining.pods import explain_pod
+from situate.vm.kubevirt.names import INSTANCES
 
+_NAMESPACE = "default"
+_TYPES = (
+    POD,
+    ObjectType("VirtualMachine", "virtualmachines", MACHINES.group, ("vm", "vms")),
+    ObjectType("VirtualMachine", "virtualmachines", INSTANCES.group, ("vm", "vms")),
+    ObjectType("VirtualMachineInstance", "virtualmachineinstances", INSTANCES.group, ("vmi", "vmis")),
+)
+"""A VirtualMachine of KubeVirt has the name of its instance."""
 _MOVES = (
     Column("machine"),
     Column("to"),
@@ -32,11 +44,29 @@ _REASONS = {
 _ALTERNATIVES = (Column("way"), Column("cost", right=True), Column("why not"))
 
 
+def _machines(ctx: typer.Context, incomplete: str) -> list[str]:
+    first, slash, _ = incomplete.partition("/")
+    types = _TYPES if slash and POD.called(first) else _TYPES[1:]
+    return complete_objects(ctx, incomplete, lambda: [(each, "v1") for each in types])
+
+
 def explain(
-    pod: Annotated[str, typer.Argument(help="A pod or a VirtualMachine: NAME or NAMESPACE/NAME.")],
+    pod: Annotated[
+        str,
+        typer.Argument(
+            help="A pod or a VirtualMachine: NAME, NAMESPACE/NAME, or TYPE/NAME as pod/web, vm/db.",
+            autocompletion=_machines,
+        ),
+    ],
     namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="Where it is, unless it says so itself.")
-    ] = "default",
+        str | None,
+        typer.Option(
+            "--namespace",
+            "-n",
+            help="Where it is, unless it says so itself; default: default.",
+            autocompletion=complete_namespaces,
+        ),
+    ] = None,
     file: OptionalFileOption = None,
     installation: InstallationOption = "situate",
     assignments: SetOption = None,
@@ -50,16 +80,14 @@ def explain(
     GET /explain/pod/NAMESPACE/NAME of its permit port.
     """
     with mendable_failures():
-        where, _, name = pod.rpartition("/")
+        meant = readings(pod, namespace, _TYPES)
         observed = observe(file, assignments, Where(kubeconfig, context, installation))
-        state = decided(observed.state)
-        told = explain_pod(state, where or namespace, name, observed.now, observed.rules)
-        if told is None:
-            told = _unplaced(observed, where or namespace, name)
+        told = next((found for each in meant if (found := _told(observed, each)) is not None), None)
         if told is None:
             for remark in observed.remarks:  # what cannot be read may be just this
                 complain(remark)
-            raise WrongInput(_absent(observed, where or namespace, name))
+            require_explained(pod, _TYPES)
+            raise WrongInput(_absent(observed, meant[-1].namespace or _NAMESPACE, meant[-1].name))
     if output in (Format.JSON, Format.YAML):
         print_data(told, output)
         return
@@ -68,12 +96,29 @@ def explain(
     _print(told, output)
 
 
-def _unplaced(observed: Observed, namespace: str, name: str) -> dict[str, Any] | None:
-    """Of a machine or a pod of this name that has no node, why; None: there is none."""
+def _told(observed: Observed, meant: ObjectName) -> dict[str, Any] | None:
+    """None: there is no such pod or machine."""
+    namespace = meant.namespace or _NAMESPACE
+    name = _pod_name(observed, meant, namespace)
+    if name:
+        return explain_pod(decided(observed.state), namespace, name, observed.now, observed.rules)
     for each in observed.unplaced:
-        if each.namespace == namespace and name in (each.machine, each.pod):
+        names = [each.pod if meant.type is POD else each.machine] if meant.type else [each.machine, each.pod]
+        if each.namespace == namespace and meant.name in names:
             return each.as_data()
     return None
+
+
+def _pod_name(observed: Observed, meant: ObjectName, namespace: str) -> str:
+    """Of the pod on a node, or of the one that runs the machine; empty where there is none."""
+    placed = [pod for node in observed.state.nodes.values() for pod in node.pods.values()]
+    there = [pod for pod in placed if pod.ref.namespace == namespace]
+    if meant.type in (None, POD) and any(pod.ref.name == meant.name for pod in there):
+        return meant.name
+    runs = [pod for pod in there if pod.machine is not None and pod.machine.ref.name == meant.name]
+    if meant.type is POD or not runs:
+        return ""
+    return next((pod for pod in runs if pod.migrating), runs[0]).ref.name
 
 
 def _absent(observed: Observed, namespace: str, name: str) -> str:

@@ -12,6 +12,7 @@ from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOpt
 from situate.cli.output import Column, Format, OutputOption, print_data, print_table
 from situate.cli.streams import complain, say
 from situate.cli.vm.reading import Observed, Where, observe
+from situate.cli.watching import WatchOption, show_status
 from situate.vm.amounts import RESOURCES, Amounts
 from situate.vm.claims import Claim, Move
 from situate.vm.model import Node, Phase, Pod
@@ -72,18 +73,23 @@ def status(
     assignments: SetOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
+    watch: WatchOption = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Show each node with what is booked and held on it, each machine with what it wants, and what moves for whom."""
-    with mendable_failures():
-        observed = observe(file, assignments, Where(kubeconfig, context, installation))
-    told = _as_data(observed, namespace)
-    if output in (Format.JSON, Format.YAML):
-        print_data(told, output)
-        return
-    for remark in observed.remarks:
-        complain(remark)
-    _print(told, output)
+
+    def show() -> None:
+        with mendable_failures():
+            observed = observe(file, assignments, Where(kubeconfig, context, installation))
+        told = _as_data(observed, namespace)
+        if output in (Format.JSON, Format.YAML):
+            print_data(told, output)
+            return
+        for remark in observed.remarks:
+            complain(remark)
+        _print(told, output)
+
+    show_status(show, output, watch=watch)
 
 
 def _as_data(observed: Observed, namespace: str | None) -> dict[str, Any]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
 
+from situate.cli.completing import complete_objects
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.object_names import ObjectName, ObjectType, readings, require_explained
 from situate.cli.options import (
     ContextOption,
     FileOption,
     KubeconfigOption,
     ObjectsOption,
+    OfNameOption,
     SetOption,
     StatefulSetOption,
 )
@@ -27,6 +30,7 @@ from situate.cli.vpod.reading import (
 from situate.objects.counts import counted
 from situate.objects.settings import shown
 from situate.vpod.autoscaler import Memory, beat
+from situate.vpod.configuration import SourceSettings, StatefulSetSettings
 from situate.vpod.explain import Explanation
 from situate.vpod.explain import explain as explanation_of
 from situate.vpod.model import Key
@@ -41,9 +45,28 @@ _PODS = (
 )
 
 
+def _sources(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Of the configuration that the command line names."""
+
+    def types() -> list[tuple[ObjectType, str]]:
+        file = ctx.params.get("file")
+        entries = [] if file is None else chosen_entries(file, None, ctx.params.get("assignments"))
+        sources = [source for entry in entries for source in entry.completed_sources()]
+        return [(_type(source), source.version) for source in sources]
+
+    return complete_objects(ctx, incomplete, types)
+
+
 def explain(
-    vpod: Annotated[str, typer.Argument(help="NAMESPACE/NAME of the source.")],
+    vpod: Annotated[
+        str,
+        typer.Argument(
+            help="A source: NAMESPACE/NAME, or TYPE/NAME with -n, such as consumergroup/orders.",
+            autocompletion=_sources,
+        ),
+    ],
     file: FileOption,
+    namespace: OfNameOption = None,
     statefulset: StatefulSetOption = None,
     assignments: SetOption = None,
     objects: ObjectsOption = None,
@@ -56,18 +79,20 @@ def explain(
     Exits with 1 if vreplicas are left over, or the StatefulSet does not exist.
     """
     with mendable_failures():
-        namespace, _, name = vpod.partition("/")
-        if not namespace or not name:
-            raise WrongInput(f"{vpod or shown(vpod)}: name the source as NAMESPACE/NAME")
-        key = Key.parse(vpod)
-        observed = observe(chosen_entries(file, statefulset, assignments), Where(kubeconfig, context, objects))
-        for each in observed:
+        entries = chosen_entries(file, statefulset, assignments)
+        types = [_type(source) for entry in entries for source in entry.completed_sources()]
+        meant = _named(vpod, namespace, types)
+        observed = observe(entries, Where(kubeconfig, context, objects))
+        keys = [(each, key) for name in meant for each in observed for key in _keys(each.settings, name)]
+        for each, key in keys:
             state = each.state
             told = explanation_of(state, key, state.now, beat(state, Memory(), state.now, may_shrink=False))
             if told.known:
                 break
         else:
-            why = next((each.others[key] for each in observed if key in each.others), "")
+            why = next((each.others[key] for each, key in keys if key in each.others), "")
+            if not why:
+                require_explained(vpod, types)
             raise WrongInput(f"{vpod}: {why or 'no such vpod; `situate vpod status` lists them'}")
     if output in (Format.JSON, Format.YAML):
         print_data(_as_data(told) | {"remarks": each.remarks}, output)
@@ -76,6 +101,31 @@ def explain(
     require_statefulsets([each])
     if told.decision is not None and told.decision.left:
         raise typer.Exit(ExitCode.NO)
+
+
+def _named(text: str, namespace: str | None, types: Sequence[ObjectType]) -> tuple[ObjectName, ...]:
+    """What may be meant. Raises `WrongInput`."""
+    within, _, rest = text.partition("/")
+    if rest.count("/") == 1 and any(each.plural == rest.partition("/")[0] for each in types):
+        return (ObjectName(None, within, rest),)  # as `status` names what is of a second kind
+    if not all(text.split("/")) or ("/" not in text and namespace is None):
+        raise WrongInput(f"{text or shown(text)}: name the source as NAMESPACE/NAME, or as TYPE/NAME with -n NAMESPACE")
+    return readings(text, namespace, types)
+
+
+def _type(source: SourceSettings) -> ObjectType:
+    return ObjectType(source.kind, source.resource, source.group)
+
+
+def _keys(settings: StatefulSetSettings, meant: ObjectName) -> Iterator[Key]:
+    """Of the sources that a name may mean: those of the first kind have no prefix."""
+    namespace = meant.namespace or "default"
+    if meant.type is None:
+        yield Key(namespace, meant.name)
+        return
+    for number, source in enumerate(settings.completed_sources()):
+        if _type(source) == meant.type:
+            yield Key(namespace, (f"{source.resource}/" if number else "") + meant.name)
 
 
 def _print(told: Explanation, remarks: Iterable[str], form: Format) -> None:

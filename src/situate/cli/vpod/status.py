@@ -22,6 +22,7 @@ from situate.cli.vpod.reading import (
     observe,
     require_statefulsets,
 )
+from situate.cli.watching import WatchOption, show_status
 from situate.objects.counts import counted
 from situate.vpod.explain import ordinals_to_show
 
@@ -51,20 +52,25 @@ def status(
     objects: ObjectsOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
+    watch: WatchOption = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Show each pod with its class and load, and each vpod with what it wants and has.
 
     Exits with 1 if a StatefulSet does not exist.
     """
-    with mendable_failures():
-        observed = observe(chosen_entries(file, statefulset, assignments), Where(kubeconfig, context, objects))
-    if output in (Format.JSON, Format.YAML):
-        print_data([_as_data(each) for each in observed], output)
-    else:
-        for each in observed:
-            _print(each, output)
-    require_statefulsets(observed)
+
+    def show() -> None:
+        with mendable_failures():
+            observed = observe(chosen_entries(file, statefulset, assignments), Where(kubeconfig, context, objects))
+        if output in (Format.JSON, Format.YAML):
+            print_data([_as_data(each) for each in observed], output)
+        else:
+            for each in observed:
+                _print(each, output)
+        require_statefulsets(observed)
+
+    show_status(show, output, watch=watch)
 
 
 def _print(observed: Observed, form: Format) -> None:
