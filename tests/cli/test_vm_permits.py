@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
+from situate.cli.main import app
 from situate.cluster.controllers import KubeletSettings, MachinerySettings
 from situate.cluster.controllers.nodes import node
 from situate.cluster.controllers.virtual_machines import VirtualMachineController
@@ -23,16 +25,21 @@ from situate.kube.client import Client
 from situate.kube.connect import connect
 from situate.kube.connection import Connection
 from situate.kube.patches import MergePatch
-from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS
+from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, PODS, SECRETS, unstructured
 from situate.vm.backends import MACHINES
+from situate.vm.eviction_objects import CERTIFICATES, CONFIGURATION_KIND, PATH, WEBHOOK, webhook_configuration
 from situate.vm.machines import Settings as Pace
 from situate.vm.machines.crds import definitions
-from situate.vm.names import APPROVED, ENABLED_LABEL, LOAD
+from situate.vm.names import APPROVED, AUTO_MIGRATION_LABEL, ENABLED_LABEL, LOAD
 from tests.cli.processes import process
 from tests.contract.waiting import eventually
 from tests.controlplane.certificates import Authority
+from tests.controlplane.ports import ReservedPort
 from tests.controlplane.process import Process
 
+CONFIGURATIONS = unstructured(
+    "admissionregistration.k8s.io", "v1", CONFIGURATION_KIND, "validatingwebhookconfigurations", namespaced=False
+)
 TOKEN = "the-agents-token"
 ACCOUNT = "system:serviceaccount:default:situate-vm-agent"
 
@@ -54,14 +61,20 @@ def write_certificate(folder: Path) -> None:
         (folder / name).write_bytes(content)
 
 
-def scheduler(folder: Path, kubeconfig: Path) -> Process:
+def scheduler(folder: Path, kubeconfig: Path, port: int = 0, **more: Any) -> Process:
     settings = {
         "apiVersion": "situate.dev/v1alpha1",
         "kind": "Situate",
         "health": {"address": None},
         "leaderElection": {"namespace": "default"},
         "vm": {
-            "permits": {"address": "127.0.0.1:0", "certificate": "tls.crt", "key": "tls.key", "agentNode": "any"},
+            "permits": {
+                "address": f"127.0.0.1:{port}",
+                "certificate": "tls.crt",
+                "key": "tls.key",
+                "agentNode": "any",
+            },
+            **more,
         },
     }
     (folder / "situate.yaml").write_text(yaml.safe_dump(settings))
@@ -139,3 +152,78 @@ async def test_a_machine_grows_by_its_load_when_scheduler_and_agent_are_processe
             await client.close()
     for each in running:
         assert "Traceback" not in each.log.read_text()
+
+
+@pytest.mark.finding("N33")
+@pytest.mark.rule("vm:C17", "vm:B48")
+async def test_check_tries_the_port_of_permits_and_the_webhook_of_evictions(tmp_path: Path) -> None:
+    pace = Pace(poll_s=0.1, wait_s=0.1)
+    machinery = MachinerySettings(kubelet=KubeletSettings(start_delay=0.05, stop_delay=0.05, lease_renewal=0.0))
+    settings = Settings(seed=1, machinery=machinery, further=(lambda each: VirtualMachineController(each, pace),))
+    ports = permits, evictions = ReservedPort(), ReservedPort()
+    async with EmbeddedServer(settings) as server:
+        server.create_nodes([node("n1", cpu="8", memory="32Gi")])
+        client = connect(Connection(server.url, "test"), random.Random(1))
+        for definition in definitions():
+            await client.create(CUSTOMRESOURCEDEFINITIONS, definition)
+        kubeconfig = tmp_path / "kubeconfig"
+        write_kubeconfig(kubeconfig, kubeconfig_of(server.url))
+        write_certificate(tmp_path)
+        address = f"127.0.0.1:{evictions.number}"
+        running = scheduler(tmp_path, kubeconfig, permits.number, evictions={"address": address})
+
+        async def checked() -> dict[str, Any]:
+            """The three lines on how vm works."""
+            file = str(tmp_path / "situate.yaml")
+            arguments = ["check", "-f", file, "--kubeconfig", str(kubeconfig), "-o", "json"]
+            told = await asyncio.to_thread(CliRunner().invoke, app, arguments)
+            words = ("has a leader", "agents reach", "webhook evictions")
+            found = {word: each for each in json.loads(told.stdout) for word in words if word in each["check"]}
+            return {word: (each["ok"], f"{each['check']} {each['next_step']}") for word, each in found.items()}
+
+        try:
+            before = await checked()
+            assert list(before) == ["has a leader"]
+            assert before["has a leader"][0]
+            assert "could not be tried: vm is not installed there" in before["has a leader"][1]
+
+            running.start()
+            found = await eventually(checked, lambda each: each.get("has a leader", (False, ""))[1].endswith(") "))
+            ok, said = found["agents reach"]
+            assert (ok, "no Ready Pod in namespace default has that label" in said) == (False, True)
+            ok, said = found["webhook evictions"]
+            assert (ok, "an eviction ends a VM" in said) == (False, True)
+
+            await client.create(PODS, _scheduler_pod(), "default")
+            status = {"podIP": "127.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]}
+            await client.patch_status(PODS, "situate-1", MergePatch({"status": status}), "default")
+            await eventually(checked, lambda each: each["agents reach"][0])
+            assert (await checked())["agents reach"][1].endswith("labelled name=situate-vm ")
+
+            hook = webhook_configuration("default")
+            hook["webhooks"][0] |= {"clientConfig": {"url": f"https://{address}{PATH}"}, "namespaceSelector": {}}
+            await client.create(SECRETS, {"metadata": {"name": CERTIFICATES}, "type": "Opaque"}, "default")
+            await client.create(CONFIGURATIONS, hook)
+            assert "no VM that may be moved is running" in (await checked())["webhook evictions"][1]
+            movable = machine("a")
+            movable["metadata"]["labels"][AUTO_MIGRATION_LABEL] = "true"
+            await client.create(MACHINES, movable, "default")
+            shown = await eventually(
+                checked, lambda each: each["webhook evictions"] == (True, f"webhook {WEBHOOK} answers ")
+            )
+            assert all(ok for ok, _ in shown.values())
+            assert (await content(client, "a"))["status"]["phase"] == "Running", "a dry run"
+        finally:
+            await asyncio.to_thread(running.stop)
+            await client.close()
+            for port in ports:
+                port.release()
+
+
+def _scheduler_pod() -> dict[str, Any]:
+    """Nobody schedules it: the process of the test stands for it."""
+    container = {"name": "situate", "image": "example.com/situate:1"}
+    return {
+        "metadata": {"name": "situate-1", "labels": {"name": "situate-vm"}},
+        "spec": {"schedulerName": "nobodys", "containers": [container]},
+    }

@@ -15,6 +15,7 @@ import msgspec
 import typer
 
 from situate.cli.check_sharding import supervision
+from situate.cli.check_vm import working
 from situate.cli.configured import (
     SECTIONS,
     load,
@@ -148,12 +149,13 @@ async def _check_cluster(
         findings += [finding async for finding in _further_kinds(client, configuration)]
         if spot_settings(configuration) is not None:
             findings += [finding async for finding in _placing(client, connection.namespace)]
+        leases = configuration.runtime.leader_election.namespace or connection.namespace
         vm = vm_settings(configuration)
         if vm is not None:
             findings += [finding async for finding in _machines(client, vm)]
+            findings += [Finding(each.check, each.ok, each.next_step) async for each in working(client, vm, leases)]
         for shard in sharding_entries(configuration):
             findings += [finding async for finding in _shard(client, shard)]
-        leases = configuration.runtime.leader_election.namespace or connection.namespace
         async for each in supervision(client, connection, sharding_entries(configuration), leases):
             findings.append(Finding(each.check, each.ok, each.next_step))
         wanted = needed_rights(configuration, file, connection.namespace)

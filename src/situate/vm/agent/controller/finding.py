@@ -18,15 +18,20 @@ from situate.vm.names import SCHEDULER_LABEL
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
-def address(pods: Iterable[Pod]) -> str | None:
-    """None: there is no such pod. Pods of one age: the last one by uid."""
+def newest(pods: Iterable[Pod]) -> Pod | None:
+    """The Pod that agents ask; None: there is none. Pods of one age: the last one by uid."""
     ready = [
         pod
         for pod in pods
         if pod.ready and pod.status.pod_ip and pod.metadata.deletion_timestamp is None and not pod.finished
     ]
-    newest = max(ready, key=lambda pod: (pod.metadata.creation_timestamp or _NEVER, pod.metadata.uid), default=None)
-    return None if newest is None else newest.status.pod_ip
+    return max(ready, key=lambda pod: (pod.metadata.creation_timestamp or _NEVER, pod.metadata.uid), default=None)
+
+
+def address(pods: Iterable[Pod]) -> str | None:
+    """None: there is no such pod."""
+    found = newest(pods)
+    return None if found is None else found.status.pod_ip
 
 
 class SchedulerPods:
