@@ -96,13 +96,15 @@ async def test_a_token_is_bound_only_to_a_pod_of_its_account(api: Api, namespace
     async def refusal(**reference: str) -> Any:
         return await request(api, namespace, "agent", boundObjectRef={"apiVersion": "v1", **reference})
 
-    words = 'cannot bind token for serviceaccount "agent" to'
     (await refusal(kind="Pod", name="runs")).refused(
-        400, "BadRequest", f"{words} pod running with different serviceaccount name.", ...
+        400,
+        "BadRequest",
+        'cannot bind token for serviceaccount "agent" to pod running with different serviceaccount name.',
+        ...,
     )
     (await refusal(kind="Pod", name="absent")).refused(404, "NotFound", 'pods "absent" not found', ...)
     (await refusal(kind="ConfigMap", name="c")).refused(
-        400, "BadRequest", f"{words} object of type /v1, Kind=ConfigMap", ...
+        400, "BadRequest", "cannot bind token to object of type /v1, Kind=ConfigMap", ...
     )
     await pod(api, namespace, "agent", "own")
     why = "the UID in the bound object reference (former) does not match the UID in record. The object might have been"

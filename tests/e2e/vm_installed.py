@@ -111,7 +111,7 @@ class InstalledVm(VmCrew):
 
     def _waiting(self, but: Sequence[str]) -> list[str]:
         """Pods of the Deployment without a node, of another revision than those."""
-        listed = self.cluster.get(self._pod_path())["items"]
+        listed = [each for each in self.cluster.get(self._pod_path())["items"] if _HASH in each["metadata"]["labels"]]
         pods = {each["metadata"]["name"]: each for each in listed}
         former = {pods[name]["metadata"]["labels"][_HASH] for name in but}
         return sorted(
@@ -170,7 +170,8 @@ class InstalledVm(VmCrew):
         container = {"name": "agent", "image": "example.com/situate:1"}
         spec = {"nodeName": node, "serviceAccountName": self.agents_account, "containers": [container]}
         plane, name = self.cluster.plane, f"agent-{node}"
-        pod = plane.request("POST", self._pod_path(), {"metadata": {"name": name}, "spec": spec})
+        labels = {"app.kubernetes.io/name": self.agents_account}
+        pod = plane.request("POST", self._pod_path(), {"metadata": {"name": name, "labels": labels}, "spec": spec})
         bound = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": pod["metadata"]["uid"]}
         path = f"/api/v1/namespaces/{self.home}/serviceaccounts/{self.agents_account}/token"
         asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}

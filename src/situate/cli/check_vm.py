@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 import aiohttp
 
+from situate.cli.check_sharding import Checked
 from situate.kube.client import Client
 from situate.kube.errors import (
     Forbidden,
@@ -44,15 +44,6 @@ _ASKED: Final = "/explain"
 _WITHOUT_TOKEN: Final = "no token"  # noqa: S105 - words of an answer
 """The permit port refuses a caller that sends none with these words, and only where it leads."""
 _REACH_S: Final = 3.0
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """One line of `situate check`."""
-
-    check: str
-    ok: bool
-    next_step: str = ""
 
 
 async def working(client: Client, settings: VmSettings, namespace: str) -> AsyncIterator[Checked]:

@@ -138,7 +138,7 @@ class Tokens:
         if resource is None:
             group, _, rest = version.rpartition("/")
             shown = f"{group}/{rest}, Kind={kind}"
-            return bad_request(f"cannot bind token for serviceaccount {quote(account)} to object of type {shown}")
+            return bad_request(f"cannot bind token to object of type {shown}")
         found = self._store.get(resource.table, namespace if resource.namespaced else "", name)
         if found is None:
             return not_found(resource, name)
