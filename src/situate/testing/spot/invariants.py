@@ -316,8 +316,8 @@ class Watchdog:
 
     def _was_in_want(self, pod: PodRow) -> None:
         """Only a pod that has waited for long is taken back before it runs (B17, B18), if clocks can tell."""
-        if self.world.clocks_agree and self.world.now - pod.created < PEND_S - 1.0:
-            self.breach(f"B17: {pod.name} was deleted {self.world.now - pod.created:.1f} s after it came")
+        if self.world.clocks_agree and self.world.now - pod.stamped < PEND_S - 1.0:
+            self.breach(f"B17: {pod.name} was deleted {self.world.now - pod.stamped:.1f} s after it was created")
         self.happened["waiting pod taken back"] += 1
 
     def _somebody_waits(self) -> bool:

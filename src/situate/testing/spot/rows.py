@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
+
+from situate.testing.world import EPOCH
 
 Obj = Mapping[str, Any]
 
@@ -58,6 +61,8 @@ class PodRow:
     ready: bool
     terminating: bool
     created: float
+    stamped: float
+    """Its creationTimestamp, in virtual seconds. API servers stamp a Pod before its reviews, which may take seconds."""
     ready_at: float
     """When it last became ready."""
     unready_at: float
@@ -190,6 +195,7 @@ def pod_row(obj: Obj, before: PodRow | None, now: float) -> PodRow:
         ready,
         terminating,
         now,
+        datetime.fromisoformat(metadata["creationTimestamp"]).timestamp() - EPOCH,
         now,
         float("-inf"),
         now,
