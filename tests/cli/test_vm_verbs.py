@@ -229,7 +229,7 @@ async def test_a_plain_pod_that_is_short_of_a_larger_size_is_shown(said: Said) -
     assert (listed["name"], listed["short"]) == ("plain", {"cpu": "2", "memory": "0"})
 
 
-async def under_way(client: Client) -> None:
+async def under_way(client: Client, target_pod: str = "b-y") -> None:
     """`b` is moving to n2 for `a`, into a pod that is bound there."""
     pods = {each.metadata.name: each for each in (await client.list_all(PODS, "default")).items}
     machine = await client.get(MACHINES, "b", "default")
@@ -256,7 +256,7 @@ async def under_way(client: Client) -> None:
         "phase": "Running",
         "sourcePodName": "b-x",
         "sourceNode": "n1",
-        "targetPodName": "b-y",
+        "targetPodName": target_pod,
         "info": {"ram": ram},
     }
     await client.patch_status(MIGRATIONS, "schedplugin-b-x", MergePatch({"status": status}), "default")
@@ -264,7 +264,7 @@ async def under_way(client: Client) -> None:
     meta = pods["b-x"].metadata
     target = {
         "metadata": {
-            "name": "b-y",
+            "name": target_pod,
             "labels": dict(meta.labels),
             "annotations": dict(meta.annotations),
             "ownerReferences": [owner, {**by, "uid": move.metadata.uid, "controller": True}],
@@ -295,6 +295,17 @@ async def test_what_moves_is_shown_once_on_either_node_and_for_whom(said: Said) 
     ]
     (row,) = (line for line in told.splitlines() if "40%" in line)
     assert row.split() == ["default/b", "n1", "n2", "copying", "40%", "default/a", "1.5", "6Gi"]
+
+
+@pytest.mark.finding("N32")
+@pytest.mark.rule("vm:B3")
+@pytest.mark.parametrize("target", ["b-a", "b-y"], ids=["listed before its source", "after it"])
+async def test_nothing_is_held_while_the_source_is_there_and_rows_keep_their_order(said: Said, target: str) -> None:
+    await under_way(said.client, target)  # type: ignore[attr-defined]  # see the fixture
+    shown = json.loads(await said("status", "-o", "json"))
+    assert [each["held"]["cpu"] for each in shown["nodes"]] == ["0", "0"]
+    assert shown["moves"][0]["claim"]["state"] == "moving"
+    assert [(each["name"], each["node"]) for each in shown["machines"]] == [("a", "n1"), ("b", "n1"), ("b", "n2")]
 
 
 @pytest.mark.finding("N30")

@@ -45,6 +45,21 @@ def test_so_many_moves_at_a_time(moves: list[tuple[str, str]], told: str) -> Non
     assert no_place(there, "n1", "n2", WIDE) == told
 
 
+@pytest.mark.finding("N9")
+@pytest.mark.parametrize(
+    ("ends", "told"),
+    [
+        (("n1", "b"), "1 move leaves node n1, and no more than 1 may"),
+        (("a", "n2"), "1 move goes to node n2, and no more than 1 may"),
+        (("a", "b"), "1 move is under way, and no more than 1 may be"),
+    ],
+)
+def test_one_move_is_no_moves(ends: tuple[str, str], told: str) -> None:
+    most = 1 if ends == ("a", "b") else 5
+    calm = replace(WIDE.calm, moves_in_cluster=most, moves_out_of_node=1, moves_into_node=1)
+    assert no_place([move("m", *ends)], "n1", "n2", replace(WIDE, calm=calm)) == told
+
+
 @pytest.mark.rule("vm:B26")
 @pytest.mark.parametrize(
     ("link", "bandwidth", "begins"),

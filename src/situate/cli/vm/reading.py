@@ -28,6 +28,7 @@ from situate.objects.meta import KubernetesObject
 from situate.objects.pods import Pod
 from situate.objects.resources import LEASES, ResourceType
 from situate.runtime.logs import configure_logging
+from situate.vm.claims import ClaimState
 from situate.vm.configuration import VmSettings
 from situate.vm.controller.observing import Observing
 from situate.vm.controller.watched import VmWatched
@@ -122,7 +123,8 @@ async def _observe(settings: VmSettings, where: Where) -> Observed:
         _pair_targets(ledger)
         lease = await _lease(client, settings.lease_name, where.installation, remarks)
         unplaced = sorted(_unplaced(watched, system), key=lambda each: (each.namespace, each.machine, each.pod))
-        return Observed(rules, ledger.state, time.time(), lease, tuple(unplaced), tuple(remarks.said))
+        state = _with_sources(ledger.state)
+        return Observed(rules, state, time.time(), lease, tuple(unplaced), tuple(remarks.said))
     finally:
         await client.close()
 
@@ -133,6 +135,19 @@ def _pair_targets(ledger: Ledger) -> None:
         for pod in node.pods.values():
             if pod.machine is not None and pod.machine.role is Role.TARGET:
                 ledger.apply(PodSeen(pod, node.name))
+
+
+def _with_sources(state: State) -> State:
+    """Claims as they are once all is listed: nothing is held yet of one whose source is still there (B3).
+
+    A target that is listed before its source has its claim taken in as if the source were gone.
+    """
+    early = [
+        each for each in state.claims.values() if each.state is ClaimState.FREED and each.source_uid in state.where
+    ]
+    return replace(
+        state, claims={**state.claims, **{each.id: replace(each, state=ClaimState.MOVING) for each in early}}
+    )
 
 
 def _unplaced(watched: VmWatched, system: System[Any]) -> Iterator[Unplaced]:

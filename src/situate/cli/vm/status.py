@@ -13,9 +13,10 @@ from situate.cli.output import Column, Format, OutputOption, print_data, print_t
 from situate.cli.streams import complain, say
 from situate.cli.vm.reading import Observed, Where, observe
 from situate.cli.watching import WatchOption, show_status
+from situate.objects.counts import counted
 from situate.vm.amounts import RESOURCES, Amounts
 from situate.vm.claims import Claim, Move
-from situate.vm.model import Node, Phase, Pod
+from situate.vm.model import Node, Phase, Pod, Role
 from situate.vm.state import State
 from situate.vm.text import cpu_value, memory_value
 
@@ -101,7 +102,7 @@ def _as_data(observed: Observed, namespace: str | None) -> dict[str, Any]:
         for pod in node.pods.values()
         if namespace in (None, pod.ref.namespace)
     ]
-    pods.sort(key=lambda each: (each[0].ref.namespace, each[0].ref.name))
+    pods.sort(key=_place)
     return {
         "leader": lease.spec.holder_identity if lease is not None else "",
         "schedulerName": observed.rules.scheduler_name,
@@ -118,6 +119,14 @@ def _as_data(observed: Observed, namespace: str | None) -> dict[str, Any]:
         "moves": moves_as_data(observed, namespace),
         "remarks": list(observed.remarks),
     }
+
+
+def _place(each: tuple[Pod, str]) -> tuple[str, str, bool, str]:
+    """By machine, which of two pods the one that it leaves first; a pod's own name ends in chance."""
+    pod, _ = each
+    machine = pod.machine
+    name = pod.ref.name if machine is None else machine.ref.name
+    return pod.ref.namespace, name, machine is not None and machine.role is Role.TARGET, pod.ref.name
 
 
 def _node(node: Node, observed: Observed) -> dict[str, Any]:
@@ -235,11 +244,11 @@ def _print(told: dict[str, Any], form: Format) -> None:
     names |= {(each["namespace"], each["machine"]) for each in nowhere}
     short = (each for each in told["machines"] if any(amount != "0" for amount in each["short"].values()))
     waiting = len({(each["namespace"], each["name"]) for each in short})  # one that moves has two pods
-    count = "1 machine" if len(names) == 1 else f"{len(names)} machines"
+    count = counted(len(names), "machine")
     ask = "they ask" if waiting > 1 or (not waiting and len(names) != 1) else "it asks"
     lost = f", {len(nowhere)} without a node" if nowhere else ""
     plain = len(told["pods"])
-    lost += f"; {plain} {'pod is' if plain == 1 else 'pods are'} short of a larger size" if plain else ""
+    lost += f"; {counted(plain, 'pod is', 'pods are')} short of a larger size" if plain else ""
     say(f"{told['schedulerName']}: {count}, {waiting or 'none'} short of what {ask} for{lost}; {led}")
     if told["nodes"]:
         print_table(_NODES, [row for each in told["nodes"] for row in _node_rows(each)], form)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from situate.objects.counts import counted
 from situate.vm.claims import BeneficiaryKind, ClaimState, Move, Stage
 from situate.vm.planning.costs import bandwidth
 from situate.vm.rules import Rules
@@ -29,13 +30,17 @@ def no_place(moves: Iterable[Move], source: str, target: str, rules: Rules) -> s
     calm = rules.calm
     moves = list(moves)
     if len(moves) >= calm.moves_in_cluster:
-        return f"{len(moves)} moves are under way, and no more than {calm.moves_in_cluster} may be"
+        return (
+            f"{counted(len(moves), 'move is', 'moves are')} under way, and no more than {calm.moves_in_cluster} may be"
+        )
     leaving = sum(1 for move in moves if source and move.source_node == source)
     if leaving >= calm.moves_out_of_node:
-        return f"{leaving} moves leave node {source}, and no more than {calm.moves_out_of_node} may"
+        leave = counted(leaving, "move leaves", "moves leave")
+        return f"{leave} node {source}, and no more than {calm.moves_out_of_node} may"
     arriving = sum(1 for move in moves if target and move.target_node == target)
     if arriving >= calm.moves_into_node:
-        return f"{arriving} moves go to node {target}, and no more than {calm.moves_into_node} may"
+        come = counted(arriving, "move goes", "moves go")
+        return f"{come} to node {target}, and no more than {calm.moves_into_node} may"
     for node in filter(None, (source, target)):
         used = sum(move.bandwidth or bandwidth(rules) for move in moves if node in (move.source_node, move.target_node))
         if used + bandwidth(rules) > max(int(calm.link * calm.link_share), bandwidth(rules)):
