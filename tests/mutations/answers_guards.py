@@ -41,6 +41,22 @@ ANSWERS_GUARDS = (
         (_RECORDING,),
     ),
     Mutation(
+        "foreign-page",
+        "a page of a proxy is no word that an object is gone",
+        "kube/errors.py",
+        "    if response.status in _NO_SUCH_PAGE and not _from_kubernetes(response.body):\n",
+        "    if False:\n",
+        ("tests/kube/test_errors.py",),
+    ),
+    Mutation(
+        "named-files-followed",
+        "a mistake in a file that the configuration names is told when it is made",
+        "runtime/reload.py",
+        "        if digest == self._digest and not self.named.changed():\n",
+        "        if digest == self._digest:\n",
+        ("tests/runtime/test_reload.py",),
+    ),
+    Mutation(
         "whole-lines",
         "a recording is read up to its last whole line",
         "scheduler/recording_files.py",
