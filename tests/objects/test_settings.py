@@ -89,9 +89,10 @@ def test_null_is_the_default_as_in_kubernetes() -> None:
 def test_null_is_kept_where_it_is_a_value_of_its_own() -> None:
     class Server(msgspec.Struct, frozen=True):
         address: str | None = ":8080"
+        most: Annotated[int | None, msgspec.Meta(description="Most connections. `null`: no limit.")] = 10
 
-    assert parse_section({"address": None}, Server) == (Server(None), ())
-    assert parse_section({}, Server) == (Server(":8080"), ())
+    assert parse_section({"address": None, "most": None}, Server) == (Server(None, None), ())
+    assert parse_section({}, Server) == (Server(":8080", 10), ())
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,12 @@ def test_untouched_settings_are_the_options_default() -> None:
     assert entry.options() == Options("knative-eventing", "kafka-source-dispatcher", 20)
 
 
+def test_null_lifts_the_bounds_of_the_autoscaler() -> None:
+    options = parsed(maxReplicas=None, maxScaleUpStep=None).options()
+
+    assert (options.max_replicas, options.max_scale_up_step) == (None, None)
+
+
 def test_moves_are_a_number_or_a_share() -> None:
     assert parsed(rebalance={"maxMoves": 7}).options().rebalance.max_moves == 7
     assert parsed(rebalance={"maxMoves": "20%"}).options().rebalance.max_moves_share == 0.2

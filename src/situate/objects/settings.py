@@ -231,6 +231,8 @@ def _parse_struct(value: object, info: types.StructType, path: str, found: list[
 
 
 def _takes_null(info: types.Type) -> bool:
+    if isinstance(info, types.Metadata):
+        return _takes_null(info.type)
     return isinstance(info, types.UnionType) and any(isinstance(each, types.NoneType) for each in info.types)
 
 
