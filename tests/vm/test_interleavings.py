@@ -12,7 +12,7 @@ import pytest
 from situate.testing.vm.ledger import PRODUCT, LedgerHistory, generate, play
 from tests import histories
 
-BLOCK = 250
+BLOCK = 238
 """Enough for every fault and every kind of action."""
 
 

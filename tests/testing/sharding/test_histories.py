@@ -48,7 +48,7 @@ def test_every_kind_of_wait_is_judged_in_a_few_histories() -> None:
 
 @pytest.mark.slow
 @pytest.mark.rule("sharding:B3", "sharding:S1-S3", "sharding:S5-S11", "sharding:L2", "sharding:L3", "sharding:L6")
-@histories.in_blocks(DECIDED, 2 * DECIDED)
+@histories.in_blocks(DECIDED, 2 * DECIDED + histories.FEW)
 def test_nothing_that_is_decided_is_stale_or_twice_or_lost(seeds: range) -> None:
     happened = histories.played(DECISIONS, seeds)
     assert histories.absent(DECISIONS, happened, seeds) == []
