@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from situate.cli.completing import WITHIN_S
+from situate.cli.cluster_names import WITHIN_S
 from situate.testing.sharding.shipped.reports import definition, report
 from tests.cli.processes import KUBECTL, call, process
 from tests.waiting import eventually

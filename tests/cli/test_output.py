@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from situate.cli.output import Column, DataFormat, Format, print_data, print_objects, print_table
+from situate.cli.formats import DataFormat, Format
+from situate.cli.output import Column, print_data, print_objects, print_table
 from tests.cli.terminal import SITUATE, run_in_terminal
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "knative"

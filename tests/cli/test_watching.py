@@ -18,8 +18,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from situate.cli.failures import ExitCode
+from situate.cli.formats import Format
 from situate.cli.main import app
-from situate.cli.output import Format
 from situate.cli.streams import complain
 from situate.cli.watching import Frame, drawing, follow
 from tests.cli.processes import environment

@@ -27,8 +27,9 @@ from situate.cli.configured import (
     vpod_entries,
 )
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
-from situate.cli.options import ContextOption, KubeconfigOption, SetOption
-from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.formats import Format
+from situate.cli.options import ContextOption, KubeconfigOption, OutputOption, SetOption
+from situate.cli.output import Column, print_data, print_table
 from situate.cli.progress import progress
 from situate.cli.rights import needed_rights
 from situate.kube.client import Client

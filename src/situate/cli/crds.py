@@ -8,7 +8,9 @@ from typing import Annotated, assert_never
 
 import typer
 
-from situate.cli.output import DataFormat, DataOutputOption, print_objects
+from situate.cli.formats import DataFormat
+from situate.cli.options import DataOutputOption
+from situate.cli.output import print_objects
 from situate.vm.machines import crds as vm_crds
 from situate.vpod import crds as vpod_crds
 

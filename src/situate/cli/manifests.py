@@ -26,6 +26,7 @@ from situate.cli.configured import (
     without_file,
 )
 from situate.cli.failures import WrongInput, mendable_failures
+from situate.cli.formats import DataFormat
 from situate.cli.manifests_archive import NAME as ARCHIVE
 from situate.cli.manifests_archive import server_arguments, server_deployment, server_rights, server_service_spec
 from situate.cli.manifests_shard import NAME as SHARD
@@ -47,7 +48,8 @@ from situate.cli.manifests_vm_agent import NAME as VM_AGENT
 from situate.cli.manifests_vm_agent import agent_arguments, agent_daemon_set, agent_rights, check_files_of_agent
 from situate.cli.manifests_vm_machines import NAME as VM_MACHINES
 from situate.cli.manifests_vm_machines import machines_arguments, machines_rights
-from situate.cli.output import DataFormat, DataOutputOption, print_objects
+from situate.cli.options import DataOutputOption
+from situate.cli.output import print_objects
 from situate.cli.rights import files_beside, needed_rights
 from situate.cli.streams import complain
 from situate.objects.authorization import Permission

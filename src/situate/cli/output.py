@@ -6,39 +6,16 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 import yaml
 from rich.cells import cell_len
 
+from situate.cli.formats import DataFormat, Format
 from situate.cli.streams import bold, printable
 
 _GAP = "   "
 """Between two columns, as wide as kubectl's."""
-
-
-class Format(StrEnum):
-    """`-o`."""
-
-    TABLE = "table"
-    WIDE = "wide"
-    JSON = "json"
-    YAML = "yaml"
-
-
-class DataFormat(StrEnum):
-    """`-o` of what is meant for programs anyway."""
-
-    YAML = "yaml"
-    JSON = "json"
-
-
-OutputOption = Annotated[
-    Format, typer.Option("--output", "-o", help="table and wide are for people, json and yaml for programs.")
-]
-DataOutputOption = Annotated[DataFormat, typer.Option("--output", "-o", help="The form of what is printed.")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,9 @@ import typer
 from situate.cli import simulate_spot, simulate_vm
 from situate.cli.failures import WrongInput, mendable_failures
 from situate.cli.file_kinds import SCENARIO, misplaced, misplaced_document
-from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.formats import Format
+from situate.cli.options import OutputOption
+from situate.cli.output import Column, print_data, print_table
 from situate.cli.progress import progress
 from situate.cli.streams import say
 from situate.objects.settings import Mistake, did_you_mean

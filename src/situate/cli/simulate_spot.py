@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any, Final
 
 from situate.cli.failures import WrongInput
-from situate.cli.output import Column, Format, print_data, print_table
+from situate.cli.formats import Format
+from situate.cli.output import Column, print_data, print_table
 from situate.cli.progress import Bar, progress
 from situate.cli.streams import say
 from situate.objects.counts import counted

@@ -9,7 +9,8 @@ from typing import Final
 
 from situate.cli.failures import WrongInput
 from situate.cli.file_kinds import TRACE, misplaced
-from situate.cli.output import Column, Format, print_data, print_table
+from situate.cli.formats import Format
+from situate.cli.output import Column, print_data, print_table
 from situate.cli.progress import progress
 from situate.cli.streams import say
 from situate.objects.durations import format_duration

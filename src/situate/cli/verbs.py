@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass
+from enum import StrEnum
 from importlib import import_module
 from typing import Any, Final
 
@@ -15,11 +16,21 @@ import typer.core
 import typer.main
 
 
+class Group(StrEnum):
+    """What a person is at; help lists the commands by it."""
+
+    TRY = "Try"
+    INSPECT = "Inspect"
+    INSTALL = "Install"
+    RUN = "Run"
+
+
 @dataclass(frozen=True, slots=True)
 class Verb:
     """Where a verb is, and its line in the list of them."""
 
     module: str
+    group: Group
     short_help: str
 
     def command(self, name: str) -> Any:
@@ -35,19 +46,21 @@ class Verb:
 
 
 VERBS: Final = {
-    "run": Verb("situate.cli.run", "Run the schedulers against a cluster."),
-    "demo": Verb("situate.cli.demo.command", "Play a story on an embedded cluster."),
-    "embedded": Verb("situate.cli.embedded", "Run just an API server, in memory."),
-    "check": Verb("situate.cli.check", "Check the configuration, and the cluster for it."),
-    "simulate": Verb("situate.cli.simulate", "Compare settings on a simulated cluster."),
-    "crds": Verb("situate.cli.crds", "Print the custom resource definitions."),
-    "manifests": Verb("situate.cli.manifests", "Print what to apply to install situate."),
-    "scheduler": Verb("situate.cli.scheduler", "Pods on nodes: why, what if, compare."),
-    "shard": Verb("situate.cli.shard", "Custom resources on executors, and their archive."),
-    "spot": Verb("situate.cli.spot", "Spot and on demand: what is, why, what would be."),
-    "vm": Verb("situate.cli.vm", "Virtual machines: what is, why, what would be."),
-    "vpod": Verb("situate.cli.vpod", "Virtual replicas: what is, why, what would be."),
+    "demo": Verb("situate.cli.demo.command", Group.TRY, "Play a story on an embedded cluster."),
+    "simulate": Verb("situate.cli.simulate", Group.TRY, "Compare settings on a simulated cluster."),
+    "embedded": Verb("situate.cli.embedded", Group.TRY, "Run an API server alone, in memory."),
+    "scheduler": Verb("situate.cli.scheduler", Group.INSPECT, "Pods on nodes: why, what if, compare."),
+    "vpod": Verb("situate.cli.vpod.commands", Group.INSPECT, "Virtual replicas on the Pods of StatefulSets."),
+    "spot": Verb("situate.cli.spot", Group.INSPECT, "Workloads on spot and on-demand nodes."),
+    "vm": Verb("situate.cli.vm", Group.INSPECT, "Virtual machines that grow, shrink and move."),
+    "sharding": Verb("situate.cli.shard", Group.INSPECT, "Custom resources on executors, and their archive."),
+    "check": Verb("situate.cli.check", Group.INSTALL, "Check the configuration, and the cluster for it."),
+    "crds": Verb("situate.cli.crds", Group.INSTALL, "Print the custom resource definitions."),
+    "manifests": Verb("situate.cli.manifests", Group.INSTALL, "Print what to apply to install situate."),
+    "run": Verb("situate.cli.run", Group.RUN, "Run the schedulers against a cluster."),
 }
+ALIASES: Final = {"shard": "sharding"}
+"""Former names, which still work and are not listed."""
 
 
 class _Commands(MutableMapping[str, Any]):
@@ -57,9 +70,10 @@ class _Commands(MutableMapping[str, Any]):
         self._made: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self._made:
-            self._made[name] = VERBS[name].command(name)
-        return self._made[name]
+        meant = ALIASES.get(name, name)
+        if meant not in self._made:
+            self._made[meant] = VERBS[meant].command(meant)
+        return self._made[meant]
 
     def __setitem__(self, name: str, command: Any) -> None:
         self._made[name] = command
@@ -86,6 +100,7 @@ class VerbGroup(typer.core.TyperGroup):
         return list(VERBS)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - the signature is typer's
-        """The list in the help."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, verb.short_help) for name, verb in VERBS.items()])
+        """A list for each group in the help."""
+        for group in Group:
+            with formatter.section(group.value):
+                formatter.write_dl([(name, verb.short_help) for name, verb in VERBS.items() if verb.group is group])

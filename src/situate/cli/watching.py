@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 from rich.console import Console
@@ -20,15 +20,9 @@ from rich.live import Live
 from rich.text import Text
 
 from situate.cli.failures import ExitCode, mendable_failures
-from situate.cli.output import Format
+from situate.cli.formats import Format
 
 INTERVAL_S: Final = 2.0
-WatchOption = Annotated[
-    bool,
-    typer.Option(
-        "--watch", "-w", help=f"Show the status again at each change, until Ctrl-C; looks every {INTERVAL_S:g} s."
-    ),
-]
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,8 @@ class PodLine:
     """The same, once what the decision says has been written."""
     free: int
     """Units; negative where it is overcommitted."""
+    free_then: int
+    """The same, once what the decision says has been written; of what others would get nothing is known."""
     until: float | None
     """When a hold becomes a reject if nothing changes."""
 
@@ -83,15 +85,17 @@ def explain(state: State, key: Key, now: float, beat: Beat) -> Explanation:
         cause = refused.get(ordinal) or _cause(state, verdict, free, entry.weight if entry is not None else 1)
         slot = state.slots.get(ordinal)
         name = slot.name if slot is not None else pod_name(state.options.statefulset_name, ordinal)
+        before, after = own.get(ordinal, 0), then.get(ordinal, 0)
         lines.append(
             PodLine(
                 ordinal=ordinal,
                 name=name,
                 pod_class=verdict.pod_class,
                 cause=cause,
-                own=own.get(ordinal, 0),
-                then=then.get(ordinal, 0),
+                own=before,
+                then=after,
                 free=free,
+                free_then=free - (after - before) * (entry.weight if entry is not None else 1),
                 until=verdict.until,
             )
         )
@@ -110,11 +114,7 @@ def explain(state: State, key: Key, now: float, beat: Beat) -> Explanation:
 
 def _uneven(state: State, lines: list[PodLine], weight: int) -> str:
     options = state.options
-    taking = [
-        line.then
-        for line in lines
-        if line.pod_class is PodClass.ACCEPT and line.free - (line.then - line.own) * weight >= weight
-    ]
+    taking = [line.then for line in lines if line.pod_class is PodClass.ACCEPT and line.free_then >= weight]
     most = max((line.then for line in lines), default=0)
     if options.policy is not PolicyName.SPREAD or not options.safe or most - min(taking, default=most) < 2:
         return ""

@@ -7,11 +7,12 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from situate.cli.completing import complete_objects
+from situate.cli.cluster_names import complete_objects
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.formats import Format
 from situate.cli.object_names import POD, readings, require_explained
-from situate.cli.options import ContextOption, KubeconfigOption
-from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.options import ContextOption, KubeconfigOption, OutputOption
+from situate.cli.output import Column, print_data, print_table
 from situate.cli.progress import progress
 from situate.cli.scheduler.extending import Extending
 from situate.cli.scheduler.options import DumpOption, NamespaceOption, ProfileOption

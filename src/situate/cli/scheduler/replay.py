@@ -8,7 +8,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from situate.cli.failures import WrongInput, mendable_failures
-from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.formats import Format
+from situate.cli.options import OutputOption
+from situate.cli.output import Column, print_data, print_table
 from situate.cli.progress import progress
 from situate.cli.scheduler.options import ProfileOption
 from situate.cli.scheduler.profiles import Profiles, read_profiles

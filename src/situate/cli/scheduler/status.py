@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from situate.cli.failures import mendable_failures
-from situate.cli.options import ContextOption, KubeconfigOption
-from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.formats import Format
+from situate.cli.options import ContextOption, KubeconfigOption, OutputOption, WatchOption
+from situate.cli.output import Column, print_data, print_table
 from situate.cli.progress import progress
 from situate.cli.scheduler.options import DumpOption, ProfileOption
 from situate.cli.scheduler.profiles import read_profiles
 from situate.cli.scheduler.world import Unread, Where, World, observe
 from situate.cli.streams import complain, say
-from situate.cli.watching import WatchOption, show_status
+from situate.cli.watching import show_status
 from situate.framework.comparing import compare
 from situate.framework.cycle import PluginFailed
 from situate.framework.engine import Engine

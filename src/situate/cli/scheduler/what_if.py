@@ -14,8 +14,9 @@ import typer
 
 from situate.cli.completing import complete_nodes
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
-from situate.cli.options import ContextOption, KubeconfigOption
-from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.formats import Format
+from situate.cli.options import ContextOption, KubeconfigOption, OutputOption
+from situate.cli.output import Column, print_data, print_table
 from situate.cli.progress import progress
 from situate.cli.scheduler.explain import CHANGES_UNASKED, change_data, change_lines
 from situate.cli.scheduler.extending import Extending

@@ -11,11 +11,19 @@ from typing import Annotated, Any, assert_never
 
 import typer
 
-from situate.cli.completing import complete_objects
+from situate.cli.cluster_names import complete_objects
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.formats import Format
 from situate.cli.object_names import ObjectType, readings, require_explained
-from situate.cli.options import ContextOption, KubeconfigOption, OfNameOption, OptionalFileOption, SetOption
-from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.options import (
+    ContextOption,
+    KubeconfigOption,
+    NamespaceOption,
+    OptionalFileOption,
+    OutputOption,
+    SetOption,
+)
+from situate.cli.output import Column, print_data, print_table
 from situate.cli.shard.blocking import blocked_by, warnings_of
 from situate.cli.shard.entry import (
     ExecutorNamespaceOption,
@@ -79,7 +87,7 @@ def explain(
             autocompletion=_objects,
         ),
     ],
-    namespace: OfNameOption = None,
+    namespace: NamespaceOption = None,
     file: OptionalFileOption = None,
     resource: ResourceOption = None,
     pool: PoolOption = None,

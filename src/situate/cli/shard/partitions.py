@@ -17,8 +17,9 @@ from typing import Annotated, Any
 import typer
 
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
-from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, SetOption
-from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.formats import Format
+from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, OutputOption, SetOption
+from situate.cli.output import Column, print_data, print_table
 from situate.cli.shard.entry import LeaseNamespaceOption, PoolOption, ResourceOption, entry_of_table
 from situate.cli.shard.reading import ENTRY, required, table_of
 from situate.cli.streams import complain, say

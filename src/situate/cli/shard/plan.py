@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from situate.cli.failures import WrongInput, mendable_failures
-from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, SetOption
-from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.formats import Format
+from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, OutputOption, SetOption
+from situate.cli.output import Column, print_data, print_table
 from situate.cli.shard.entry import (
     ExecutorNamespaceOption,
     LeaseNamespaceOption,

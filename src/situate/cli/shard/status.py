@@ -8,8 +8,16 @@ from datetime import datetime
 from typing import Any, Final
 
 from situate.cli.failures import mendable_failures
-from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, SetOption
-from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.formats import Format
+from situate.cli.options import (
+    ContextOption,
+    KubeconfigOption,
+    OptionalFileOption,
+    OutputOption,
+    SetOption,
+    WatchOption,
+)
+from situate.cli.output import Column, print_data, print_table
 from situate.cli.shard.blocking import write_refused
 from situate.cli.shard.entry import (
     ExecutorNamespaceOption,
@@ -21,7 +29,7 @@ from situate.cli.shard.entry import (
 )
 from situate.cli.shard.reading import Observed, Where, observe
 from situate.cli.streams import complain, say
-from situate.cli.watching import WatchOption, show_status
+from situate.cli.watching import show_status
 from situate.objects.coordination import Lease
 from situate.sharding.assignment import ObjectView
 from situate.sharding.liveness import age_s

@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from situate.cli.completing import complete_objects
+from situate.cli.cluster_names import complete_objects
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.formats import Format
 from situate.cli.object_names import (
     DEPLOYMENT,
     POD,
@@ -17,8 +18,15 @@ from situate.cli.object_names import (
     readings,
     require_explained,
 )
-from situate.cli.options import ContextOption, KubeconfigOption, OfNameOption, OptionalFileOption, SetOption
-from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.options import (
+    ContextOption,
+    KubeconfigOption,
+    NamespaceOption,
+    OptionalFileOption,
+    OutputOption,
+    SetOption,
+)
+from situate.cli.output import Column, print_data, print_table
 from situate.cli.progress import progress
 from situate.cli.spot.options import InstallationOption
 from situate.cli.spot.reading import Observed, Where, observe
@@ -65,7 +73,7 @@ def explain(
             help="A workload or a pod: NAMESPACE/NAME, or NAME or TYPE/NAME with -n.", autocompletion=_workloads
         ),
     ],
-    namespace: OfNameOption = None,
+    namespace: NamespaceOption = None,
     file: OptionalFileOption = None,
     installation: InstallationOption = "situate",
     assignments: SetOption = None,

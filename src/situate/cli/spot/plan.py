@@ -11,8 +11,9 @@ import typer
 
 from situate import __version__
 from situate.cli.failures import ExitCode, mendable_failures
-from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, SetOption
-from situate.cli.output import Column, DataFormat, Format, OutputOption, print_data, print_objects, print_table
+from situate.cli.formats import DataFormat, Format
+from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, OutputOption, SetOption
+from situate.cli.output import Column, print_data, print_objects, print_table
 from situate.cli.progress import progress
 from situate.cli.spot.options import InstallationOption, NamespaceOption
 from situate.cli.spot.reading import Observed, Where, observe

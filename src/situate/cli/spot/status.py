@@ -6,8 +6,16 @@ from collections import Counter
 from typing import Any
 
 from situate.cli.failures import mendable_failures
-from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, SetOption
-from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.formats import Format
+from situate.cli.options import (
+    ContextOption,
+    KubeconfigOption,
+    OptionalFileOption,
+    OutputOption,
+    SetOption,
+    WatchOption,
+)
+from situate.cli.output import Column, print_data, print_table
 from situate.cli.progress import progress
 from situate.cli.spot.options import InstallationOption, NamespaceOption
 from situate.cli.spot.reading import Observed, Where, observe
@@ -25,7 +33,7 @@ from situate.cli.spot.reports import (
     workloads,
 )
 from situate.cli.streams import complain, say
-from situate.cli.watching import WatchOption, show_status
+from situate.cli.watching import show_status
 from situate.spot.decide import Phase, decide
 from situate.spot.headroom import displaced, wave_room
 from situate.spot.model import Capacity, NodeState

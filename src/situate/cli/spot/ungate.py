@@ -17,8 +17,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from situate.cli.failures import ExitCode, mendable_failures
-from situate.cli.options import ContextOption, KubeconfigOption
-from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.formats import Format
+from situate.cli.options import ContextOption, KubeconfigOption, OutputOption
+from situate.cli.output import Column, print_data, print_table
 from situate.cli.progress import progress
 from situate.cli.spot.options import NamespaceOption
 from situate.cli.streams import complain, say

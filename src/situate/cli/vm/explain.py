@@ -7,11 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
-from situate.cli.completing import complete_namespaces, complete_objects
+from situate.cli.cluster_names import complete_objects
+from situate.cli.completing import complete_namespaces
 from situate.cli.failures import WrongInput, mendable_failures
+from situate.cli.formats import Format
 from situate.cli.object_names import POD, ObjectName, ObjectType, readings, require_explained
-from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, SetOption
-from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, OutputOption, SetOption
+from situate.cli.output import Column, print_data, print_table
 from situate.cli.streams import complain, say
 from situate.cli.vm.reading import Observed, Where, decided, observe
 from situate.cli.vm.status import InstallationOption

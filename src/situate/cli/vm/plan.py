@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from situate.cli.failures import mendable_failures
-from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, SetOption
-from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.formats import Format
+from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, OutputOption, SetOption
+from situate.cli.output import Column, print_data, print_table
 from situate.cli.streams import complain, say
 from situate.cli.vm.reading import Observed, Where, decided, observe
 from situate.cli.vm.status import InstallationOption, machine_of, moves_as_data, short_text

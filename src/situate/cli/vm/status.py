@@ -8,11 +8,19 @@ from typing import Annotated, Any
 import typer
 
 from situate.cli.failures import mendable_failures
-from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, SetOption
-from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.formats import Format
+from situate.cli.options import (
+    ContextOption,
+    KubeconfigOption,
+    OptionalFileOption,
+    OutputOption,
+    SetOption,
+    WatchOption,
+)
+from situate.cli.output import Column, print_data, print_table
 from situate.cli.streams import complain, say
 from situate.cli.vm.reading import Observed, Where, observe
-from situate.cli.watching import WatchOption, show_status
+from situate.cli.watching import show_status
 from situate.objects.counts import counted
 from situate.vm.amounts import RESOURCES, Amounts
 from situate.vm.claims import Claim, Move

@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from situate.cli.completing import complete_objects
+from situate.cli.cluster_names import complete_objects
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.formats import Format
 from situate.cli.object_names import ObjectName, ObjectType, readings, require_explained
-from situate.cli.options import (
-    ContextOption,
-    FileOption,
-    KubeconfigOption,
-    ObjectsOption,
-    OfNameOption,
-    SetOption,
-    StatefulSetOption,
-)
-from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.output import Column, print_data, print_table
 from situate.cli.streams import say
 from situate.cli.vpod.reading import (
-    Where,
+    Asked,
     chosen_entries,
     observe,
     require_statefulsets,
 )
 from situate.objects.counts import counted
-from situate.objects.settings import shown
 from situate.vpod.autoscaler import Memory, beat
 from situate.vpod.configuration import SourceSettings, StatefulSetSettings
 from situate.vpod.explain import Explanation
@@ -39,13 +30,14 @@ _PODS = (
     Column("pod"),
     Column("class"),
     Column("cause"),
-    Column("own", right=True),
-    Column("then", right=True),
-    Column("free", right=True),
+    Column("before", right=True),
+    Column("after", right=True),
+    Column("free-before", right=True),
+    Column("free-after", right=True),
 )
 
 
-def _sources(ctx: typer.Context, incomplete: str) -> list[str]:
+def complete_sources(ctx: typer.Context, incomplete: str) -> list[str]:
     """Of the configuration that the command line names."""
 
     def types() -> list[tuple[ObjectType, str]]:
@@ -57,33 +49,15 @@ def _sources(ctx: typer.Context, incomplete: str) -> list[str]:
     return complete_objects(ctx, incomplete, types)
 
 
-def explain(
-    vpod: Annotated[
-        str,
-        typer.Argument(
-            help="A source: NAMESPACE/NAME, or TYPE/NAME with -n, such as consumergroup/orders.",
-            autocompletion=_sources,
-        ),
-    ],
-    file: FileOption,
-    namespace: OfNameOption = None,
-    statefulset: StatefulSetOption = None,
-    assignments: SetOption = None,
-    objects: ObjectsOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-    output: OutputOption = Format.TABLE,
-) -> None:
-    """Say where a vpod is, what each pod could take of it and why not, and what will be done about a shortage.
-
-    Exits with 1 if vreplicas are left over, or the StatefulSet does not exist.
-    """
+def show(vpod: str, asked: Asked, namespace: str | None, output: Format) -> None:
+    """Prints it; ends with 1 if vreplicas are left over, or the StatefulSet does not exist."""
     with mendable_failures():
-        entries = chosen_entries(file, statefulset, assignments)
+        entries = asked.entries()
         types = [_type(source) for entry in entries for source in entry.completed_sources()]
         meant = _named(vpod, namespace, types)
-        observed = observe(entries, Where(kubeconfig, context, objects))
-        keys = [(each, key) for name in meant for each in observed for key in _keys(each.settings, name)]
+        observed = observe(entries, asked.where)
+        default = asked.where.namespace(namespace)
+        keys = [(each, key) for name in meant for each in observed for key in _keys(each.settings, name, default)]
         for each, key in keys:
             state = each.state
             told = explanation_of(state, key, state.now, beat(state, Memory(), state.now, may_shrink=False))
@@ -93,7 +67,7 @@ def explain(
             why = next((each.others[key] for each, key in keys if key in each.others), "")
             if not why:
                 require_explained(vpod, types)
-            raise WrongInput(f"{vpod}: {why or 'no such vpod; `situate vpod status` lists them'}")
+            raise WrongInput(f"{vpod}: {why or _unknown(vpod, default)}")
     if output in (Format.JSON, Format.YAML):
         print_data(_as_data(told) | {"remarks": each.remarks}, output)
     else:
@@ -103,13 +77,16 @@ def explain(
         raise typer.Exit(ExitCode.NO)
 
 
+def _unknown(text: str, namespace: str) -> str:
+    where = "" if "/" in text else f" in namespace {namespace}"
+    return f"there is no such source{where}; `situate vpod status -A` lists all"
+
+
 def _named(text: str, namespace: str | None, types: Sequence[ObjectType]) -> tuple[ObjectName, ...]:
     """What may be meant. Raises `WrongInput`."""
     within, _, rest = text.partition("/")
     if rest.count("/") == 1 and any(each.plural == rest.partition("/")[0] for each in types):
         return (ObjectName(None, within, rest),)  # as `status` names what is of a second kind
-    if not all(text.split("/")) or ("/" not in text and namespace is None):
-        raise WrongInput(f"{text or shown(text)}: name the source as NAMESPACE/NAME, or as TYPE/NAME with -n NAMESPACE")
     return readings(text, namespace, types)
 
 
@@ -117,9 +94,9 @@ def _type(source: SourceSettings) -> ObjectType:
     return ObjectType(source.kind, source.resource, source.group)
 
 
-def _keys(settings: StatefulSetSettings, meant: ObjectName) -> Iterator[Key]:
+def _keys(settings: StatefulSetSettings, meant: ObjectName, default: str) -> Iterator[Key]:
     """Of the sources that a name may mean: those of the first kind have no prefix."""
-    namespace = meant.namespace or "default"
+    namespace = meant.namespace or default
     if meant.type is None:
         yield Key(namespace, meant.name)
         return
@@ -138,7 +115,9 @@ def _print(told: Explanation, remarks: Iterable[str], form: Format) -> None:
         say(str(told.decision.shortage))
     for notice in told.decision.notices:
         say(f"{notice.reason}: {notice.message}")
-    rows = [(line.name, line.pod_class, line.cause, line.own, line.then, line.free) for line in told.pods]
+    rows = [
+        (line.name, line.pod_class, line.cause, line.own, line.then, line.free, line.free_then) for line in told.pods
+    ]
     print_table(_PODS, rows, form)
     if told.uneven:
         say(told.uneven)
@@ -167,6 +146,7 @@ def _as_data(told: Explanation) -> dict[str, Any]:
                 "own": line.own,
                 "then": line.then,
                 "free": line.free,
+                "freeThen": line.free_then,
             }
             for line in told.pods
         ],

@@ -6,23 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from situate.cli.failures import mendable_failures
-from situate.cli.options import (
-    ContextOption,
-    FileOption,
-    KubeconfigOption,
-    ObjectsOption,
-    SetOption,
-    StatefulSetOption,
-)
-from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+import typer
+
+from situate.cli.failures import ExitCode, mendable_failures
+from situate.cli.formats import Format
+from situate.cli.output import Column, print_data, print_table
 from situate.cli.progress import progress
+from situate.cli.read_cluster.others import tell_of_others
 from situate.cli.streams import say
 from situate.cli.vpod.reading import (
+    Asked,
     Observed,
-    Where,
-    chosen_entries,
-    observe,
     require_statefulsets,
 )
 from situate.objects.counts import counted
@@ -33,7 +27,7 @@ from situate.vpod.spare_copies import givers
 from situate.vpod.state import State
 
 _COLUMNS = (
-    Column("vpod"),
+    Column("source"),
     Column("wanted", right=True),
     Column("now", right=True),
     Column("then", right=True),
@@ -43,28 +37,27 @@ _COLUMNS = (
 )
 
 
-def plan(
-    file: FileOption,
-    statefulset: StatefulSetOption = None,
-    assignments: SetOption = None,
-    objects: ObjectsOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-    output: OutputOption = Format.TABLE,
-) -> None:
-    """Show where every vpod would go and how many replicas the StatefulSet would get. Nothing is written.
-
-    Exits with 1 if a StatefulSet does not exist.
-    """
+def show(asked: Asked, namespace: str | None, output: Format, *, of_all: bool) -> None:
+    """Prints it; ends with 1 if vreplicas are left over, or a StatefulSet does not exist."""
     with mendable_failures():
-        observed = observe(chosen_entries(file, statefulset, assignments), Where(kubeconfig, context, objects))
+        listed = asked.where.listed(namespace, of_all=of_all)
+        observed = asked.observed()
         with progress("deciding"):
             plans = [_planned(each) for each in observed]
+    left_over = any(vpod["left"] for each in plans for vpod in each["vpods"])
+    others = 0
+    for each in plans:
+        all_of_it = each["vpods"]
+        each["vpods"] = [vpod for vpod in all_of_it if listed in (None, vpod["key"].partition("/")[0])]
+        others += len(all_of_it) - len(each["vpods"])
     if output in (Format.JSON, Format.YAML):
         print_data(plans, output)
     else:
         _print(plans, output)
+        tell_of_others(others, "source", listed)
     require_statefulsets(observed)
+    if left_over:
+        raise typer.Exit(ExitCode.NO)
 
 
 def _print(plans: Iterable[dict[str, Any]], output: Format) -> None:

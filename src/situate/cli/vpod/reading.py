@@ -6,8 +6,7 @@ The same reading and deciding functions as in the controller, on one listing ins
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -19,9 +18,9 @@ from situate.cli.configured import load, vpod_entries
 from situate.cli.dumps import read_objects
 from situate.cli.failures import ExitCode, WrongInput
 from situate.cli.progress import progress
+from situate.cli.read_cluster.where import Where
 from situate.cli.streams import complain
 from situate.kube.client import Client
-from situate.kube.connect import connect, find_connection
 from situate.kube.errors import Forbidden, NotFound
 from situate.objects.codec import decode
 from situate.objects.label_selectors import parse_selector
@@ -40,15 +39,6 @@ from situate.vpod.shortage import missing_statefulset
 from situate.vpod.state import State
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Where:
-    """Where the objects are read from."""
-
-    kubeconfig: Path | None
-    context: str | None
-    objects: Path | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +66,36 @@ class Observed:
         return [each for each in (self.missing, str(self.blocked or "")) if each]
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the options of a command say."""
+
+    file: Path
+    statefulset: str | None
+    assignments: Sequence[str]
+    where: Where
+
+    @classmethod
+    def of(
+        cls,
+        file: Path,
+        statefulset: str | None,
+        assignments: Iterable[str] | None,
+        kubeconfig: Path | None,
+        context: str | None,
+        objects: Iterable[Path] | None,
+    ) -> Asked:
+        return cls(file, statefulset, tuple(assignments or ()), Where.of(kubeconfig, context, objects))
+
+    def entries(self) -> tuple[StatefulSetSettings, ...]:
+        """Those of the configuration that are meant. Raises `WrongInput` and `BadConfiguration`."""
+        return chosen_entries(self.file, self.statefulset, self.assignments)
+
+    def observed(self) -> list[Observed]:
+        """Raises also `KubeError`."""
+        return observe(self.entries(), self.where)
+
+
 def chosen_entries(file: Path, name: str | None, assignments: Iterable[str] | None) -> tuple[StatefulSetSettings, ...]:
     """The entries of the configuration with the assignments of `--set`, or the one of that name."""
     entries = vpod_entries(load(file, assignments or ()))
@@ -98,8 +118,8 @@ def require_statefulsets(observed: Iterable[Observed]) -> None:
 
 def observe(entries: Iterable[StatefulSetSettings], where: Where) -> list[Observed]:
     """What a cluster or a file shows now. Raises `KubeError` or `WrongInput`."""
-    if where.objects is not None:
-        with progress(f"reading {where.objects}"):
+    if where.objects:
+        with progress(f"reading {', '.join(map(str, where.objects))}"):
             listing = _FileListing(where.objects)
             return [asyncio.run(_observed(entry, listing)) for entry in entries]
     with progress("reading the cluster"):
@@ -107,7 +127,7 @@ def observe(entries: Iterable[StatefulSetSettings], where: Where) -> list[Observ
 
 
 async def _observe_cluster(entries: list[StatefulSetSettings], where: Where) -> list[Observed]:
-    client = connect(find_connection(where.kubeconfig, where.context), random.Random())
+    client = where.client()
     try:
         listing = _ClusterListing(client)
         return [await _observed(entry, listing) for entry in entries]
@@ -124,10 +144,10 @@ class _ClusterListing:
 
 
 class _FileListing:
-    """The objects of a file: one document each, or lists of them, as `kubectl get -o yaml` prints them."""
+    """The objects of files; one that cannot be read is named by its place there."""
 
-    def __init__(self, path: Path) -> None:
-        self._objects = list(read_objects([path], "--objects"))
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self._objects = list(read_objects(paths, "--objects"))
 
     async def list(self, resource: ResourceType[T], namespace: str | None, labels: str = "") -> list[T]:
         selector = parse_selector(labels)

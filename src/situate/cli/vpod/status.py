@@ -5,24 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from situate.cli.failures import mendable_failures
-from situate.cli.options import (
-    ContextOption,
-    FileOption,
-    KubeconfigOption,
-    ObjectsOption,
-    SetOption,
-    StatefulSetOption,
-)
-from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.formats import Format
+from situate.cli.output import Column, print_data, print_table
+from situate.cli.read_cluster.others import tell_of_others
 from situate.cli.streams import say
 from situate.cli.vpod.reading import (
+    Asked,
     Observed,
-    Where,
-    chosen_entries,
-    observe,
     require_statefulsets,
 )
-from situate.cli.watching import WatchOption, show_status
+from situate.cli.watching import show_status
 from situate.objects.counts import counted
 from situate.vpod.explain import ordinals_to_show
 
@@ -32,12 +24,12 @@ _PODS = (
     Column("cause"),
     Column("used", right=True),
     Column("capacity", right=True),
-    Column("vpods", right=True),
+    Column("sources", right=True),
     Column("node", wide=True),
     Column("placed", wide=True),
 )
 _VPODS = (
-    Column("vpod"),
+    Column("source"),
     Column("wanted", right=True),
     Column("placed", right=True),
     Column("pods", right=True),
@@ -45,36 +37,25 @@ _VPODS = (
 )
 
 
-def status(
-    file: FileOption,
-    statefulset: StatefulSetOption = None,
-    assignments: SetOption = None,
-    objects: ObjectsOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-    watch: WatchOption = False,
-    output: OutputOption = Format.TABLE,
-) -> None:
-    """Show each pod with its class and load, and each vpod with what it wants and has.
+def show(asked: Asked, namespace: str | None, output: Format, *, of_all: bool, watch: bool) -> None:
+    """Prints it; ends with 1 if a StatefulSet does not exist."""
 
-    Exits with 1 if a StatefulSet does not exist.
-    """
-
-    def show() -> None:
+    def once() -> None:
         with mendable_failures():
-            observed = observe(chosen_entries(file, statefulset, assignments), Where(kubeconfig, context, objects))
+            listed = asked.where.listed(namespace, of_all=of_all)
+            observed = asked.observed()
         if output in (Format.JSON, Format.YAML):
-            print_data([_as_data(each) for each in observed], output)
+            print_data([_as_data(each, listed) for each in observed], output)
         else:
             for each in observed:
-                _print(each, output)
+                _print(each, listed, output)
         require_statefulsets(observed)
 
-    show_status(show, output, watch=watch)
+    show_status(once, output, watch=watch)
 
 
-def _print(observed: Observed, form: Format) -> None:
-    data = _as_data(observed)
+def _print(observed: Observed, listed: str | None, form: Format) -> None:
+    data = _as_data(observed, listed)
     for remark in observed.remarks:
         say(remark)
     placed = f"{data['placed']} of {counted(data['wanted'], 'vreplica')} placed"
@@ -91,12 +72,16 @@ def _print(observed: Observed, form: Format) -> None:
     for vpod in data["vpods"]:
         for fault in vpod["faults"]:
             say(f"{vpod['key']}: {fault}")
+    tell_of_others(len(observed.vpods) - len(data["vpods"]), "source", listed)
 
 
-def _as_data(observed: Observed) -> dict[str, Any]:
+def _as_data(observed: Observed, listed: str | None) -> dict[str, Any]:
+    """With the vpods of one namespace; None: with all."""
     state = observed.state
     vpods = []
     for vpod in observed.vpods:
+        if listed not in (None, vpod.key.namespace):
+            continue
         entry = state.vpods[vpod.key]
         vpods.append(
             {

@@ -9,7 +9,9 @@ import typer
 from situate.archive.options import ArchiveOptions
 from situate.archive.record import ByName, ByUid, Record
 from situate.cli.failures import mendable_failures
-from situate.cli.output import Format, OutputOption, print_data, print_table
+from situate.cli.formats import Format
+from situate.cli.options import OutputOption
+from situate.cli.output import print_data, print_table
 from situate.cli.progress import progress
 from situate.cli.shard.archive.named import KindArgument, NameArgument, UidOption, key_of
 from situate.cli.shard.archive.opened import UrlFileOption, UrlOption, archive_options, opened, run

@@ -11,7 +11,9 @@ from situate.archive.migrating import migrate as migrated
 from situate.archive.options import ArchiveOptions
 from situate.archive.query import Query
 from situate.cli.failures import ExitCode, mendable_failures
-from situate.cli.output import Format, OutputOption, print_data
+from situate.cli.formats import Format
+from situate.cli.options import OutputOption
+from situate.cli.output import print_data
 from situate.cli.progress import progress
 from situate.cli.shard.archive.opened import archive_options, opened, run
 from situate.cli.shard.archive.selecting import Conditions, with_conditions

@@ -18,7 +18,9 @@ from situate.archive.query import Query
 from situate.archive.retention import Deletion, Pruned
 from situate.archive.retention import prune as pruned
 from situate.cli.failures import WrongInput, mendable_failures
-from situate.cli.output import Format, OutputOption, print_data
+from situate.cli.formats import Format
+from situate.cli.options import OutputOption
+from situate.cli.output import print_data
 from situate.cli.progress import progress
 from situate.cli.shard.archive.opened import UrlFileOption, UrlOption, archive_options, opened, run
 from situate.cli.shard.archive.selecting import Conditions, with_conditions

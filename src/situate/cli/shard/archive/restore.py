@@ -14,8 +14,9 @@ from situate.archive.options import ArchiveOptions
 from situate.archive.record import ByName, ByUid
 from situate.archive.restoring import CannotRestore, Content
 from situate.cli.failures import WrongInput, mendable_failures
-from situate.cli.options import ContextOption, KubeconfigOption
-from situate.cli.output import Format, OutputOption, print_data
+from situate.cli.formats import Format
+from situate.cli.options import ContextOption, KubeconfigOption, OutputOption
+from situate.cli.output import print_data
 from situate.cli.progress import progress
 from situate.cli.shard.archive.named import KindArgument, NameArgument, UidOption, key_of
 from situate.cli.shard.archive.opened import UrlFileOption, UrlOption, archive_options, opened, run

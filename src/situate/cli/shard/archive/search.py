@@ -9,7 +9,9 @@ import typer
 from situate.archive.options import ArchiveOptions
 from situate.archive.query import Page, Query
 from situate.cli.failures import mendable_failures
-from situate.cli.output import Format, OutputOption, print_data, print_table
+from situate.cli.formats import Format
+from situate.cli.options import OutputOption
+from situate.cli.output import print_data, print_table
 from situate.cli.progress import progress
 from situate.cli.shard.archive.opened import UrlFileOption, UrlOption, archive_options, opened, run
 from situate.cli.shard.archive.selecting import Conditions, with_conditions

@@ -9,7 +9,9 @@ from situate.archive.query import Query
 from situate.archive.verifying import Verified
 from situate.archive.verifying import verify as verified
 from situate.cli.failures import ExitCode, mendable_failures
-from situate.cli.output import Column, Format, OutputOption, print_data, print_table
+from situate.cli.formats import Format
+from situate.cli.options import OutputOption
+from situate.cli.output import Column, print_data, print_table
 from situate.cli.progress import progress
 from situate.cli.shard.archive.opened import UrlFileOption, UrlOption, archive_options, opened, run
 from situate.cli.shard.archive.selecting import Conditions, with_conditions

@@ -1,0 +1,117 @@
+"""Answers reads from files of objects as an API server would, so that a command reads files and clusters alike.
+
+Only GET of an object or a list is answered. A type without an object in the files is an empty list, never unknown: the
+files say nothing of what their cluster serves.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from situate.cli.dumps import Dumped, read_objects
+from situate.cluster.paths import Target, target
+from situate.kube.transport import Stream
+from situate.objects.field_selectors import field_text, parse_field_selector
+from situate.objects.label_selectors import parse_selector
+from situate.objects.messages import Request, Response
+
+_CRD: Final = "CustomResourceDefinition"
+
+
+class FileTransport:
+    """The objects of files, in memory."""
+
+    def __init__(self, paths: Iterable[Path], option: str = "--objects") -> None:
+        """Reads the files at once. Raises `WrongInput`, which names `option`, the file and the line."""
+        found = list(read_objects(paths, option))
+        plurals = _defined_plurals(found)
+        self._objects: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
+        for each in found:
+            plural = plurals.get((_group(each.api_version), each.kind)) or guessed_plural(each.kind)
+            self._objects[each.api_version, plural].append(each.content)
+
+    async def send(self, request: Request, *, timeout_s: float = 30.0) -> Response:  # noqa: ARG002
+        """405 for a write, 404 for an object that no file has."""
+        if request.method != "GET":
+            return _failure(405, "MethodNotAllowed", f"{request.method} {request.path}: files of objects are only read")
+        wanted = target(request.path)
+        if wanted is None or wanted.subresource:
+            return _failure(404, "NotFound", f"{request.path}: files hold objects, and no other documents")
+        return self._one(wanted) if wanted.name else self._list(wanted, request)
+
+    def stream(self, request: Request, *, timeout_s: float = 30.0) -> AbstractAsyncContextManager[Stream]:  # noqa: ARG002
+        """Commands that read files do so once."""
+        raise AssertionError(f"{request.path}: a watch of files")
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    def _of(self, wanted: Target) -> list[Mapping[str, Any]]:
+        api_version = f"{wanted.group}/{wanted.version}" if wanted.group else wanted.version
+        return self._objects.get((api_version, wanted.plural), [])
+
+    def _one(self, wanted: Target) -> Response:
+        for each in self._of(wanted):
+            if _named(each) == (wanted.namespace, wanted.name):
+                return Response(200, msgspec.json.encode(each))
+        return _failure(404, "NotFound", f'{wanted.plural} "{wanted.name}" not found in the files')
+
+    def _list(self, wanted: Target, request: Request) -> Response:
+        labels = parse_selector(request.parameter("labelSelector"))
+        fields = parse_field_selector(request.parameter("fieldSelector"))
+        items = [
+            each
+            for each in self._of(wanted)
+            if wanted.namespace in ("", _named(each)[0])
+            and labels.matches(_metadata(each).get("labels") or {})
+            and fields.matches({one.field: field_text(each, one.field) for one in fields.requirements})
+        ]
+        listed = {"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items}
+        return Response(200, msgspec.json.encode(listed))
+
+
+def guessed_plural(kind: str) -> str:
+    """The plural name of a kind without a definition (apimachinery pkg/api/meta, UnsafeGuessKindToResource)."""
+    singular = kind.lower()
+    if singular.endswith("s") and singular != "endpoints":
+        return singular + "es"
+    if singular.endswith("y"):
+        return singular[:-1] + "ies"
+    return singular if singular == "endpoints" else singular + "s"
+
+
+def _defined_plurals(objects: Iterable[Dumped]) -> dict[tuple[str, str], str]:
+    """By group and kind, of the CustomResourceDefinitions among the objects."""
+    specs = (each.content.get("spec") for each in objects if each.kind == _CRD)
+    found: dict[tuple[str, str], str] = {}
+    for spec in specs:
+        names = spec.get("names") if isinstance(spec, Mapping) else None
+        if isinstance(spec, Mapping) and isinstance(names, Mapping):
+            found[str(spec.get("group")), str(names.get("kind"))] = str(names.get("plural"))
+    return found
+
+
+def _group(api_version: str) -> str:
+    return api_version.rpartition("/")[0]
+
+
+def _metadata(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    metadata = content.get("metadata")
+    return metadata if isinstance(metadata, Mapping) else {}
+
+
+def _named(content: Mapping[str, Any]) -> tuple[str, str]:
+    """Namespace and name."""
+    metadata = _metadata(content)
+    return str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
+
+
+def _failure(code: int, reason: str, message: str) -> Response:
+    status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code}
+    return Response(code, msgspec.json.encode({**status, "message": message}))

@@ -1,0 +1,12 @@
+"""Objects that a list leaves out because they are in other namespaces."""
+
+from __future__ import annotations
+
+from situate.cli.streams import say
+from situate.objects.counts import counted
+
+
+def tell_of_others(number: int, noun: str, listed: str | None) -> None:
+    """One line under a list of namespace `listed` that leaves out `number` objects; nothing if there are none."""
+    if number and listed is not None:
+        say(f"{counted(number, noun)} in other namespaces than {listed} not listed; -A lists all")

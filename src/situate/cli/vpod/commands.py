@@ -1,0 +1,125 @@
+"""The commands of `situate vpod`: their arguments and help. What they do is imported when one runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from situate.cli.formats import Format
+from situate.cli.options import (
+    AllNamespacesOption,
+    ContextOption,
+    FileOption,
+    KubeconfigOption,
+    ListedNamespaceOption,
+    NamespaceOption,
+    ObjectsOption,
+    OutputOption,
+    SetOption,
+    StatefulSetOption,
+    WatchOption,
+)
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Placements of virtual replicas (vreplicas) on the Pods of StatefulSets. No command here writes.",
+    epilog="""Examples:
+
+\b
+situate vpod status -f situate.yaml -A
+situate vpod explain shop/orders -f situate.yaml
+situate vpod plan -f situate.yaml --set 'vpod[0].policy=pack'
+
+Without a cluster, from a copy of its objects:
+
+\b
+kubectl get nodes,statefulsets,pods,consumergroups -A -o yaml > cluster.yaml
+situate vpod plan -f situate.yaml --objects cluster.yaml
+
+Page: docs/vpod.md""",
+)
+
+
+def _complete_sources(ctx: typer.Context, incomplete: str) -> list[str]:
+    from situate.cli.vpod.explain import complete_sources
+
+    return complete_sources(ctx, incomplete)
+
+
+@app.command(short_help="Show Pods and sources, and what is placed where.")
+def status(
+    file: FileOption,
+    namespace: ListedNamespaceOption = None,
+    all_namespaces: AllNamespacesOption = False,
+    statefulset: StatefulSetOption = None,
+    assignments: SetOption = None,
+    objects: ObjectsOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    watch: WatchOption = False,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Show each Pod with its class and load, and each source with the vreplicas it wants and has.
+
+    Exits with 1 if a StatefulSet does not exist.
+    """
+    from situate.cli.vpod.reading import Asked
+    from situate.cli.vpod.status import show
+
+    asked = Asked.of(file, statefulset, assignments, kubeconfig, context, objects)
+    show(asked, namespace, output, of_all=all_namespaces, watch=watch)
+
+
+@app.command(short_help="Say why a source is placed where it is.")
+def explain(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="NAME, NAMESPACE/NAME or TYPE/NAME, such as consumergroup/orders.",
+            autocompletion=_complete_sources,
+            show_default=False,
+        ),
+    ],
+    file: FileOption,
+    namespace: NamespaceOption = None,
+    statefulset: StatefulSetOption = None,
+    assignments: SetOption = None,
+    objects: ObjectsOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Say where a source's vreplicas are, Pod by Pod, and where they would be after the next decision.
+
+    Exits with 1 if vreplicas are left over, or the StatefulSet does not exist.
+    """
+    from situate.cli.vpod.explain import show
+    from situate.cli.vpod.reading import Asked
+
+    show(source, Asked.of(file, statefulset, assignments, kubeconfig, context, objects), namespace, output)
+
+
+@app.command(short_help="Show what would be decided now.")
+def plan(
+    file: FileOption,
+    namespace: ListedNamespaceOption = None,
+    all_namespaces: AllNamespacesOption = False,
+    statefulset: StatefulSetOption = None,
+    assignments: SetOption = None,
+    objects: ObjectsOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Show where every source would be placed, and how many Pods the StatefulSet would get.
+
+    All sources are decided on; -n and -A choose those that are listed. Exits with 1 if vreplicas are left over, or a
+    StatefulSet does not exist.
+    """
+    from situate.cli.vpod.plan import show
+    from situate.cli.vpod.reading import Asked
+
+    asked = Asked.of(file, statefulset, assignments, kubeconfig, context, objects)
+    show(asked, namespace, output, of_all=all_namespaces)
