@@ -170,7 +170,7 @@ def test_a_source_that_does_not_exist_is_said(good: Path, tmp_path: Path) -> Non
     objects = tmp_path / "objects.yaml"
     objects.write_text("{apiVersion: v1, kind: List, items: []}")
     arguments = ("vpod", "explain", "shop/orders", "-f", str(good), "--objects", str(objects))
-    assert failed(ExitCode.WRONG_INPUT, *arguments).startswith("shop/orders: no such vpod")
+    assert failed(ExitCode.WRONG_INPUT, *arguments).startswith("shop/orders: there is no such source")
 
 
 def test_a_process_says_what_can_be_mended_in_a_sentence_and_shows_a_defect_with_its_stack(

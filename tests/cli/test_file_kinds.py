@@ -16,9 +16,9 @@ COMMANDS = {
     "a Situate configuration": ("check", "--offline", "-f"),
     "a scenario": ("simulate",),
     "an agent's configuration": ("vm", "agent", "--all-nodes", "-f"),
-    "a KubeSchedulerConfiguration": ("scheduler", "explain", "shop/report-0", f"--dump={CLUSTER}", "--profile"),
-    "Kubernetes objects": ("scheduler", "what-if", f"--dump={CLUSTER}", "-f"),
-    "a dump": ("scheduler", "explain", "shop/report-0", "--dump"),
+    "a KubeSchedulerConfiguration": ("scheduler", "explain", "shop/report-0", f"--objects={CLUSTER}", "-f"),
+    "Kubernetes objects": ("scheduler", "what-if", f"--objects={CLUSTER}"),
+    "a dump": ("scheduler", "explain", "shop/report-0", "--objects"),
     "run": ("run", "-f"),
     "a trace": ("simulate",),
 }
@@ -48,8 +48,8 @@ NEXT_STEP = {
     "a Situate configuration": "`situate check -f FILE`",
     "a scenario": "`situate simulate FILE`",
     "an agent's configuration": "`situate vm agent -f FILE`",
-    "Kubernetes objects": "`situate scheduler what-if -f FILE`",
-    "a listing of Kubernetes objects": "`situate scheduler explain POD --dump FILE`",
+    "Kubernetes objects": "`situate scheduler what-if FILE`",
+    "a listing of Kubernetes objects": "`situate scheduler explain POD --objects FILE`",
     "a recording": "`situate scheduler replay FILE`",
     "a kustomization": "`kubectl kustomize FOLDER`",
     "a KubeSchedulerConfiguration": "`scheduler.configuration` of a Situate configuration",
@@ -100,7 +100,7 @@ def test_a_file_that_a_configuration_names_may_be_of_the_wrong_kind(key: str, tm
 
 @pytest.mark.finding("N16")
 def test_other_files_of_a_folder_of_objects_are_passed_over() -> None:
-    ended = CliRunner().invoke(app, ["scheduler", "explain", "shop/report-0", "--dump", str(EXAMPLES / "scheduler")])
+    ended = CliRunner().invoke(app, ["scheduler", "explain", "shop/report-0", "--objects", str(EXAMPLES / "scheduler")])
     assert "shop/report-0 waits: 0/6 nodes are available" in ended.stdout
 
 

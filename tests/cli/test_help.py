@@ -67,11 +67,21 @@ def test_help_fits_a_terminal(name: str, flag: str) -> None:
     assert "..." not in text.replace("]...", "")  # no command's line is cut off
 
 
-@pytest.mark.parametrize("group", ["", "vpod"])
-def test_a_group_without_a_command_shows_its_help(group: str) -> None:
+@pytest.mark.parametrize(("group", "section"), [("", "Inspect:"), ("vpod", "Commands:")])
+def test_a_group_without_a_command_shows_its_help(group: str, section: str) -> None:
     result = CliRunner().invoke(app, group.split())
     assert result.exit_code == 2
-    assert "Commands:" in result.output
+    assert section in result.output
+
+
+def test_the_commands_are_listed_by_what_a_person_is_at() -> None:
+    sections = re.findall(r"^(\w+):$", printed("--help"), re.MULTILINE)
+    assert sections == ["Options", "Try", "Inspect", "Install", "Run"]
+
+
+def test_a_former_name_of_a_group_still_works_and_is_not_listed() -> None:
+    assert printed("shard", "--help") == printed("sharding", "--help").replace("situate sharding ", "situate shard ", 1)
+    assert not re.search(r"^  shard ", printed("--help"), re.MULTILINE)
 
 
 def test_the_version() -> None:
@@ -88,4 +98,6 @@ def test_the_examples_of_vpod_work(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         arguments = shlex.split(example)
         if "--objects" not in arguments:
             arguments += ["--objects", "cluster.yaml"]
-        assert printed(*arguments)
+        ended = CliRunner().invoke(app, arguments)
+        assert ended.exit_code == (ExitCode.NO if "plan" in arguments else ExitCode.DONE)
+        assert ended.stdout

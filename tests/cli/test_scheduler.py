@@ -39,7 +39,7 @@ def data(*arguments: str, code: int = 0) -> Any:
 
 @pytest.fixture
 def changed(tmp_path: Path) -> Callable[[Callable[[dict[str, Any]], None]], str]:
-    """The example's objects as JSON, after a function has changed each; `--dump` of it."""
+    """The example's objects as JSON, after a function has changed each; `--objects` of it."""
 
     def make(change: Callable[[dict[str, Any]], None]) -> str:
         listing = yaml.safe_load(CLUSTER.read_text(encoding="utf-8"))
@@ -47,7 +47,7 @@ def changed(tmp_path: Path) -> Callable[[Callable[[dict[str, Any]], None]], str]
             change(item)
         file = tmp_path / "changed.json"
         file.write_text(json.dumps(listing), encoding="utf-8")
-        return f"--dump={file}"
+        return f"--objects={file}"
 
     return make
 
@@ -64,7 +64,7 @@ def written(tmp_path: Path) -> Callable[[str], str]:
     return make
 
 
-DUMP = f"--dump={CLUSTER}"
+DUMP = f"--objects={CLUSTER}"
 
 
 def test_explain_tells_plugins_nodes_and_the_least_change() -> None:
@@ -188,9 +188,9 @@ def test_explain_tells_pods_that_ended_from_pods_that_there_are_not(changed: Cal
 
 
 def test_another_profile_gives_another_answer() -> None:
-    packing = f"--profile={EXAMPLES / 'packing.yaml'}"
-    usual = data("what-if", f"-f{EXAMPLES / 'deployment.yaml'}", DUMP)
-    packed = data("what-if", f"-f{EXAMPLES / 'deployment.yaml'}", DUMP, packing)
+    packing = f"--file={EXAMPLES / 'packing.yaml'}"
+    usual = data("what-if", str(EXAMPLES / "deployment.yaml"), DUMP)
+    packed = data("what-if", str(EXAMPLES / "deployment.yaml"), DUMP, packing)
     assert [each["node"] for each in usual["pods"]][:3] == ["node-a1", "node-b1", "node-c1"]
     assert [each["node"] for each in packed["pods"]][:3] == ["node-c1", "node-a1", "node-b1"]
 
@@ -229,12 +229,12 @@ def test_what_if_tells_what_would_have_to_change() -> None:
 
 
 def test_what_if_counts_what_more_would_fit() -> None:
-    found = data("what-if", f"-f{EXAMPLES / 'deployment.yaml'}", DUMP)
+    found = data("what-if", str(EXAMPLES / "deployment.yaml"), DUMP)
     (kind,) = found["kinds"]
     assert (kind["asked"], kind["placed"], kind["more"], kind["moreIsExact"]) == (6, 6, 1, True)
-    (kind,) = data("what-if", f"-f{EXAMPLES / 'deployment.yaml'}", DUMP, "--most=1")["kinds"]
+    (kind,) = data("what-if", str(EXAMPLES / "deployment.yaml"), DUMP, "--most=1")["kinds"]
     assert (kind["more"], kind["moreIsExact"]) == (1, False)
-    (kind,) = data("what-if", f"-f{EXAMPLES / 'deployment.yaml'}", DUMP, "--most=0")["kinds"]
+    (kind,) = data("what-if", str(EXAMPLES / "deployment.yaml"), DUMP, "--most=0")["kinds"]
     assert kind["more"] is None
 
 
@@ -285,7 +285,7 @@ def test_templates_become_pods(kind: str, version: str, field: str, written: Cal
     }
     spec = {field: 3, "selector": {"matchLabels": {"app": "new"}}, "template": template}
     made = {"apiVersion": version, "kind": kind, "metadata": {"name": "new"}, "spec": spec}
-    found = data("what-if", "-f", written(json.dumps(made)), "-n", "shop", DUMP)
+    found = data("what-if", written(json.dumps(made)), "-n", "shop", DUMP)
     assert [each["pod"] for each in found["pods"]] == ["shop/new-0", "shop/new-1", "shop/new-2"]
     assert found["kinds"][0]["asked"] == 3
     assert all(each["node"] for each in found["pods"])
@@ -313,9 +313,9 @@ def test_nodes_and_services_of_a_manifest_count_as_applied(written: Callable[[st
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"selector": {"app": "x"}}}
     extra = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
     file = written("\n---\n".join(map(json.dumps, (node, service, extra))))
-    found = data("what-if", "--pending", "-f", file, DUMP, code=1)
+    found = data("what-if", "--pending", file, DUMP, code=1)
     assert {each["pod"]: each["node"] for each in found["pods"]}["shop/report-0"] == "new"
-    assert found["remarks"] == [f"not looked at: ConfigMap c (-f {file}: document 3, line 5)"]
+    assert found["remarks"] == [f"not looked at: ConfigMap c ({file}: document 3, line 5)"]
 
 
 def test_a_dump_may_be_several_files_and_folders(tmp_path: Path) -> None:
@@ -327,7 +327,7 @@ def test_a_dump_may_be_several_files_and_folders(tmp_path: Path) -> None:
     (tmp_path / "nodes.json").write_text(json.dumps(typed))
     rest = [item for item in items if item["kind"] != "Node"]
     (tmp_path / "more" / "rest.yaml").write_text("---\n".join(map(yaml.safe_dump, rest)))
-    arguments = ("explain", "shop/report-0", f"--dump={tmp_path / 'nodes.json'}", f"--dump={tmp_path / 'more'}")
+    arguments = ("explain", "shop/report-0", f"--objects={tmp_path / 'nodes.json'}", f"--objects={tmp_path / 'more'}")
     assert data(*arguments, code=1) == data("explain", "shop/report-0", DUMP, code=1)
 
 
@@ -359,8 +359,12 @@ def test_one_bad_object_is_named_and_does_not_stop_the_others(changed: Callable[
         pytest.param(["explain", "shop/reprot-0", DUMP], "did you mean report-0?", id="a pod"),
         pytest.param(["explain", "report-0", DUMP], "name it with -n", id="a namespace"),
         pytest.param(["explain", "shop/x", "-n", "mart", DUMP], "names another namespace", id="two namespaces"),
-        pytest.param(["explain", "x", "--dump=/nowhere"], "--dump /nowhere: cannot be read", id="a dump"),
-        pytest.param(["what-if", DUMP], "name pods with -f", id="nothing to ask"),
+        pytest.param(["explain", "x", "--objects=/nowhere"], "--objects /nowhere: cannot be read", id="a dump"),
+        pytest.param(
+            ["what-if", DUMP],
+            "what-if: name files of Pods",
+            id="nothing to ask",
+        ),
         pytest.param(["what-if", "--pending", "--like=node-a1", DUMP], "--add-nodes COUNT", id="like alone"),
         pytest.param(["what-if", "--pending", "--add-nodes=2", DUMP], "--like NODE", id="a count alone"),
         pytest.param(["what-if", "--drain=node-a", DUMP], "did you mean node-a2?", id="a node"),
@@ -430,7 +434,7 @@ def test_what_cannot_be_used_is_one_sentence(arguments: list[str], told: str) ->
 def test_bad_manifests_are_one_sentence_with_file_object_and_field(
     content: str, told: str, written: Callable[[str], str]
 ) -> None:
-    code, printed, complaint = scheduler("what-if", "-f", written(content), DUMP)
+    code, printed, complaint = scheduler("what-if", written(content), DUMP)
     assert (code, printed) == (2, "")
     assert "written.yaml" in complaint
     assert told in complaint
@@ -453,22 +457,22 @@ def test_bad_manifests_are_one_sentence_with_file_object_and_field(
     ],
 )
 def test_bad_profiles_are_told_by_their_path(content: str, told: str, written: Callable[[str], str]) -> None:
-    code, printed, complaint = scheduler("explain", "shop/report-0", DUMP, "--profile", written(content))
+    code, printed, complaint = scheduler("explain", "shop/report-0", DUMP, "-f", written(content))
     assert (code, printed) == (2, "")
     assert told in complaint
 
 
 def test_one_profile_answers_for_all_and_says_so(written: Callable[[str], str]) -> None:
     profile = written(SITUATE + "scheduler: {}\n")
-    found = data("explain", "shop/report-0", DUMP, "--profile", profile, code=1)
+    found = data("explain", "shop/report-0", DUMP, "-f", profile, code=1)
     assert found["remarks"] == ["pods of scheduler default-scheduler are asked about under profile situate"]
 
 
 def test_a_dump_without_anything_to_schedule_says_how_to_write_one(written: Callable[[str], str]) -> None:
-    code, _, complaint = scheduler("explain", "x", "--dump", written("kind: ConfigMap\napiVersion: v1\n"))
+    code, _, complaint = scheduler("explain", "x", "--objects", written("kind: ConfigMap\napiVersion: v1\n"))
     assert code == 2
     assert "kubectl get nodes,pods" in complaint
-    code, _, complaint = scheduler("explain", "x", "--dump", written(BOMB.decode()))
+    code, _, complaint = scheduler("explain", "x", "--objects", written(BOMB.decode()))
     assert (code, len(complaint.splitlines())) == (2, 1)
 
 
@@ -476,7 +480,7 @@ def test_a_replay_compares_placement_by_placement() -> None:
     same = data("replay", str(RECORDING))
     assert same["counts"]["same"] == 13
     assert all(each["result"] == "same" for each in same["pods"])
-    packed = data("replay", str(RECORDING), f"--profile={EXAMPLES / 'packing.yaml'}")
+    packed = data("replay", str(RECORDING), f"--file={EXAMPLES / 'packing.yaml'}")
     assert packed["counts"] == {
         "same": 3,
         "equally good": 0,
@@ -505,5 +509,5 @@ def test_the_examples_in_the_help_work(tmp_path: Path, monkeypatch: pytest.Monke
     code, told, _ = scheduler("-h")
     assert code == 0
     assert all(verb in told for verb in ("explain", "what-if", "record", "replay", "shadow"))
-    code, told, _ = scheduler("what-if", "-f", "deployment.yaml", "--profile", "packing.yaml", "--dump", "cluster.yaml")
+    code, told, _ = scheduler("what-if", "deployment.yaml", "-f", "packing.yaml", "--objects", "cluster.yaml")
     assert code == 0

@@ -13,7 +13,7 @@ import yaml
 from tests.cli.extending import Extending, serving
 from tests.cli.test_scheduler import scheduler
 
-DUMP = "--dump=examples/scheduler/cluster.yaml"
+DUMP = "--objects=examples/scheduler/cluster.yaml"
 NOWHERE = "http://127.0.0.1:1/none"
 
 
@@ -40,7 +40,7 @@ def profile(folder: Path, url: str, **fields: Any) -> str:
     }
     file = folder / "extended.yaml"
     file.write_text(yaml.safe_dump(configuration))
-    return f"--profile={file}"
+    return f"--file={file}"
 
 
 def test_explain_tells_what_an_extender_adds(extender: tuple[Extending, str], tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_explain_tells_whom_an_extender_refuses(extender: tuple[Extending, str],
 def test_what_if_asks_about_pods_that_there_are_not_yet(extender: tuple[Extending, str], tmp_path: Path) -> None:
     extending, url = extender
     extending.wanted = "node-b1"
-    arguments = ("what-if", "-f", "examples/scheduler/deployment.yaml", DUMP, profile(tmp_path, url), "-o", "json")
+    arguments = ("what-if", "examples/scheduler/deployment.yaml", DUMP, profile(tmp_path, url), "-o", "json")
     code, out, _ = scheduler(*arguments)
     found = json.loads(out)
     assert code == found["asked"] - found["placed"] == 0
@@ -89,7 +89,7 @@ def test_one_that_cannot_be_reached_is_named(tmp_path: Path, ignorable: bool) ->
     assert "it would go there again" in out
     assert f"extender {NOWHERE} at filter: " in err
     assert "the answer is without it" in err
-    code, out, _ = scheduler("what-if", "-f", "examples/scheduler/deployment.yaml", DUMP, told, "-o", "json")
+    code, out, _ = scheduler("what-if", "examples/scheduler/deployment.yaml", DUMP, told, "-o", "json")
     remarks = json.loads(out)["remarks"]
     assert [each for each in remarks if each.startswith(f"extender {NOWHERE} at filter: ")]
 

@@ -116,7 +116,7 @@ def test_answers_for_a_live_cluster_and_its_dump_are_the_same(playground: Playgr
     dump = str(playground.dump())
     for arguments in (("explain", "small"), ("explain", "huge"), ("what-if", "--pending")):
         code, live = playground.live(*arguments)
-        assert (code, live) == playground.situate(*arguments, "--dump", dump)
+        assert (code, live) == playground.situate(*arguments, "--objects", dump)
         assert code == (0 if "small" in arguments else 1)
     _, told = playground.live("explain", "huge")
     assert told["message"].startswith("0/3 nodes are available: 3 Insufficient cpu")

@@ -52,7 +52,7 @@ def test_policies_stand_side_by_side(small: Path) -> None:
     assert code == 0
     lines = out.splitlines()
     assert lines[0] == "spot: 10m, 3 runs of each policy, seed 0"
-    assert " ".join(lines[1].split()) == "POLICY COST OUTAGE S HALF S SHORT POD-S LEAST READY RESTARTS"
+    assert " ".join(lines[1].split()) == "POLICY COST OUTAGE-S HALF-S SHORT-POD-S LEAST-READY RESTARTS"
     assert [line.split()[0] for line in lines[2:]] == ["note-default", "floor-release"]
     outages = [float(line.split()[2]) for line in lines[2:]]
     assert outages[0] > 5 > outages[1] == 0

@@ -73,7 +73,7 @@ def test_status_shows_pods_and_vpods() -> None:
 def test_status_as_a_table_shows_nodes_and_placements_when_wide() -> None:
     _, narrow, _ = vpod("status")
     _, wide, _ = vpod("status", "-o", "wide")
-    assert cells(narrow)[1] == ["POD", "CLASS", "CAUSE", "USED", "CAPACITY", "VPODS"]
+    assert cells(narrow)[1] == ["POD", "CLASS", "CAUSE", "USED", "CAPACITY", "SOURCES"]
     assert cells(narrow)[2] == [f"{POD}-0", "accept", "ok", "6", "20", "1"]
     assert cells(wide)[2][-3:] == ["node-0", "shop/orders:", "6"]
 
@@ -84,9 +84,10 @@ def test_explain_tells_pod_by_pod_and_what_comes_next() -> None:
     assert (found["wanted"], found["placed"], found["left"]) == (30, 0, 2)
     assert found["shortage"] == "0/2 pods can take 2 more: 2 full"
     assert found["autoscaler"] == "3 pods are needed and 2 asked for: scales up to 3"
-    assert [(pod["class"], pod["cause"], pod["own"], pod["then"], pod["free"]) for pod in found["pods"]] == [
-        ("accept", "ok", 0, 14, 14)
+    assert [(pod["class"], pod["cause"], pod["own"], pod["then"]) for pod in found["pods"]] == [
+        ("accept", "ok", 0, 14)
     ] * 2
+    assert [(pod["free"], pod["freeThen"]) for pod in found["pods"]] == [(14, 0)] * 2
     assert found["placementsThen"] == [{"podName": f"{POD}-{ordinal}", "vreplicas": 14} for ordinal in (0, 1)]
 
 
@@ -111,8 +112,8 @@ def test_explain_as_a_table() -> None:
     lines = told.splitlines()
     assert lines[0] == "shop/orders wants 12 vreplicas, 12 are placed"
     assert cells(told)[1:3] == [
-        ["POD", "CLASS", "CAUSE", "OWN", "THEN", "FREE"],
-        [f"{POD}-0", "accept", "ok", "6", "6", "14"],
+        ["POD", "CLASS", "CAUSE", "BEFORE", "AFTER", "FREE-BEFORE", "FREE-AFTER"],
+        [f"{POD}-0", "accept", "ok", "6", "6", "14", "14"],
     ]
     assert lines[-1].startswith("autoscaler: 3 pods are needed")
 
@@ -129,7 +130,7 @@ def test_explain_takes_a_type_and_a_name_as_kubectl_does() -> None:
     assert 'pod/payments: found type "pod", allowed: consumergroup; name it as NAMESPACE/NAME' in told
     code, _, told = vpod("explain", "consumergroup/payments")
     assert code == 2
-    assert "consumergroup/payments: no such vpod" in told
+    assert "consumergroup/payments: there is no such source" in told
 
 
 @pytest.mark.finding("N4")
@@ -149,7 +150,7 @@ def test_a_vreplica_that_is_larger_than_any_pod_is_said_so_once(changed: Callabl
 
 @pytest.mark.rule("vpod:B13")
 def test_plan_is_what_would_be_written(changed: Callable[..., Path]) -> None:
-    (found,) = data("plan")
+    (found,) = data("plan", code=1)
     assert (found["replicas"], found["needed"], found["replicasThen"]) == (2, 3, 3)
     orders, payments = found["vpods"]
     assert (orders["change"], orders["why"]) == ("", "")
@@ -163,7 +164,7 @@ def test_plan_is_what_would_be_written(changed: Callable[..., Path]) -> None:
         if item["kind"] == "StatefulSet":
             item["spec"]["replicas"] = found["replicasThen"]
 
-    (after,) = data("plan", objects=changed(write))
+    (after,) = data("plan", code=1, objects=changed(write))
     assert [(each["now"], each["then"], each["left"], each["change"]) for each in after["vpods"]] == [
         (12, 12, 0, ""),
         (28, 28, 2, ""),  # the third pod has no node yet
@@ -175,9 +176,9 @@ def test_plan_is_what_would_be_written(changed: Callable[..., Path]) -> None:
 def test_plan_as_a_table_says_why() -> None:
     code, narrow, _ = vpod("plan")
     _, wide, _ = vpod("plan", "-o", "wide")
-    assert code == 0
+    assert code == 1, "two vreplicas are left over"
     assert narrow.splitlines()[0] == f"StatefulSet {STATEFULSET}: 2 replicas now, 3 would be asked for at once"
-    assert cells(narrow)[1] == ["VPOD", "WANTED", "NOW", "THEN", "LEFT", "CHANGE"]
+    assert cells(narrow)[1] == ["SOURCE", "WANTED", "NOW", "THEN", "LEFT", "CHANGE"]
     assert cells(narrow)[2] == ["shop/orders", "12", "12", "12", "0", "none"]
     assert narrow.splitlines()[-1] == "billing/payments: 0/2 pods can take 2 more: 2 full"
     assert cells(wide)[3][-2:] == [f"{POD}-1:", "14"]
@@ -208,7 +209,7 @@ def test_an_absurd_wish_meets_a_ceiling_by_default(changed: Callable[..., Path])
             item["spec"]["replicas"] = 2**31 - 1
 
     objects = changed(exaggerate)
-    (found,) = data("plan", objects=objects)
+    (found,) = data("plan", code=1, objects=objects)
     assert (found["needed"], found["replicasThen"]) == (100, 12)
     why = "2147483647 vreplicas need 107374183 pods, maxReplicas is 100"
     assert found["vpods"][1]["why"].endswith(why)
@@ -220,6 +221,29 @@ def test_an_absurd_wish_meets_a_ceiling_by_default(changed: Callable[..., Path])
     found = data("explain", "billing/payments", code=1, objects=objects)
     assert why in found["shortage"]
     assert "maxReplicas is 100: scales up to 12, and on by 10 (maxScaleUpStep)" in found["autoscaler"]
+
+
+@pytest.mark.parametrize("verb", ["status", "plan"])
+def test_a_list_of_one_namespace_says_what_it_leaves_out(verb: str) -> None:
+    shown = {
+        chosen: {row["key"] for row in data(verb, *chosen, code=int(verb == "plan"))[0]["vpods"]}
+        for chosen in ((), ("-A",), ("-n", "shop"))
+    }
+    assert shown == {(): shown[("-A",)], ("-A",): {"shop/orders", "billing/payments"}, ("-n", "shop"): {"shop/orders"}}
+    _, table, _ = vpod(verb, "-n", "shop")
+    assert table.splitlines()[-1] == "1 source in other namespaces than shop not listed; -A lists all"
+
+
+def test_objects_may_come_from_several_files_and_a_folder(tmp_path: Path) -> None:
+    items = yaml.safe_load(CLUSTER.read_text(encoding="utf-8"))["items"]
+    folder, file = tmp_path / "objects", tmp_path / "nodes.json"
+    folder.mkdir()
+    for number, item in enumerate(item for item in items if item["kind"] != "Node"):
+        (folder / f"{number}.yaml").write_text(yaml.safe_dump(item), encoding="utf-8")
+    file.write_text(
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": [i for i in items if i["kind"] == "Node"]})
+    )
+    assert data("plan", "--objects", str(file), code=1, objects=folder) == data("plan", code=1)
 
 
 def test_plan_with_other_settings() -> None:
@@ -241,7 +265,7 @@ def test_plan_follows_the_predicates_of_the_configmaps(tmp_path: Path) -> None:
     objects = tmp_path / "objects.yaml"
     objects.write_text(CLUSTER.read_text(encoding="utf-8") + "---\n" + yaml.safe_dump_all(policies))
     code, told, problem = vpod("plan", "-o", "json", file=settings, objects=objects)
-    assert code == 0, problem
+    assert code == 1, problem
     payments = json.loads(told)[0]["vpods"][1]
     assert len(payments["placements"]) == 1  # one pod at most, as the predicate says
 
@@ -296,12 +320,15 @@ def test_one_is_one(changed: Callable[..., Path]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        pytest.param(("explain", "orders"), "orders: name the source as NAMESPACE/NAME", id="no namespace"),
-        pytest.param(("explain", "shop/"), "shop/: name the source as NAMESPACE/NAME", id="no name"),
-        pytest.param(("explain", ""), '"": name the source as NAMESPACE/NAME', id="nothing"),
+        pytest.param(("explain", "orders"), "orders: there is no such source in namespace default", id="no namespace"),
+        pytest.param(("plan", "-A", "-n", "shop"), "-A lists all namespaces, and -n shop only one", id="-A and -n"),
+        pytest.param(("explain", "shop/"), "shop/: name it as NAMESPACE/NAME", id="no name"),
+        pytest.param(("explain", ""), '"": name it as NAMESPACE/NAME', id="nothing"),
         pytest.param(("plan", "--statefulset", ""), '--statefulset "": ', id="no entry's name"),
         pytest.param(
-            ("explain", "shop/none"), "shop/none: no such vpod; `situate vpod status` lists", id="no such vpod"
+            ("explain", "shop/none"),
+            "shop/none: there is no such source; `situate vpod status -A` lists all",
+            id="no such source",
         ),
         pytest.param(("plan", "--statefulset", "a/b"), f"no such entry; it has {STATEFULSET}", id="no such entry"),
         pytest.param(("plan", "--set", "vpod[0].podCapacity=no"), "vpod[0].podCapacity", id="a wrong setting"),
@@ -351,7 +378,7 @@ def test_one_object_that_cannot_be_read_does_not_stop_the_others(tmp_path: Path,
     file = tmp_path / "objects.json"
     file.write_text(json.dumps(listing), encoding="utf-8")
     code, told, complaint = vpod("plan", "-o", "json", objects=file)
-    assert code == 0
+    assert code == 1
     assert "left out" in complaint
     assert [each["key"] for each in json.loads(told)[0]["vpods"]] == ["shop/orders", "billing/payments"]
 
@@ -370,7 +397,7 @@ def test_what_somebody_wrote_into_a_status_is_shown_and_not_obeyed(
 
     arguments = (verb, "shop/orders") if verb == "explain" else (verb,)
     code, told, complaint = vpod(*arguments, "-o", form, objects=changed(write))
-    assert code == 0, complaint
+    assert code == (1 if verb == "plan" else 0), complaint
     assert "\x1b" not in told
     if form in ("table", "wide") and (verb, form) != ("plan", "table"):
         assert "[/x]" in told

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from situate.cli.streams import complain
 from situate.cli.watching import Frame, drawing, follow
 from tests.cli.processes import environment
 from tests.cli.terminal import SITUATE
-from tests.waiting import eventually
+from tests.waiting import WITHIN_S, eventually
 
 pytestmark = pytest.mark.finding("N18")
 
@@ -137,13 +138,24 @@ def test_a_change_is_shown_and_ctrl_c_ends_with_130(tmp_path: Path) -> None:
             [SITUATE, *STATUS, "--objects", objects], stdout=file, stderr=subprocess.PIPE, env=environment(tmp_path)
         ) as process,
     ):
-        eventually("the first status is there", out.read_text, lambda text: "1 replica," in text)
-        dump(objects, 2)
-        eventually("the change is there", out.read_text, lambda text: "2 replicas," in text)
-        process.send_signal(signal.SIGINT)
+        try:
+            eventually("the first status is there", out.read_text, lambda text: "1 replica," in text)
+            dump(objects, 2)
+            eventually("the change is there", out.read_text, lambda text: "2 replicas," in text)
+        finally:
+            process.send_signal(signal.SIGINT)
         complaint = process.communicate()[1].decode()
     assert (process.returncode, complaint) == (ExitCode.INTERRUPTED, "situate: interrupted\n")
     assert out.read_text().count("StatefulSet knative-eventing/kafka-source-dispatcher: ") == 2
+
+
+def read_until(text: str, terminal: int) -> str:
+    seen = ""
+    while text not in seen:
+        if not select.select([terminal], [], [], WITHIN_S)[0]:
+            raise TimeoutError(f"{text!r} is not in {seen!r}")
+        seen += os.read(terminal, 65536).decode()
+    return seen
 
 
 def test_a_terminal_is_left_as_it_was(tmp_path: Path) -> None:
@@ -158,12 +170,13 @@ def test_a_terminal_is_left_as_it_was(tmp_path: Path) -> None:
         env=environment(tmp_path) | {"TERM": "xterm-256color"},
     ) as process:
         os.close(terminal)
-        seen = ""
-        while "VPOD" not in seen:
-            seen += os.read(controller, 65536).decode()
-        process.send_signal(signal.SIGINT)
-        while "interrupted" not in seen:
-            seen += os.read(controller, 65536).decode()
+        try:
+            seen = read_until("SOURCE", controller)
+            process.send_signal(signal.SIGINT)
+            seen += read_until("interrupted", controller)
+        except TimeoutError:
+            process.kill()  # else the block would wait for it for good
+            raise
     os.close(controller)
     assert process.returncode == ExitCode.INTERRUPTED
     assert "\x1b[?25l" in seen, "the cursor is hidden while the status is shown"

@@ -12,6 +12,7 @@ import typer.main
 
 from situate.cli.configured import SECTIONS
 from situate.cli.main import app
+from situate.cli.verbs import ALIASES
 from situate.runtime.configuration import parse_configuration
 from situate.scheduler.configuration import SchedulerSettings
 from situate.vpod.configuration import SourceSettings, StatefulSetSettings
@@ -89,7 +90,7 @@ def test_every_setting_of_the_scheduler_is_on_its_page() -> None:
 @pytest.mark.parametrize("path", PAGES, ids=ids)
 def test_commands_that_pages_name_exist(path: Path) -> None:
     group = typer.main.get_command(app)
-    known = set(group.commands)  # type: ignore[attr-defined]  # a group has commands
+    known = {*group.commands, *ALIASES}  # type: ignore[attr-defined]  # a group has commands
     # code only: in prose the word after the name is no command
     code = re.findall(r"`(?:[^`\n]*/)?situate ([^`\n]+)`", path.read_text(encoding="utf-8"))
     code += re.findall(

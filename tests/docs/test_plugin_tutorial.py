@@ -74,7 +74,7 @@ def test_a_name_that_is_misspelt_is_refused_with_the_names_there_are(folder: Pat
 def test_a_label_that_is_no_number_fails_the_pod_with_the_plugins_name(folder: Path) -> None:
     cluster = folder / "odd.yaml"
     cluster.write_text((folder / "cluster.yaml").read_text().replace("'250'", "much"))
-    told = situate(folder, "scheduler explain report --dump odd.yaml --profile profile.yaml")
+    told = situate(folder, "scheduler explain report --objects odd.yaml -f profile.yaml")
     assert "Thrifty" in told.stdout + told.stderr
     assert "Traceback" not in told.stderr
     assert told.returncode != 0

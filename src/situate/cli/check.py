@@ -55,7 +55,7 @@ from situate.vpod.policy.configmap import parse_policy
 
 _OLDEST = (1, 32)
 """The oldest Kubernetes that we try; older ones may do."""
-_COLUMNS = (Column("check"), Column("result"), Column("next step"))
+_COLUMNS = (Column("check"), Column("result"), Column("next-step"))
 
 
 @dataclass(frozen=True, slots=True)

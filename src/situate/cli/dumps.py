@@ -26,7 +26,7 @@ class Dumped:
     """One object as plain data, and where it stands."""
 
     place: str
-    """`--dump cluster.yaml: document 2, line 40, items[3]`, for messages; JSON has no lines."""
+    """`--objects cluster.yaml: document 2, line 40, items[3]`, for messages; JSON has no lines."""
     content: Mapping[str, Any]
 
     @property
@@ -49,15 +49,16 @@ class Dumped:
 def read_objects(paths: Iterable[Path], option: str) -> Iterator[Dumped]:
     """The objects of files, and of the YAML and JSON files of folders in the order of their names.
 
-    Raises `WrongInput`, which names `option` and the file; what is no object at all is an error, not skipped.
+    Raises `WrongInput`, which names `option` (empty: the files are arguments) and the file. What is no object at all is
+    an error, not skipped.
     """
     for path in paths:
         try:
             files = _files(path)
         except OSError as problem:
-            raise WrongInput(f"{option} {path}: cannot be read: {problem.strerror}") from None
+            raise WrongInput(f"{_told(option, path)}: cannot be read: {problem.strerror}") from None
         if not files:
-            raise WrongInput(f"{option} {path}: the folder has no file that ends in .yaml, .yml or .json")
+            raise WrongInput(f"{_told(option, path)}: the folder has no file that ends in .yaml, .yml or .json")
         for file in files:
             yield from _objects_of(file, option, alone=file == path)
 
@@ -107,9 +108,14 @@ def _objects_of(path: Path, option: str, *, alone: bool) -> Iterator[Dumped]:
 
 
 def _place(path: Path, option: str, document: str, line: int, item: str = "") -> str:
-    """`--dump cluster.yaml: document 2, line 40, items[3]`, as far as it is known."""
+    """`--objects cluster.yaml: document 2, line 40, items[3]`, as far as it is known."""
     parts = [each for each in (document, f"line {line}" if line else "", item) if each]
-    return f"{option} {path}" + (f": {', '.join(parts)}" if parts else "")
+    return _told(option, path) + (f": {', '.join(parts)}" if parts else "")
+
+
+def _told(option: str, path: Path) -> str:
+    """The file as it was given, to an option or as an argument."""
+    return f"{option} {path}".strip()
 
 
 def _require_type(where: str, content: Mapping[str, Any]) -> None:
@@ -128,16 +134,16 @@ def _documents(path: Path, option: str) -> list[Document]:
     try:
         content = path.read_bytes()
     except OSError as problem:
-        raise WrongInput(f"{option} {path}: cannot be read: {problem.strerror}") from None
+        raise WrongInput(f"{_told(option, path)}: cannot be read: {problem.strerror}") from None
     with suppress(ValueError, RecursionError):
         return [Document(msgspec.json.decode(content), 1, 0, ())]
     try:
         text = content.decode()
         documents, mistakes = load_yaml_documents(text, _MOST_NODES, _LARGER, halves=True)
     except UnicodeDecodeError as problem:
-        raise WrongInput(f"{option} {path}: byte {problem.start} is no UTF-8; allowed is YAML or JSON") from None
+        raise WrongInput(f"{_told(option, path)}: byte {problem.start} is no UTF-8; allowed is YAML or JSON") from None
     if mistakes and (of_another_kind := misplaced(text, OBJECTS, LISTING)) is not None:
         mistakes = (of_another_kind,)
     if mistakes:
-        raise WrongInput("\n".join(f"{option} {path}: {each}" for each in mistakes))
+        raise WrongInput("\n".join(f"{_told(option, path)}: {each}" for each in mistakes))
     return documents

@@ -34,7 +34,7 @@ CONFIGURATION: Final = FileKind(
 SCENARIO: Final = FileKind("a scenario (kind: Scenario)", "`situate simulate FILE` takes it")
 KUBE_SCHEDULER: Final = FileKind(
     "a KubeSchedulerConfiguration",
-    "name it in `scheduler.configuration` of a Situate configuration, or by `situate scheduler explain --profile FILE`",
+    "name it in `scheduler.configuration` of a Situate configuration, or by `situate scheduler explain -f FILE`",
 )
 AGENT: Final = FileKind("an agent's configuration", "`situate vm agent -f FILE` takes it")
 AUTOSCALE_SCHEDULER: Final = FileKind(
@@ -49,10 +49,11 @@ TRACE: Final = FileKind(
 RECORDING: Final = FileKind("a recording of a scheduler (JSON lines)", "`situate scheduler replay FILE` takes it")
 KUSTOMIZATION: Final = FileKind("a kustomization", "`kubectl kustomize FOLDER` prints its objects")
 OBJECTS: Final = FileKind(
-    "Kubernetes objects", "`kubectl apply -f FILE` and `situate scheduler what-if -f FILE` take them"
+    "Kubernetes objects", "`kubectl apply -f FILE` and `situate scheduler what-if FILE` take them"
 )
 LISTING: Final = FileKind(
-    "a listing of Kubernetes objects", "`situate scheduler explain POD --dump FILE` and `kubectl apply -f FILE` take it"
+    "a listing of Kubernetes objects",
+    "`situate scheduler explain POD --objects FILE` and `kubectl apply -f FILE` take it",
 )
 _GROUPS: Final = (
     ("kubescheduler.config.k8s.io/", KUBE_SCHEDULER),

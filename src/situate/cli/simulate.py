@@ -37,14 +37,14 @@ _COLUMNS = (  # what is not wide fits a terminal of 80 columns
     Column("ran", right=True),
     Column("longest", right=True),
     Column("skew", right=True),
-    Column("zone share", wide=True, right=True),
+    Column("zone-share", wide=True, right=True),
     Column("node-hours", wide=True, right=True),
     Column("scaled", wide=True, right=True),
     Column("writes", wide=True, right=True),
     Column("short", wide=True, right=True),
-    Column("without place", wide=True, right=True),
-    Column("moves by cause", wide=True),
-    Column("longest of", wide=True),
+    Column("unplaced", wide=True, right=True),
+    Column("moves-by-cause", wide=True),
+    Column("longest-of", wide=True),
 )
 
 

@@ -35,12 +35,12 @@ _COLUMNS: Final = (
     Column("p50 s", right=True),
     Column("p99 s", right=True),
     Column("moves", right=True),
-    Column("frozen s", right=True),
-    Column("short s", right=True),
+    Column("frozen-s", right=True),
+    Column("short-s", right=True),
     Column("denied", wide=True, right=True),
     Column("GiB moved", wide=True, right=True),
-    Column("overcommitted s", wide=True, right=True),
-    Column("claims broken", wide=True, right=True),
+    Column("overcommitted-s", wide=True, right=True),
+    Column("broken-claims", wide=True, right=True),
 )
 _FIGURES: Final = (
     "wishes",

@@ -49,7 +49,7 @@ VERBS: Final = {
     "demo": Verb("situate.cli.demo.command", Group.TRY, "Play a story on an embedded cluster."),
     "simulate": Verb("situate.cli.simulate", Group.TRY, "Compare settings on a simulated cluster."),
     "embedded": Verb("situate.cli.embedded", Group.TRY, "Run an API server alone, in memory."),
-    "scheduler": Verb("situate.cli.scheduler", Group.INSPECT, "Pods on nodes: why, what if, compare."),
+    "scheduler": Verb("situate.cli.scheduler.commands", Group.INSPECT, "Pods on nodes: why, what if, compare."),
     "vpod": Verb("situate.cli.vpod.commands", Group.INSPECT, "Virtual replicas on the Pods of StatefulSets."),
     "spot": Verb("situate.cli.spot", Group.INSPECT, "Workloads on spot and on-demand nodes."),
     "vm": Verb("situate.cli.vm", Group.INSPECT, "Virtual machines that grow, shrink and move."),

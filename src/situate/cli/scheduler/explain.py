@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import typer
 
@@ -11,13 +12,12 @@ from situate.cli.cluster_names import complete_objects
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.formats import Format
 from situate.cli.object_names import POD, readings, require_explained
-from situate.cli.options import ContextOption, KubeconfigOption, OutputOption
 from situate.cli.output import Column, print_data, print_table
 from situate.cli.progress import progress
+from situate.cli.read_cluster.where import Where
 from situate.cli.scheduler.extending import Extending
-from situate.cli.scheduler.options import DumpOption, NamespaceOption, ProfileOption
 from situate.cli.scheduler.profiles import read_profiles
-from situate.cli.scheduler.world import Where, World, observe
+from situate.cli.scheduler.world import World, observe
 from situate.cli.streams import complain, say
 from situate.framework.cycle import PluginFailed
 from situate.framework.explaining import Explanation, NodeGroup, NodeScore, Question, explain_steps
@@ -36,42 +36,27 @@ _FILTERS: Final = (
 _GROUPS: Final = (
     Column("nodes", right=True),
     Column("code", wide=True),
-    Column("refused by"),
+    Column("plugin"),
     Column("reasons"),
     Column("names"),
 )
-_SCORES: Final = (Column("node"), Column("total", right=True), Column("of which"))
+_SCORES: Final = (Column("node"), Column("total", right=True), Column("scores"))
 _BEST: Final = 10
 """Nodes whose scores a table shows; `-o wide` shows all."""
 _NAMES: Final = 3
 CHANGES_UNASKED: Final = "extenders are not asked about changes: they may refuse the nodes that one opens"
 
 
-def _pods(ctx: typer.Context, incomplete: str) -> list[str]:
+def complete_pods(ctx: typer.Context, incomplete: str) -> list[str]:
     return complete_objects(ctx, incomplete, lambda: [(POD, "v1")])
 
 
-def explain(
-    pod: Annotated[
-        str,
-        typer.Argument(help="A Pod: NAME, NAMESPACE/NAME or pod/NAME.", show_default=False, autocompletion=_pods),
-    ],
-    namespace: NamespaceOption = None,
-    dump: DumpOption = None,
-    profile: ProfileOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-    output: OutputOption = Format.TABLE,
-) -> None:
-    """Say why a pod goes where it goes, or why nowhere: plugin by plugin, node by node, with all scores.
-
-    For a pod without a node also the least that would have to change, found by asking the plugins again with the
-    change made. A pod that has a node is explained as if it were to be placed now. Exits with 1 if no node will do.
-    """
+def show(pod: str, profile: Path | None, where: Where, namespace: str | None, output: Format) -> None:
+    """Prints it; ends with 1 if no node will do."""
     with mendable_failures():
         profiles = read_profiles(profile)
-        world = observe(Where.of(kubeconfig, context, dump), whole=bool(profiles.extenders))
-        found = _find(world, pod, namespace)
+        world = observe(where, whole=bool(profiles.extenders))
+        found = _find(world, pod, namespace, where.namespace(namespace))
         engine = world.engine(profiles, [found])
         try:
             with progress("asking the plugins"):
@@ -92,10 +77,10 @@ def explain(
         raise typer.Exit(ExitCode.NO)
 
 
-def _find(world: World, text: str, namespace: str | None) -> Pod:
+def _find(world: World, text: str, namespace: str | None, default: str) -> Pod:
     within = name = ""
     for each in readings(text, namespace, (POD,)):
-        within, name = each.namespace or "default", each.name
+        within, name = each.namespace or default, each.name
         found = world.pod(within, name)
         if found is not None:
             return found

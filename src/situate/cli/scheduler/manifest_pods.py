@@ -76,7 +76,7 @@ def pods_of(
 
     `namespace`: of who names none. `known`: resources whose objects count as if they had been applied.
     """
-    objects = list(read_objects(files, "-f"))
+    objects = list(read_objects(files, ""))
     kinds = {(each.api_version, each.kind): each for each in known if each is not PODS}
     own = [_decoded(PRIORITYCLASSES, each) for each in objects if _is(PRIORITYCLASSES, each)]
     admission = _Admission([*classes, *own])
@@ -100,12 +100,12 @@ def pods_of(
     if not pods and not any(resource is NODES for resource, _ in others):
         allowed = ", ".join(kind for _, kind in _COUNTED)
         found = f"; found {', '.join(ignored[:5])}" if ignored else ""
-        raise WrongInput(f"-f {', '.join(map(str, files))}: no pods; allowed: Pod, {allowed}{found}")
+        raise WrongInput(f"what-if {', '.join(map(str, files))}: no pods; allowed: Pod, {allowed}{found}")
     return ManifestPods(tuple(pods), tuple(others), tuple(ignored))
 
 
 def _unused(each: Dumped) -> str:
-    """`ConfigMap shop/web (-f web.yaml: line 9)`; the version, if the kind is known in another one."""
+    """`ConfigMap shop/web (web.yaml: line 9)`; the version, if the kind is known in another one."""
     told = f"{each.kind} of {each.api_version}" if each.kind in {kind for _, kind in _COUNTED} else each.kind
     return f"{told} {each.name}".strip() + f" ({each.place})"
 

@@ -56,7 +56,7 @@ class Profiles:
             return self
         if len(self.profiles) > 1:
             raise WrongInput(
-                f"--profile {self.source}: there is no profile for pods of scheduler {', '.join(missing)}; it has "
+                f"-f {self.source}: there is no profile for pods of scheduler {', '.join(missing)}; it has "
                 f"{', '.join(sorted(known))}: add one, or leave a single profile, which then answers for all"
             )
         (only,) = self.profiles
@@ -86,24 +86,22 @@ def read_profiles(file: Path | None) -> Profiles:
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as problem:
-        raise WrongInput(f"--profile {file}: cannot be read: {problem}") from None
+        raise WrongInput(f"-f {file}: cannot be read: {problem}") from None
     data, mistakes = load_yaml(text)
     of_another_kind = misplaced(text, KUBE_SCHEDULER, CONFIGURATION)
     if of_another_kind is not None:
-        raise BadConfiguration(f"--profile {file}", (of_another_kind,))
+        raise BadConfiguration(f"-f {file}", (of_another_kind,))
     if mistakes:
         raise BadConfiguration(str(file), mistakes)
     kind = data.get("kind") if isinstance(data, dict) else None
     if kind == "Situate":
         settings = scheduler_settings(load(file))
         if settings is None:
-            raise WrongInput(
-                f"--profile {file}: there is no scheduler section; add `scheduler: {{}}` with its profiles"
-            )
+            raise WrongInput(f"-f {file}: there is no scheduler section; add `scheduler: {{}}` with its profiles")
         return _profiles(str(file), require_setup(settings, file))
     if kind != KIND:
         allowed = f"{KIND} ({API_VERSION}), or Situate with a scheduler section"
-        raise WrongInput(f"--profile {file}: kind: found {kind or 'none'}, allowed: {allowed}")
+        raise WrongInput(f"-f {file}: kind: found {kind or 'none'}, allowed: {allowed}")
     loaded, mistakes = kube_configuration(text)
     if loaded is None:
         raise BadConfiguration(str(file), mistakes)

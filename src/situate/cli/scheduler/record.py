@@ -9,12 +9,11 @@ import random
 import signal
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
-from situate.cli.options import ContextOption, KubeconfigOption
 from situate.cli.progress import progress
 from situate.cli.scheduler.durations import seconds_of
 from situate.cli.streams import complain, say
@@ -32,27 +31,8 @@ _DOUBTFUL_S: Final = 5.0
 """What cannot be watched after so long will not be so soon."""
 
 
-def record(
-    file: Annotated[Path, typer.Argument(help="Where to write; a name that ends in .gz is compressed.")],
-    length: Annotated[
-        str | None, typer.Option("--for", help="How long, such as 1h; default: until Ctrl-C.", show_default=False)
-    ] = None,
-    most: Annotated[
-        str, typer.Option("--max-size", help="Of a part, before compression; then begins another.")
-    ] = "1Gi",
-    parts: Annotated[int, typer.Option("--keep", min=0, max=1000, help="Parts kept beside the current one.")] = 1,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-) -> None:
-    """Record a cluster: its nodes and pods, every change, and where the scheduler there puts pods. Nothing is written.
-
-    \b
-    situate scheduler record day.jsonl.gz --for 24h
-    situate scheduler replay day.jsonl.gz --profile packing.yaml
-
-    Each part of a recording stands alone; older ones, and what had the name before, are called FILE.1, FILE.2. What is
-    in the file can be read even if this process is killed, up to its last second.
-    """
+def run(file: Path, length: str | None, most: str, parts: int, kubeconfig: Path | None, context: str | None) -> None:
+    """Records until `length` is over or somebody ends it."""
     with mendable_failures():
         seconds = None if length is None else seconds_of(length, "--for")
         code = run_process(_record(file, seconds, _bytes(most), parts, kubeconfig, context))

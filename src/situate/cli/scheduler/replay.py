@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Final
-
-import typer
+from typing import Any, Final
 
 from situate.cli.failures import WrongInput, mendable_failures
 from situate.cli.formats import Format
-from situate.cli.options import OutputOption
 from situate.cli.output import Column, print_data, print_table
 from situate.cli.progress import progress
-from situate.cli.scheduler.options import ProfileOption
 from situate.cli.scheduler.profiles import Profiles, read_profiles
 from situate.cli.scheduler.world import Remarks
 from situate.cli.streams import complain, say
@@ -46,17 +42,8 @@ _MEANING: Final = {
 }
 
 
-def replay(
-    recording: Annotated[Path, typer.Argument(help="The file that `situate scheduler record` has written.")],
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
-) -> None:
-    """Play a recording under a profile, and compare it with what was recorded, placement by placement.
-
-    "There" is the recorded cluster, "here" the same arrivals under the profile. Pods stay where they were put here, so
-    that the clusters drift apart: "why" tells the difference at the moment of the decision, by plugin. A profile file
-    with one profile answers for pods of every scheduler.
-    """
+def show(recording: Path, profile: Path | None, output: Format) -> None:
+    """Prints the comparison."""
     with mendable_failures():
         profiles = read_profiles(profile).unextended()
         read = _read(recording)

@@ -9,20 +9,18 @@ import random
 import signal
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import typer
 
 from situate.cli.failures import ExitCode, mendable_failures
 from situate.cli.formats import Format
-from situate.cli.options import ContextOption, KubeconfigOption, OutputOption
 from situate.cli.output import Column, print_data, print_table
 from situate.cli.scheduler.durations import seconds_of
-from situate.cli.scheduler.options import ProfileOption
 from situate.cli.scheduler.profiles import Profiles, read_profiles
 from situate.cli.scheduler.world import Remarks
 from situate.cli.streams import complain, say
-from situate.framework.configuration import DEFAULT_SCHEDULER, Extender
+from situate.framework.configuration import Extender
 from situate.framework.engine import Engine
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
@@ -42,25 +40,16 @@ _DOUBTFUL_S: Final = 5.0
 _COLUMNS: Final = (Column("pod"), Column("theirs"), Column("ours"), Column("result"), Column("why"))
 
 
-def shadow(
-    of: Annotated[str, typer.Option(help="The schedulerName of the pods.")] = DEFAULT_SCHEDULER,
-    length: Annotated[
-        str | None, typer.Option("--for", help="How long, such as 1h; default: until Ctrl-C.", show_default=False)
-    ] = None,
-    pods: Annotated[
-        int | None, typer.Option("--pods", min=1, help="End after so many decisions.", show_default=False)
-    ] = None,
-    profile: ProfileOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-    output: OutputOption = Format.TABLE,
+def run(
+    of: str,
+    length: str | None,
+    pods: int | None,
+    profile: Path | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    output: Format,
 ) -> None:
-    """Watch another scheduler decide, decide about the same pods, and tell the differences. Nothing is written.
-
-    A node of theirs that is as good as ours agrees; -o wide shows those as well. Extenders of the profile are asked,
-    but never to bind. To do the same all the time, with metrics, set `shadow: true` in the scheduler section of the
-    configuration. Exits with 1 if there was a difference.
-    """
+    """Prints differences as they come, until `length` is over; ends with 1 if there was one."""
     with mendable_failures():
         configure_logging("error")
         seconds = None if length is None else seconds_of(length, "--for")

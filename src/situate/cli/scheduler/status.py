@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from situate.cli.failures import mendable_failures
 from situate.cli.formats import Format
-from situate.cli.options import ContextOption, KubeconfigOption, OutputOption, WatchOption
 from situate.cli.output import Column, print_data, print_table
 from situate.cli.progress import progress
-from situate.cli.scheduler.options import DumpOption, ProfileOption
+from situate.cli.read_cluster.others import tell_of_others
+from situate.cli.read_cluster.where import Where
 from situate.cli.scheduler.profiles import read_profiles
-from situate.cli.scheduler.world import Unread, Where, World, observe
+from situate.cli.scheduler.world import Unread, World, observe
 from situate.cli.streams import complain, say
 from situate.cli.watching import show_status
 from situate.framework.comparing import compare
@@ -39,33 +40,32 @@ _LISTED: Final = 40
 """Nodes, and pods, that a table shows; `-o wide` shows all. The fullest nodes come first."""
 
 
-def status(
-    dump: DumpOption = None,
-    profile: ProfileOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-    watch: WatchOption = False,
-    output: OutputOption = Format.TABLE,
+def show(
+    profile: Path | None, where: Where, namespace: str | None, output: Format, *, of_all: bool, watch: bool
 ) -> None:
-    """Show what pods ask of each node, and for each pod that waits where it would go, or why nowhere."""
+    """Prints it, again at each change with `watch`."""
 
-    def show() -> None:
+    def once() -> None:
         with mendable_failures():
-            world = observe(Where.of(kubeconfig, context, dump))
             profiles = read_profiles(profile).unextended()
-            pending = world.pending
+            listed = where.listed(namespace, of_all=of_all)
+            world = observe(where)
+            pending = [each for each in world.pending if listed in (None, each.metadata.namespace)]
+            unread = [each for each in world.unread_pending if listed in (None, each.namespace)]
+            others = len(world.pending) + len(world.unread_pending) - len(pending) - len(unread)
             engine = world.engine(profiles, [pod for pod in pending if profiles.answer_for(pod.spec.scheduler_name)])
             with progress("asking the plugins"):
                 nodes = _nodes(world, engine.snapshot)
-                pods = [*_answers(engine, pending), *map(_unread_answer, world.unread_pending)]
+                pods = [*_answers(engine, pending), *map(_unread_answer, unread)]
         if output in (Format.JSON, Format.YAML):
             print_data({"nodes": nodes, "pending": pods, "remarks": world.remarks.said}, output)
             return
         for remark in world.remarks.said:
             complain(remark)
         _print(nodes, pods, output)
+        tell_of_others(others, "pending Pod", listed)
 
-    show_status(show, output, watch=watch)
+    show_status(once, output, watch=watch)
 
 
 def _nodes(world: World, snapshot: Snapshot) -> list[dict[str, Any]]:

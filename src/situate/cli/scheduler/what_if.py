@@ -7,23 +7,21 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import msgspec
 import typer
 
-from situate.cli.completing import complete_nodes
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.formats import Format
-from situate.cli.options import ContextOption, KubeconfigOption, OutputOption
 from situate.cli.output import Column, print_data, print_table
 from situate.cli.progress import progress
+from situate.cli.read_cluster.where import Where
 from situate.cli.scheduler.explain import CHANGES_UNASKED, change_data, change_lines
 from situate.cli.scheduler.extending import Extending
 from situate.cli.scheduler.manifest_pods import ManifestPods, pods_of
-from situate.cli.scheduler.options import DumpOption, NamespaceOption, ProfileOption
 from situate.cli.scheduler.profiles import read_profiles
-from situate.cli.scheduler.world import Where, World, observe
+from situate.cli.scheduler.world import World, observe
 from situate.cli.streams import complain, say
 from situate.framework.cycle import PluginFailed
 from situate.framework.engine import Engine
@@ -38,12 +36,12 @@ from situate.objects.resources import NODES
 from situate.objects.settings import did_you_mean
 
 _KINDS: Final = (
-    Column("pods like"),
+    Column("like"),
     Column("asked", right=True),
     Column("placed", right=True),
     Column("nodes", right=True),
-    Column("more fit", right=True),
-    Column("why not more", wide=True),
+    Column("more-fit", right=True),
+    Column("reason", wide=True),
 )
 _PODS: Final = (Column("pod"), Column("node"), Column("remark"))
 _LISTED: Final = 20
@@ -68,64 +66,28 @@ class Changes:
     remove_pods: tuple[str, ...]
 
 
-def what_if(
-    files: Annotated[
-        list[Path] | None,
-        typer.Option("--file", "-f", help="Pods, workloads whose templates become pods, nodes, services; repeatable."),
-    ] = None,
-    namespace: NamespaceOption = None,
-    pending: Annotated[bool, typer.Option("--pending", help="Ask about the pods that wait now, too.")] = False,
-    add_nodes: Annotated[
-        int, typer.Option("--add-nodes", min=0, max=_MOST_NODES, help="With so many nodes more; see --like.")
-    ] = 0,
-    like: Annotated[
-        str | None, typer.Option(help="NODE that the added ones are copies of.", autocompletion=complete_nodes)
-    ] = None,
-    remove_node: Annotated[
-        list[str] | None,
-        typer.Option(help="Without this node and its pods; repeatable.", autocompletion=complete_nodes),
-    ] = None,
-    cordon: Annotated[
-        list[str] | None, typer.Option(help="With this node cordoned; repeatable.", autocompletion=complete_nodes)
-    ] = None,
-    drain: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="With this node cordoned and its pods placed anew; repeatable.", autocompletion=complete_nodes
-        ),
-    ] = None,
-    remove_pod: Annotated[list[str] | None, typer.Option(help="Without this pod, NAMESPACE/NAME; repeatable.")] = None,
-    most: Annotated[
-        int, typer.Option(min=0, max=1_000_000, help="Count no more than so many that fit besides; 0 does not count.")
-    ] = _MOST,
-    dump: DumpOption = None,
-    profile: ProfileOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-    output: OutputOption = Format.TABLE,
+def show(
+    files: Sequence[Path],
+    changes: Changes,
+    profile: Path | None,
+    where: Where,
+    namespace: str | None,
+    output: Format,
+    *,
+    pending: bool,
+    most: int,
 ) -> None:
-    """Show where pods would go, who would have to leave for them, and how many more would fit. Nothing is written.
-
-    \b
-    situate scheduler what-if -f deployment.yaml
-    situate scheduler what-if --pending --add-nodes 3 --like node-1
-    situate scheduler what-if --drain node-1 --dump cluster.json
-
-    The pods are decided about in the order of the scheduling queue, each counting for those behind it, as if bindings
-    and evictions succeeded at once. "More fit" are pods of the same kind after all of these, without preemption.
-    Exits with 1 if a pod would find no node.
-    """
+    """Prints it; ends with 1 if a Pod would find no node. `most`: of those that would fit besides, counted up to it."""
     with mendable_failures():
-        changes = Changes(add_nodes, like, *(tuple(each or ()) for each in (remove_node, cordon, drain, remove_pod)))
-        if not files and not pending and not drain:
+        if not files and not pending and not changes.drain:
             raise WrongInput(
-                "what-if: name pods with -f, or ask about those that wait with --pending, or --drain a node"
+                "what-if: name files of Pods, or ask about those that wait with --pending, or --drain a node"
             )
         profiles = read_profiles(profile)
-        world = observe(Where.of(kubeconfig, context, dump), whole=bool(profiles.extenders))
+        world = observe(where, whole=bool(profiles.extenders))
         asked = ManifestPods()
         if files:
-            asked = pods_of(files, namespace or "default", world.priority_classes, (NODES, *world.stores.others))
+            asked = pods_of(files, where.namespace(namespace), world.priority_classes, (NODES, *world.stores.others))
             world.put(asked.others)
         pods = [*(world.pending if pending else ()), *asked.pods]
         moved = _moved(world, changes.drain)

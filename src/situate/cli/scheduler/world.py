@@ -6,7 +6,6 @@ Objects go through the same intake as in the live scheduler, so that they mean t
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,10 +17,10 @@ import msgspec
 from situate.cli.dumps import read_objects
 from situate.cli.failures import WrongInput
 from situate.cli.progress import progress
+from situate.cli.read_cluster.where import Where
 from situate.cli.scheduler.profiles import Profiles
 from situate.framework.engine import Engine
 from situate.kube.client import Client
-from situate.kube.connect import connect, find_connection
 from situate.kube.errors import Forbidden, NotFound
 from situate.objects.codec import Malformed, decode
 from situate.objects.configuration import PriorityClass
@@ -37,19 +36,6 @@ from situate.scheduler.watched import NOT_ENDED, Stores
 T = TypeVar("T", bound=KubernetesObject)
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class Where:
-    """Where the objects are read from."""
-
-    kubeconfig: Path | None = None
-    context: str | None = None
-    dumps: tuple[Path, ...] = ()
-
-    @classmethod
-    def of(cls, kubeconfig: Path | None, context: str | None, dumps: Iterable[Path] | None) -> Where:
-        return cls(kubeconfig, context, tuple(dumps or ()))
 
 
 @dataclass(slots=True)
@@ -139,14 +125,14 @@ def observe(where: Where, *, whole: bool = False) -> World:
 
     Raises `KubeError` or `WrongInput`.
     """
-    if where.dumps:
-        with progress(f"reading {', '.join(map(str, where.dumps))}"):
-            return _from_dumps(where.dumps, whole=whole)
+    if where.objects:
+        with progress(f"reading {', '.join(map(str, where.objects))}"):
+            return _from_files(where.objects, whole=whole)
     with progress("reading the cluster"):
         return asyncio.run(_from_cluster(where, whole=whole))
 
 
-def _from_dumps(paths: tuple[Path, ...], *, whole: bool) -> World:
+def _from_files(paths: tuple[Path, ...], *, whole: bool) -> World:
     stores, remarks = Stores.empty(), Remarks()
     classes: list[PriorityClass] = []
     read: tuple[ResourceType[Any], ...] = (NODES, PODS, PRIORITYCLASSES, *stores.others)
@@ -155,7 +141,7 @@ def _from_dumps(paths: tuple[Path, ...], *, whole: bool) -> World:
     unread: list[Unread] = []
     documents: dict[tuple[str, str, str], bytes] = {}
     seen = 0
-    for each in read_objects(paths, "--dump"):
+    for each in read_objects(paths, "--objects"):
         resource = known.get((each.api_version, each.kind))
         if resource is None:
             continue
@@ -178,7 +164,7 @@ def _from_dumps(paths: tuple[Path, ...], *, whole: bool) -> World:
             _put(stores, resource, found)
     if not seen:
         raise WrongInput(
-            f"--dump {', '.join(map(str, paths))}: no nodes, pods or anything else that a scheduler looks at; "
+            f"--objects {', '.join(map(str, paths))}: no nodes, pods or anything else that a scheduler looks at; "
             "write one with `kubectl get nodes,pods,namespaces,services -A -o json > cluster.json`"
         )
     _put_pods(stores, pods)
@@ -190,7 +176,7 @@ async def _from_cluster(where: Where, *, whole: bool) -> World:
     stores, remarks = Stores.empty(), Remarks()
     classes: list[PriorityClass] = []
     unread: list[Unread] = []
-    client = connect(find_connection(where.kubeconfig, where.context), random.Random())
+    client = where.client()
     try:
         read: tuple[ResourceType[Any], ...] = (NODES, PODS, *stores.others, PRIORITYCLASSES)
         for resource in read:

@@ -17,6 +17,7 @@ from situate.cli.streams import say
 from situate.cli.vpod.reading import (
     Asked,
     Observed,
+    observe,
     require_statefulsets,
 )
 from situate.objects.counts import counted
@@ -40,8 +41,9 @@ _COLUMNS = (
 def show(asked: Asked, namespace: str | None, output: Format, *, of_all: bool) -> None:
     """Prints it; ends with 1 if vreplicas are left over, or a StatefulSet does not exist."""
     with mendable_failures():
+        entries = asked.entries()
         listed = asked.where.listed(namespace, of_all=of_all)
-        observed = asked.observed()
+        observed = observe(entries, asked.where)
         with progress("deciding"):
             plans = [_planned(each) for each in observed]
     left_over = any(vpod["left"] for each in plans for vpod in each["vpods"])

@@ -91,10 +91,6 @@ class Asked:
         """Those of the configuration that are meant. Raises `WrongInput` and `BadConfiguration`."""
         return chosen_entries(self.file, self.statefulset, self.assignments)
 
-    def observed(self) -> list[Observed]:
-        """Raises also `KubeError`."""
-        return observe(self.entries(), self.where)
-
 
 def chosen_entries(file: Path, name: str | None, assignments: Iterable[str] | None) -> tuple[StatefulSetSettings, ...]:
     """The entries of the configuration with the assignments of `--set`, or the one of that name."""

@@ -12,6 +12,7 @@ from situate.cli.streams import say
 from situate.cli.vpod.reading import (
     Asked,
     Observed,
+    observe,
     require_statefulsets,
 )
 from situate.cli.watching import show_status
@@ -42,8 +43,9 @@ def show(asked: Asked, namespace: str | None, output: Format, *, of_all: bool, w
 
     def once() -> None:
         with mendable_failures():
+            entries = asked.entries()
             listed = asked.where.listed(namespace, of_all=of_all)
-            observed = asked.observed()
+            observed = observe(entries, asked.where)
         if output in (Format.JSON, Format.YAML):
             print_data([_as_data(each, listed) for each in observed], output)
         else:

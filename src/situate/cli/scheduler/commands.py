@@ -1,0 +1,259 @@
+"""The commands of `situate scheduler`: their arguments and help. What they do is imported when one runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from situate.cli.completing import complete_nodes
+from situate.cli.formats import Format
+from situate.cli.options import (
+    AllNamespacesOption,
+    ContextOption,
+    KubeconfigOption,
+    ListedNamespaceOption,
+    NamespaceOption,
+    ObjectsOption,
+    OutputOption,
+    WatchOption,
+)
+
+_MOST_FIT: Final = 10_000
+_MOST_NODES: Final = 10_000
+
+ProfileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--file",
+        "-f",
+        metavar="FILE",
+        help="The configuration: one with a scheduler section, or a KubeSchedulerConfiguration; default: "
+        "kube-scheduler's plugins on all nodes.",
+        show_default=False,
+    ),
+]
+LengthOption = Annotated[
+    str | None,
+    typer.Option("--for", metavar="DURATION", help="How long, such as 1h; default: until Ctrl-C.", show_default=False),
+]
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Pods on nodes: where, why, why not, and what if. No command here writes to a cluster.",
+    epilog="""Examples:
+
+\b
+situate scheduler status -A
+situate scheduler explain web-0 -n shop
+situate scheduler what-if deployment.yaml
+
+Without a cluster, from a copy of its objects:
+
+\b
+kubectl get nodes,pods,namespaces,services -A -o json > cluster.json
+situate scheduler explain web-0 -n shop --objects cluster.json
+
+Under other profiles, and beside a scheduler that runs:
+
+\b
+situate scheduler what-if deployment.yaml -f packing.yaml
+situate scheduler record day.jsonl.gz --for 24h
+situate scheduler replay day.jsonl.gz -f packing.yaml
+situate scheduler shadow --for 1h -f packing.yaml
+
+Page: docs/scheduler.md""",
+)
+
+
+def _complete_pods(ctx: typer.Context, incomplete: str) -> list[str]:
+    from situate.cli.scheduler.explain import complete_pods
+
+    return complete_pods(ctx, incomplete)
+
+
+@app.command(short_help="Show how full nodes are, and which Pods wait.")
+def status(
+    namespace: ListedNamespaceOption = None,
+    all_namespaces: AllNamespacesOption = False,
+    file: ProfileOption = None,
+    objects: ObjectsOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    watch: WatchOption = False,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Show what Pods request of each node, and for each Pod that waits where it would go, or why nowhere."""
+    from situate.cli.read_cluster.where import Where
+    from situate.cli.scheduler.status import show
+
+    show(file, Where.of(kubeconfig, context, objects), namespace, output, of_all=all_namespaces, watch=watch)
+
+
+@app.command(short_help="Say why a Pod goes where it goes, or nowhere.")
+def explain(
+    pod: Annotated[
+        str,
+        typer.Argument(
+            metavar="POD", help="NAME, NAMESPACE/NAME or pod/NAME.", show_default=False, autocompletion=_complete_pods
+        ),
+    ],
+    namespace: NamespaceOption = None,
+    file: ProfileOption = None,
+    objects: ObjectsOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Say why a Pod goes where it goes, or why nowhere: plugin by plugin, node by node, with all scores.
+
+    For a Pod without a node also the least that would have to change, found by asking the plugins again with the
+    change made. A Pod that has a node is explained as if it were to be placed now. Exits with 1 if no node will do.
+    """
+    from situate.cli.read_cluster.where import Where
+    from situate.cli.scheduler.explain import show
+
+    show(pod, file, Where.of(kubeconfig, context, objects), namespace, output)
+
+
+@app.command("what-if", short_help="Show where Pods would go, and how many more.")
+def what_if(
+    pods: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[FILE]...",
+            help="Files of Pods, of workloads whose templates become Pods, and of nodes and services to add.",
+            show_default=False,
+        ),
+    ] = None,
+    namespace: NamespaceOption = None,
+    pending: Annotated[bool, typer.Option("--pending", help="Ask about the Pods that wait now, too.")] = False,
+    add_nodes: Annotated[
+        int, typer.Option("--add-nodes", metavar="N", min=0, max=_MOST_NODES, help="Add N nodes; see --like.")
+    ] = 0,
+    like: Annotated[
+        str | None,
+        typer.Option(metavar="NODE", help="The node that added ones are copies of.", autocompletion=complete_nodes),
+    ] = None,
+    remove_node: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NODE", help="Without this node and its Pods; repeatable.", autocompletion=complete_nodes),
+    ] = None,
+    cordon: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NODE", help="With this node cordoned; repeatable.", autocompletion=complete_nodes),
+    ] = None,
+    drain: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NODE",
+            help="With this node cordoned and its Pods placed again; repeatable.",
+            autocompletion=complete_nodes,
+        ),
+    ] = None,
+    remove_pod: Annotated[
+        list[str] | None, typer.Option(metavar="NAMESPACE/NAME", help="Without this Pod; repeatable.")
+    ] = None,
+    most: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=0, max=1_000_000, help="Count at most N more Pods that would fit; 0 counts none."
+        ),
+    ] = _MOST_FIT,
+    file: ProfileOption = None,
+    objects: ObjectsOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Show where Pods would go, which would have to leave for them, and how many more would fit.
+
+    \b
+    situate scheduler what-if deployment.yaml
+    situate scheduler what-if --pending --add-nodes 3 --like node-1
+    situate scheduler what-if --drain node-1 --objects cluster.json
+
+    Pods are decided on in the order of the scheduling queue, each counting for those behind it, as if bindings and
+    evictions succeeded at once. MORE-FIT counts Pods of the same kind after all of these, without preemption. -n is
+    the namespace of Pods whose file names none. Exits with 1 if a Pod would find no node.
+    """
+    from situate.cli.read_cluster.where import Where
+    from situate.cli.scheduler.what_if import Changes, show
+
+    changes = Changes(add_nodes, like, *(tuple(each or ()) for each in (remove_node, cordon, drain, remove_pod)))
+    where = Where.of(kubeconfig, context, objects)
+    show(pods or [], changes, file, where, namespace, output, pending=pending, most=most)
+
+
+@app.command(short_help="Record a cluster, to be replayed.")
+def record(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Where to write; a name that ends in .gz is compressed.")
+    ],
+    length: LengthOption = None,
+    most: Annotated[
+        str,
+        typer.Option("--max-size", metavar="SIZE", help="Size of a part before compression; then another begins."),
+    ] = "1Gi",
+    parts: Annotated[
+        int, typer.Option("--keep", metavar="N", min=0, max=1000, help="Parts kept beside the current one.")
+    ] = 1,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+) -> None:
+    """Record a cluster's nodes and Pods, every change, and where the scheduler there places Pods.
+
+    \b
+    situate scheduler record day.jsonl.gz --for 24h
+    situate scheduler replay day.jsonl.gz -f packing.yaml
+
+    Each part of a recording stands alone; older ones, and what had the name before, are called FILE.1, FILE.2. What is
+    in the file can be read even if this process is killed, up to its last second.
+    """
+    from situate.cli.scheduler.record import run
+
+    run(file, length, most, parts, kubeconfig, context)
+
+
+@app.command(short_help="Replay a recording under another profile, and compare.")
+def replay(
+    recording: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The recording that `situate scheduler record` has written.")
+    ],
+    file: ProfileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Replay a recording under a profile, and compare it with what was recorded, placement by placement.
+
+    "There" is the recorded cluster, "here" the same arrivals under the profile. Pods stay where they were put here, so
+    that the clusters drift apart: "why" tells the difference at the moment of the decision, by plugin. A profile file
+    with one profile answers for Pods of every scheduler.
+    """
+    from situate.cli.scheduler.replay import show
+
+    show(recording, file, output)
+
+
+@app.command(short_help="Compare a running scheduler's decisions with a profile's.")
+def shadow(
+    of: Annotated[str, typer.Option(metavar="NAME", help="The schedulerName of the Pods.")] = "default-scheduler",
+    length: LengthOption = None,
+    pods: Annotated[
+        int | None, typer.Option("--pods", metavar="N", min=1, help="End after N decisions.", show_default=False)
+    ] = None,
+    file: ProfileOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Watch another scheduler decide, decide about the same Pods, and tell the differences.
+
+    A node of theirs that is as good as ours agrees; -o wide shows those as well. Extenders of the profile are asked,
+    but never to bind. To do the same all the time, with metrics, set `shadow: true` in the scheduler section of the
+    configuration. Exits with 1 if there was a difference.
+    """
+    from situate.cli.scheduler.shadow import run
+
+    run(of, length, pods, file, kubeconfig, context, output)
