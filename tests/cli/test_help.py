@@ -14,12 +14,14 @@ import typer.main
 from typer.testing import CliRunner
 
 from situate import __version__
+from situate.cli import simulate_spot, simulate_vm
 from situate.cli.failures import ExitCode
 from situate.cli.main import app
 from situate.cli.streams import UNREAD
 from tests.cli.processes import KUBECTL, call
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "knative"
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples" / "knative"
 
 
 def walk(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
@@ -67,11 +69,28 @@ def test_help_fits_a_terminal(name: str, flag: str) -> None:
     assert "..." not in text.replace("]...", "")  # no command's line is cut off
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_names_what_is_meant_and_not_its_type_in_python(name: str) -> None:
+    assert not re.findall(r"<(?:str|path|int|float|list)\b[^>]*>", printed(*name.split(), "--help"))
+
+
 @pytest.mark.parametrize(("group", "section"), [("", "Inspect:"), ("vpod", "Commands:")])
 def test_a_group_without_a_command_shows_its_help(group: str, section: str) -> None:
     result = CliRunner().invoke(app, group.split())
     assert result.exit_code == 2
     assert section in result.output
+
+
+@pytest.mark.parametrize("name", [each for each in COMMANDS if each and " " not in each])
+def test_help_names_a_page_that_exists(name: str) -> None:
+    pages = re.findall(r"Page: (\S+)$", printed(*name.split(), "--help"), re.MULTILINE)
+    assert pages
+    assert all((ROOT / page).is_file() for page in pages)
+
+
+def test_simulate_names_every_wave_and_every_load() -> None:
+    told = " ".join(printed("simulate", "--help").split())
+    assert [each for each in (*simulate_spot.BUILT_IN, *simulate_vm.BUILT_IN) if each not in told] == []
 
 
 def test_the_commands_are_listed_by_what_a_person_is_at() -> None:

@@ -6,10 +6,10 @@ import asyncio
 import random
 import re
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import typer
@@ -28,7 +28,6 @@ from situate.cli.configured import (
 )
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.formats import Format
-from situate.cli.options import ContextOption, KubeconfigOption, OutputOption, SetOption
 from situate.cli.output import Column, print_data, print_table
 from situate.cli.progress import progress
 from situate.cli.rights import needed_rights
@@ -68,28 +67,26 @@ class Finding:
     """Empty if all is well."""
 
 
-def check(
-    file: Annotated[Path | None, typer.Option("--file", "-f", help="The configuration.")] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Look at the file only.")] = False,
-    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of the file, for editors.")] = False,
-    show: Annotated[bool, typer.Option("--show", help="Print every setting with the value in force.")] = False,
-    assignments: SetOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-    output: OutputOption = Format.TABLE,
+def run(
+    file: Path | None,
+    assignments: Sequence[str],
+    kubeconfig: Path | None,
+    context: str | None,
+    output: Format,
+    *,
+    offline: bool,
+    schema: bool,
+    in_force: bool,
 ) -> None:
-    """Check the configuration; then, against the cluster, versions, definitions and permissions.
-
-    Exits with 1 if a check failed, with 2 if the configuration is wrong.
-    """
+    """Prints findings, the schema or what is in force; ends with 1 if a check failed."""
     if schema:
         print_data(configuration_schema(SECTIONS), Format.YAML if output is Format.YAML else Format.JSON)
         return
     with mendable_failures():
         if file is None:
             raise WrongInput("name the configuration with -f, or ask for --schema")
-        configuration = load(file, assignments or ())
-        if show:
+        configuration = load(file, assignments)
+        if in_force:
             print_data(_in_force(configuration, file.parent), Format.JSON if output is Format.JSON else Format.YAML)
             return
         require_product(configuration, file)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -28,49 +28,24 @@ from situate.kube.connection import Connection
 from situate.runtime.logs import configure_logging
 from situate.runtime.startup import run_process
 
-_MOST_NODES = 20_000
 """Some seconds of start; nodes come from a hand that slipped, or from a test of size."""
 
 
-def embedded(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0 takes any free port.")] = 8001,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    data: Annotated[
-        Path | None, typer.Option(help="Keep the state in this folder; without it, it is gone at the end.")
-    ] = None,
-    node_count: Annotated[int, typer.Option("--nodes", min=0, max=_MOST_NODES, help="Begin with so many nodes.")] = 0,
-    kubeconfig: Annotated[
-        Path | None, typer.Option("--write-kubeconfig", help="Write a kubeconfig here once the server answers.")
-    ] = None,
-    machines: Annotated[
-        bool, typer.Option("--machines", help="VirtualMachines live and move in it, as beside `situate vm machines`.")
-    ] = False,
-    run_pods: Annotated[
-        Path | None,
-        typer.Option(
-            "--run-pods",
-            metavar="FOLDER",
-            help="Run Pods of our image, and of --run-image, as processes of this machine; logs are written to FOLDER.",
-        ),
-    ] = None,
-    run_image: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="IMAGE=COMMAND",
-            help="With --run-pods, the command of an image, such as reports:1='python executor.py'; repeatable.",
-        ),
-    ] = None,
+def run(
+    port: int,
+    host: str,
+    data: Path | None,
+    node_count: int,
+    kubeconfig: Path | None,
+    run_pods: Path | None,
+    run_image: Sequence[str],
+    *,
+    machines: bool,
 ) -> None:
-    """Run an API server with controllers and kubelets in memory, until Ctrl-C. kubectl works with it.
-
-    \b
-    situate embedded --nodes 3 --write-kubeconfig kubeconfig
-    KUBECONFIG=kubeconfig kubectl get nodes
-    situate embedded --run-pods logs --run-image reports:1='python executor.py'
-    """
+    """Serves until it is ended."""
     configure_logging("warning")
     with mendable_failures():
-        images = _images(run_image or (), run_pods)
+        images = _images(run_image, run_pods)
         settings = Settings(host=host, port=port, data=data, further=(_machines,) if machines else ())
         known = _definitions_of_machines() if machines else ()
         try:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import structlog
 import typer
@@ -30,7 +30,6 @@ from situate.cli.configured import (
 from situate.cli.ending import ended
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.manifests_spot import POD_VARIABLE
-from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, SetOption
 from situate.cli.reaching import Reaching
 from situate.cli.scheduling import require_setup, scheduler_in_force
 from situate.cli.streams import say
@@ -54,7 +53,6 @@ from situate.runtime.manager import Manager, ServiceFailed, stop_on_signals
 from situate.runtime.metrics import Metrics
 from situate.runtime.reload import ConfigurationFile, follow
 from situate.runtime.serving.listener import CannotServe
-from situate.runtime.settings import LogFormat, LogLevel
 from situate.runtime.startup import collector_paused, run_process
 from situate.scheduler.configuration import ClientRate
 from situate.scheduler.controller import SchedulerController
@@ -90,32 +88,13 @@ _OTHER_CALLS = 8
 """Calls of the scheduler beside those that `callsInFlight` bounds: relists, reads, what PreBind waits for."""
 
 
-def run(
-    file: OptionalFileOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-    assignments: SetOption = None,
-    embedded: Annotated[
-        bool, typer.Option("--embedded", help="Run against a cluster of its own, in memory, which ends with it.")
-    ] = False,
-    log_level: Annotated[
-        LogLevel | None, typer.Option(help="Write log lines of this level and above; overrides log.level of the file.")
-    ] = None,
-    log_format: Annotated[
-        LogFormat | None,
-        typer.Option(help="How log lines look: auto is console on a terminal, else JSON; overrides log.format."),
-    ] = None,
+def run_schedulers(
+    file: Path | None, assignments: Sequence[str], kubeconfig: Path | None, context: str | None, *, embedded: bool
 ) -> None:
-    """Run the schedulers of the configuration against a cluster, until SIGTERM or Ctrl-C.
-
-    A change of the file takes effect while running, or the log says that it needs a restart; a bad one is reported
-    and changes nothing.
-    """
+    """Runs until it is ended, and ends with the process's exit code."""
     with mendable_failures():
         if embedded and (kubeconfig or context):
             raise WrongInput("--embedded brings a cluster of its own; leave out --kubeconfig and --context")
-        flags = {"log.level": log_level, "log.format": log_format}
-        assignments = [*(assignments or ()), *(f"{path}={value}" for path, value in flags.items() if value)]
         source = None if file is None else configuration_file(file, assignments)
         configuration = without_file(assignments) if source is None else source.load()
         settings = scheduler_settings(configuration)

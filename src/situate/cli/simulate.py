@@ -5,15 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, TypeVar
-
-import typer
+from typing import TypeVar
 
 from situate.cli import simulate_spot, simulate_vm
 from situate.cli.failures import WrongInput, mendable_failures
 from situate.cli.file_kinds import SCENARIO, misplaced, misplaced_document
 from situate.cli.formats import Format
-from situate.cli.options import OutputOption
 from situate.cli.output import Column, print_data, print_table
 from situate.cli.progress import progress
 from situate.cli.streams import say
@@ -51,69 +48,29 @@ _COLUMNS = (  # what is not wide fits a terminal of 80 columns
 _Parsed = TypeVar("_Parsed")
 
 
-def simulate(
-    scenario: Annotated[
-        Path,
-        typer.Argument(
-            help="A file, see examples/vpod-day.yaml and examples/spot-wave.yaml; or a wave of spot nodes by its name: "
-            + ", ".join(simulate_spot.BUILT_IN)
-            + "; or a trace of virtual machines, a file of JSON lines named .jsonl, or such a load by its name: "
-            + ", ".join(simulate_vm.BUILT_IN)
-            + ".",
-            show_default=False,
-        ),
-    ],
-    variant: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--variant",
-            help="Only this variant, or policy of spot; of vm: compat, default. May be given several times.",
-        ),
-    ] = None,
-    runs: Annotated[int | None, typer.Option("--runs", min=1, max=10_000, help="Of each policy of spot.")] = None,
-    seed: Annotated[
-        int | None, typer.Option("--seed", help="Of spot and of vm's loads; equal seeds give equal results.")
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option("--plot", help="Draw demand and running work over time into this file, FILE.svg.")
-    ] = None,
-    output: OutputOption = Format.TABLE,
+def show(
+    scenario: Path, variant: list[str], runs: int | None, seed: int | None, plot: Path | None, output: Format
 ) -> None:
-    """Play a scenario for each variant or policy and show what it costs, moves and lacks. Needs no cluster.
-
-    vpod: used: part of the pods' capacity that was taken. peak: most pods at once. moves: vreplicas that lost their
-    place. ran: part of the demand that ran. longest: the longest that one source lacked something. skew: most minus
-    fewest vreplicas of a source on a pod, on average. With -o wide also zone share: part of a source in its fullest
-    zone. scaled: scale-ups/scale-downs. short: vreplica-time that did not run; without place: the part of it that was
-    not even placed.
-
-    spot: cost: of all pods on demand. outage, half: seconds in which no pod of a workload served, or half of them at
-    most. short: seconds, as often as pods were missing. least ready: when fewest served. restarts: pods that ended
-    otherwise than by scaling or a rollout. All are means over the runs; -o wide and -o json tell how they vary.
-
-    vm: the reference's rules (compat) and ours (default). wishes: for more than a machine has. p50, p99: seconds until
-    one is granted and used; of one that never is, as long as it was wished. frozen: machine-seconds in which a move
-    kept a size from changing. short: machine-seconds with less than wished for, or not running.
-    """
+    """Prints what came of it."""
     with mendable_failures():
         if plot is not None:
             _check_picture(plot)
         if scenario.suffix == simulate_vm.SUFFIX or (str(scenario) in simulate_vm.BUILT_IN and not scenario.exists()):
-            _simulate_vm(scenario, variant or [], runs, seed, plot, output)
+            _simulate_vm(scenario, variant, runs, seed, plot, output)
             return
         if str(scenario) in simulate_spot.BUILT_IN and not scenario.exists():
-            _simulate_spot(str(scenario), None, variant or [], runs, seed, plot, output)
+            _simulate_spot(str(scenario), None, variant, runs, seed, plot, output)
             return
         data = _document(scenario)
         if isinstance(data, Mapping) and "spot" in data:
             plan = _parsed(scenario, data, parse_plan)
-            _simulate_spot(scenario.name, plan, variant or [], runs, seed, plot, output)
+            _simulate_spot(scenario.name, plan, variant, runs, seed, plot, output)
             return
         for name, value in (("--runs", runs), ("--seed", seed)):
             if value is not None:
                 raise WrongInput(f"{name} {value}: only for scenarios with a spot section, which {scenario} has not")
         parsed = _parsed(scenario, data, parse_scenario)
-        reports = _played(parsed, _chosen(parsed, variant or []))
+        reports = _played(parsed, _chosen(parsed, variant))
         if plot is not None:
             _write(plot, picture(parsed, reports))
     if output in (Format.JSON, Format.YAML):

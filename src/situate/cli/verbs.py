@@ -35,6 +35,11 @@ class Verb:
 
     def command(self, name: str) -> Any:
         """The module's function of the verb's name, or its `app` if the verb has verbs of its own."""
+        command = self._command(name)
+        _hide_types(command)
+        return command
+
+    def _command(self, name: str) -> Any:
         found = getattr(import_module(self.module), name, None)
         if found is None:
             group = typer.main.get_group(import_module(self.module).app)
@@ -45,19 +50,28 @@ class Verb:
         return typer.main.get_command(alone)
 
 
+def _hide_types(command: Any) -> None:
+    """Arguments show their metavar alone: typer adds the Python type, which says nothing to a user."""
+    for parameter in command.params:
+        if isinstance(parameter, typer.core.TyperArgument):
+            parameter.display_type_rich = lambda ctx: None  # type: ignore[method-assign]  # noqa: ARG005
+    for child in getattr(command, "commands", {}).values():
+        _hide_types(child)
+
+
 VERBS: Final = {
-    "demo": Verb("situate.cli.demo.command", Group.TRY, "Play a story on an embedded cluster."),
-    "simulate": Verb("situate.cli.simulate", Group.TRY, "Compare settings on a simulated cluster."),
-    "embedded": Verb("situate.cli.embedded", Group.TRY, "Run an API server alone, in memory."),
+    "demo": Verb("situate.cli.commands", Group.TRY, "Play a story on an embedded cluster."),
+    "simulate": Verb("situate.cli.commands", Group.TRY, "Compare settings on a simulated cluster."),
+    "embedded": Verb("situate.cli.commands", Group.TRY, "Run an API server alone, in memory."),
     "scheduler": Verb("situate.cli.scheduler.commands", Group.INSPECT, "Pods on nodes: why, what if, compare."),
     "vpod": Verb("situate.cli.vpod.commands", Group.INSPECT, "Virtual replicas on the Pods of StatefulSets."),
     "spot": Verb("situate.cli.spot", Group.INSPECT, "Workloads on spot and on-demand nodes."),
     "vm": Verb("situate.cli.vm", Group.INSPECT, "Virtual machines that grow, shrink and move."),
     "sharding": Verb("situate.cli.shard", Group.INSPECT, "Custom resources on executors, and their archive."),
-    "check": Verb("situate.cli.check", Group.INSTALL, "Check the configuration, and the cluster for it."),
+    "check": Verb("situate.cli.commands", Group.INSTALL, "Check the configuration, and the cluster for it."),
     "crds": Verb("situate.cli.crds", Group.INSTALL, "Print the custom resource definitions."),
     "manifests": Verb("situate.cli.manifests", Group.INSTALL, "Print what to apply to install situate."),
-    "run": Verb("situate.cli.run", Group.RUN, "Run the schedulers against a cluster."),
+    "run": Verb("situate.cli.commands", Group.RUN, "Run the schedulers against a cluster."),
 }
 ALIASES: Final = {"shard": "sharding"}
 """Former names, which still work and are not listed."""

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -39,21 +38,8 @@ _PAUSE_S = 2.5
 """Between two chapters, where somebody watches."""
 
 
-def demo(
-    once: Annotated[
-        bool, typer.Option("--once", help="Play without a terminal, check every chapter, and end.")
-    ] = False,
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option(help="Play on this cluster, in namespaces of the demo's own; kwok must play its nodes."),
-    ] = None,
-) -> None:
-    """Play a story on an embedded cluster: sources are placed, scaled, drained, moved back after a loss; pods as well.
-
-    Then all spot nodes of a Deployment end, executors of an operator are killed, drained and rolled, and a virtual
-    machine grows into the room that its neighbour leaves. It needs no Kubernetes. The API server, the schedulers, the
-    executors and the agent run as processes of their own; the story acts through the API, and goes on until Ctrl-C.
-    """
+def run(kubeconfig: Path | None, *, once: bool) -> None:
+    """Plays it; ends with 1 if a chapter did not hold."""
     with mendable_failures(), tempfile.TemporaryDirectory(prefix="situate-demo-") as folder:
         try:
             raise typer.Exit(asyncio.run(_play(Path(folder), kubeconfig, once=once)))

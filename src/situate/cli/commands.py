@@ -1,0 +1,213 @@
+"""The commands of `situate` that are of no single product: their arguments and help.
+
+What they do is imported when one runs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from situate.cli.formats import Format
+from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, OutputOption, SetOption
+from situate.runtime.settings import LogFormat, LogLevel
+
+_MOST_NODES: Final = 20_000
+
+
+def demo(
+    once: Annotated[
+        bool, typer.Option("--once", help="Play without a terminal, check every chapter, and end.")
+    ] = False,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Play on this cluster, in namespaces of the demo's own; kwok must play its nodes."
+        ),
+    ] = None,
+) -> None:
+    """Play a story on an embedded cluster: sources are placed, scaled, drained, moved back after a loss; Pods as well.
+
+    Then all spot nodes of a Deployment end, executors of an operator are killed, drained and rolled, and a virtual
+    machine grows into the room that its neighbour leaves. It needs no Kubernetes. The API server, the schedulers, the
+    executors and the agent run as processes of their own; the story acts through the API, and goes on until Ctrl-C.
+
+    \b
+    situate demo
+    situate demo --once
+
+    Page: README.md
+    """
+    from situate.cli.demo.command import run
+
+    run(kubeconfig, once=once)
+
+
+def simulate(
+    scenario: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SCENARIO",
+            help="A file, see examples/vpod-day.yaml and examples/spot-wave.yaml; or a wave of spot nodes by its name: "
+            "steady, full-wave, half-wave, rolling-waves, flapping, wave-in-rollout, wave-at-peak, no-notice, "
+            "on-demand-full, baselines; or a trace of virtual machines, a file of JSON lines named .jsonl, or such a "
+            "load by its name: vm-steady, vm-burst, vm-full-cluster, vm-at-watermark, vm-heterogeneous, vm-node-loss.",
+            show_default=False,
+        ),
+    ],
+    variant: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--variant",
+            metavar="NAME",
+            help="Only this variant, or policy of spot; of vm: compat, default. May be given several times.",
+        ),
+    ] = None,
+    runs: Annotated[
+        int | None, typer.Option("--runs", metavar="N", min=1, max=10_000, help="Runs of each policy of spot.")
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", metavar="N", help="Seed of spot and of vm's loads; equal seeds give equal results."),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", metavar="FILE", help="Draw demand and running work over time into this file, FILE.svg."),
+    ] = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Play a scenario for each variant or policy and show what it costs, moves and lacks. Needs no cluster.
+
+    vpod: USED: part of the Pods' capacity that was taken. PEAK: most Pods at once. MOVES: vreplicas that lost their
+    place. RAN: part of the demand that ran. LONGEST: the longest that one source lacked something. SKEW: most minus
+    fewest vreplicas of a source on a Pod, on average. With -o wide also ZONE-SHARE: part of a source in its fullest
+    zone. SCALED: scale-ups/scale-downs. SHORT: vreplica-time that did not run; UNPLACED: the part of it that was not
+    even placed.
+
+    spot: COST: of all Pods on demand. OUTAGE-S, HALF-S: seconds in which no Pod of a workload served, or half of them
+    at most. SHORT-POD-S: seconds, as often as Pods were missing. LEAST-READY: when fewest served. RESTARTS: Pods that
+    ended otherwise than by scaling or a rollout. All are means over the runs; -o wide and -o json tell how they vary.
+
+    vm: the reference's rules (compat) and ours (default). WISHES: for more than a machine has. P50, P99: seconds until
+    one is granted and used; of one that never is, as long as it was wished. FROZEN-S: machine-seconds in which a move
+    kept a size from changing. SHORT-S: machine-seconds with less than wished for, or not running.
+
+    \b
+    situate simulate rolling-waves
+    situate simulate vm-burst --variant default
+
+    Page: docs/simulate.md
+    """
+    from situate.cli.simulate import show
+
+    show(scenario, variant or [], runs, seed, plot, output)
+
+
+def embedded(
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65535, help="Where to listen; 0 takes any free port.")
+    ] = 8001,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Keep the state in this folder; without it, it is gone at the end."),
+    ] = None,
+    nodes: Annotated[int, typer.Option("--nodes", metavar="N", min=0, max=_MOST_NODES, help="Begin with N nodes.")] = 0,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option("--write-kubeconfig", metavar="FILE", help="Write a kubeconfig here once the server answers."),
+    ] = None,
+    machines: Annotated[
+        bool, typer.Option("--machines", help="VirtualMachines live and move in it, as beside `situate vm machines`.")
+    ] = False,
+    run_pods: Annotated[
+        Path | None,
+        typer.Option(
+            "--run-pods",
+            metavar="FOLDER",
+            help="Run Pods of our image, and of --run-image, as processes of this machine; logs are written to FOLDER.",
+        ),
+    ] = None,
+    run_image: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="IMAGE=COMMAND",
+            help="With --run-pods, the command of an image, such as reports:1='python executor.py'; repeatable.",
+        ),
+    ] = None,
+) -> None:
+    """Run an API server with controllers and kubelets in memory, until Ctrl-C. kubectl works with it.
+
+    \b
+    situate embedded --nodes 3 --write-kubeconfig kubeconfig
+    KUBECONFIG=kubeconfig kubectl get nodes
+    situate embedded --run-pods logs --run-image reports:1='python executor.py'
+
+    Page: docs/tutorials/testing.md
+    """
+    from situate.cli.embedded import run
+
+    run(port, host, data, nodes, kubeconfig, run_pods, run_image or [], machines=machines)
+
+
+def check(
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", metavar="FILE", help="The configuration.", show_default=False)
+    ] = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Look at the file only.")] = False,
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of the file, for editors.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Print every setting with the value in force.")] = False,
+    assignments: SetOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Check the configuration; then, against the cluster, versions, definitions and permissions.
+
+    Exits with 1 if a check failed, with 2 if the configuration is wrong.
+
+    \b
+    situate check -f situate.yaml
+    situate check -f situate.yaml --offline --show
+
+    Page: docs/one-product.md
+    """
+    from situate.cli.check import run
+
+    run(file, assignments or [], kubeconfig, context, output, offline=offline, schema=schema, in_force=show)
+
+
+def run(
+    file: OptionalFileOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    assignments: SetOption = None,
+    embedded: Annotated[
+        bool, typer.Option("--embedded", help="Run against a cluster of its own, in memory, which ends with it.")
+    ] = False,
+    log_level: Annotated[
+        LogLevel | None, typer.Option(help="Write log lines of this level and above; overrides log.level of the file.")
+    ] = None,
+    log_format: Annotated[
+        LogFormat | None,
+        typer.Option(help="How log lines look: auto is console on a terminal, else JSON; overrides log.format."),
+    ] = None,
+) -> None:
+    """Run the schedulers of the configuration against a cluster, until SIGTERM or Ctrl-C.
+
+    A change of the file takes effect while running, or the log says that it needs a restart; a bad one is reported
+    and changes nothing.
+
+    \b
+    situate run -f situate.yaml
+    situate run --set scheduler={} --embedded
+
+    Page: docs/one-product.md
+    """
+    from situate.cli.run import run_schedulers
+
+    flags = {"log.level": log_level, "log.format": log_format}
+    given = [*(assignments or ()), *(f"{path}={value}" for path, value in flags.items() if value)]
+    run_schedulers(file, given, kubeconfig, context, embedded=embedded)
