@@ -12,7 +12,7 @@ from msgspec.structs import replace as replace_entry
 
 from situate.cli.failures import WrongInput
 from situate.cli.manifests_shard import NAME, executor_name
-from situate.cli.shard.reading import read_table, table_of
+from situate.cli.sharding.reading import read_table, table_of
 from situate.kube.client import Client
 from situate.kube.connect import connect
 from situate.kube.connection import Connection, Impersonation

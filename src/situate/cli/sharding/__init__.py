@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import typer
 
-from situate.cli.shard.archive import app as archive
-from situate.cli.shard.draining import drain, undrain
-from situate.cli.shard.explain import explain
-from situate.cli.shard.init import init
-from situate.cli.shard.partitions import partitions
-from situate.cli.shard.plan import plan
-from situate.cli.shard.status import status
+from situate.cli.sharding.archive import app as archive
+from situate.cli.sharding.draining import drain, undrain
+from situate.cli.sharding.explain import explain
+from situate.cli.sharding.init import init
+from situate.cli.sharding.partitions import partitions
+from situate.cli.sharding.plan import plan
+from situate.cli.sharding.status import status
 
 _HELP = """Custom resources spread over executors: who has what, why, and what would be.
 

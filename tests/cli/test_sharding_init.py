@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from situate.cli.configured import load, sharding_entries
 from situate.cli.main import app
-from situate.cli.shard.init import words_of, write
+from situate.cli.sharding.init import words_of, write
 from situate.objects.resources import unstructured
 from situate.sharding import SupervisorOptions
 from situate.sharding.permissions import executor_permissions, supervisor_permissions

@@ -11,7 +11,7 @@ from situate.cli.failures import WrongInput, mendable_failures
 from situate.cli.formats import Format
 from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, OutputOption, SetOption
 from situate.cli.output import Column, print_data, print_table
-from situate.cli.shard.entry import (
+from situate.cli.sharding.entry import (
     ExecutorNamespaceOption,
     LeaseNamespaceOption,
     PartitionOption,
@@ -19,7 +19,7 @@ from situate.cli.shard.entry import (
     ResourceOption,
     entry_of,
 )
-from situate.cli.shard.reading import Observed, Where, observe
+from situate.cli.sharding.reading import Observed, Where, observe
 from situate.cli.streams import complain, say
 from situate.sharding.assignment import ObjectView
 from situate.sharding.members import ExecutorStatus

@@ -14,7 +14,7 @@ import typer
 from situate.archive.query import BadQuery, Query
 from situate.archive.reading import archive_expressions
 from situate.cli.failures import WrongInput
-from situate.cli.shard.archive.named import kind_of
+from situate.cli.sharding.archive.named import kind_of
 from situate.objects.durations import BadDuration, parse_duration
 from situate.objects.label_selectors import BadSelector, parse_selector
 from situate.objects.timestamps import BadTime, parse_time

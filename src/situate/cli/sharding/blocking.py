@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from situate.cli.shard.reading import Observed
+from situate.cli.sharding.reading import Observed
 from situate.objects.events import CoreEvent
 from situate.sharding.supervisor_reports import supervisor_report
 

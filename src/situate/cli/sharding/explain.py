@@ -24,8 +24,8 @@ from situate.cli.options import (
     SetOption,
 )
 from situate.cli.output import Column, print_data, print_table
-from situate.cli.shard.blocking import blocked_by, warnings_of
-from situate.cli.shard.entry import (
+from situate.cli.sharding.blocking import blocked_by, warnings_of
+from situate.cli.sharding.entry import (
     ExecutorNamespaceOption,
     LeaseNamespaceOption,
     PartitionOption,
@@ -35,7 +35,7 @@ from situate.cli.shard.entry import (
     entry_of,
     only_partitions_differ,
 )
-from situate.cli.shard.reading import Observed, Where, entry_for, events_about, observe
+from situate.cli.sharding.reading import Observed, Where, entry_for, events_about, observe
 from situate.cli.streams import complain, say
 from situate.objects.events import CoreEvent
 from situate.objects.settings import did_you_mean

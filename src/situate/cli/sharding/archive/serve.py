@@ -19,7 +19,7 @@ from situate.cli.ending import ended
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.options import ContextOption, KubeconfigOption
 from situate.cli.reaching import Reaching
-from situate.cli.shard.archive.opened import UrlFileOption, UrlOption, archive_options, opened
+from situate.cli.sharding.archive.opened import UrlFileOption, UrlOption, archive_options, opened
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.kube.connection import Connection

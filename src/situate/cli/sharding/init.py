@@ -101,7 +101,7 @@ def fence(words: Mapping[str, str]) -> list[dict[str, Any]]:
 
 
 def _texts(words: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
-    for path, template in _templates(files("situate.cli.shard") / "project", Path()):
+    for path, template in _templates(files("situate.cli.sharding") / "project", Path()):
         text = template.read_text(encoding="utf-8")
         for word, value in words.items():
             text = text.replace(f"%%{word}%%", value)

@@ -18,8 +18,8 @@ from situate.cli.options import (
     WatchOption,
 )
 from situate.cli.output import Column, print_data, print_table
-from situate.cli.shard.blocking import write_refused
-from situate.cli.shard.entry import (
+from situate.cli.sharding.blocking import write_refused
+from situate.cli.sharding.entry import (
     ExecutorNamespaceOption,
     LeaseNamespaceOption,
     PartitionOption,
@@ -27,7 +27,7 @@ from situate.cli.shard.entry import (
     ResourceOption,
     entry_of,
 )
-from situate.cli.shard.reading import Observed, Where, observe
+from situate.cli.sharding.reading import Observed, Where, observe
 from situate.cli.streams import complain, say
 from situate.cli.watching import show_status
 from situate.objects.coordination import Lease

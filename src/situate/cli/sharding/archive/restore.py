@@ -18,8 +18,8 @@ from situate.cli.formats import Format
 from situate.cli.options import ContextOption, KubeconfigOption, OutputOption
 from situate.cli.output import print_data
 from situate.cli.progress import progress
-from situate.cli.shard.archive.named import KindArgument, NameArgument, UidOption, key_of
-from situate.cli.shard.archive.opened import UrlFileOption, UrlOption, archive_options, opened, run
+from situate.cli.sharding.archive.named import KindArgument, NameArgument, UidOption, key_of
+from situate.cli.sharding.archive.opened import UrlFileOption, UrlOption, archive_options, opened, run
 from situate.cli.streams import complain, say
 from situate.kube.connect import connect, find_connection
 from situate.kube.errors import AlreadyExists

@@ -13,9 +13,9 @@ from situate.cli.formats import Format
 from situate.cli.options import OutputOption
 from situate.cli.output import print_data, print_table
 from situate.cli.progress import progress
-from situate.cli.shard.archive.opened import UrlFileOption, UrlOption, archive_options, opened, run
-from situate.cli.shard.archive.selecting import Conditions, with_conditions
-from situate.cli.shard.archive.shown import COLUMNS, bad_data, data, rows
+from situate.cli.sharding.archive.opened import UrlFileOption, UrlOption, archive_options, opened, run
+from situate.cli.sharding.archive.selecting import Conditions, with_conditions
+from situate.cli.sharding.archive.shown import COLUMNS, bad_data, data, rows
 from situate.cli.streams import complain, say
 
 

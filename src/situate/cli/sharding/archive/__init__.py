@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import typer
 
-from situate.cli.shard.archive.get import get
-from situate.cli.shard.archive.migrate import migrate
-from situate.cli.shard.archive.prune import prune
-from situate.cli.shard.archive.restore import restore
-from situate.cli.shard.archive.search import search
-from situate.cli.shard.archive.serve import serve
-from situate.cli.shard.archive.verify import verify
+from situate.cli.sharding.archive.get import get
+from situate.cli.sharding.archive.migrate import migrate
+from situate.cli.sharding.archive.prune import prune
+from situate.cli.sharding.archive.restore import restore
+from situate.cli.sharding.archive.search import search
+from situate.cli.sharding.archive.serve import serve
+from situate.cli.sharding.archive.verify import verify
 
 _HELP = """What has left the cluster: found, brought back, copied, checked and served.
 

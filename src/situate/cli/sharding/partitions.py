@@ -20,8 +20,8 @@ from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.formats import Format
 from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, OutputOption, SetOption
 from situate.cli.output import Column, print_data, print_table
-from situate.cli.shard.entry import LeaseNamespaceOption, PoolOption, ResourceOption, entry_of_table
-from situate.cli.shard.reading import ENTRY, required, table_of
+from situate.cli.sharding.entry import LeaseNamespaceOption, PoolOption, ResourceOption, entry_of_table
+from situate.cli.sharding.reading import ENTRY, required, table_of
 from situate.cli.streams import complain, say
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection

@@ -13,8 +13,8 @@ import typer
 
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, SetOption
-from situate.cli.shard.entry import ExecutorNamespaceOption, PartitionOption, PoolOption, ResourceOption, entry_of
-from situate.cli.shard.reading import executor_leases, required
+from situate.cli.sharding.entry import ExecutorNamespaceOption, PartitionOption, PoolOption, ResourceOption, entry_of
+from situate.cli.sharding.reading import executor_leases, required
 from situate.cli.streams import complain, say
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection

@@ -15,9 +15,9 @@ from situate.cli.formats import Format
 from situate.cli.options import OutputOption
 from situate.cli.output import print_data
 from situate.cli.progress import progress
-from situate.cli.shard.archive.opened import archive_options, opened, run
-from situate.cli.shard.archive.selecting import Conditions, with_conditions
-from situate.cli.shard.archive.shown import bad_data
+from situate.cli.sharding.archive.opened import archive_options, opened, run
+from situate.cli.sharding.archive.selecting import Conditions, with_conditions
+from situate.cli.sharding.archive.shown import bad_data
 from situate.cli.streams import complain, say
 
 _FROM, _TO = "from", "to"
