@@ -1,4 +1,4 @@
-"""The verbs of `situate shard` for a cluster: what they print, what they write, and how they end."""
+"""The verbs of `situate sharding` for a cluster: what they print, what they write, and how they end."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ CAPACITY = {"executor-0": 4, "executor-1": 8, "executor-2": 8}
 
 
 class Playground:
-    """The server, kubectl and `situate shard` for it."""
+    """The server, kubectl and `situate sharding` for it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -63,7 +63,7 @@ class Playground:
 
     def run(self, *arguments: str, about: bool = True) -> tuple[int, str, str]:
         subject = ("-r", RESOURCE, "--executor-namespace", "team", "--installation", "team") if about else ()
-        result = CliRunner().invoke(app, ["shard", *arguments, *subject, "--kubeconfig", str(self.kubeconfig)])
+        result = CliRunner().invoke(app, ["sharding", *arguments, *subject, "--kubeconfig", str(self.kubeconfig)])
         assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
         return result.exit_code, result.stdout, result.stderr
 
@@ -213,7 +213,7 @@ def test_check_says_what_the_cluster_lacks(playground: Playground, tmp_path: Pat
     assert "apply its definition" in found["resource batch.example.com/v1/nothing"]["next_step"]
     fence = found[f"fencing policy of {RESOURCE}"]
     assert not fence["ok"]
-    assert "situate manifests shard" in fence["next_step"]
+    assert "situate manifests sharding" in fence["next_step"]
 
 
 @pytest.mark.rule("sharding:K3")
@@ -585,7 +585,7 @@ def test_drain_needs_one_executor(playground: Playground) -> None:
 def test_partitions_are_made_split_and_handed_over(playground: Playground) -> None:
     code, _, told = playground.partitions()
     assert code == 2
-    assert "situate shard partitions table --create" in told
+    assert "situate sharding partitions table --create" in told
     assert playground.partitions("--create", "2")[0] == 0
     assert playground.partitions("--create", "2")[0] == 2, "it is there already"
     playground.apply(a_supervisor("table", 2))
@@ -648,7 +648,7 @@ def test_slots_go_only_to_a_partition_with_a_supervisor(playground: Playground) 
         receiver = "0" if "--into" in change else "2"
         lease = f"team/reports.guarded.example.com.default.{receiver}.supervisor"
         assert f"partition {receiver} has no supervisor: Lease {lease} does not exist" in told
-        assert "situate manifests shard" in told
+        assert "situate manifests sharding" in told
         assert "--force" in told
     playground.apply(a_supervisor("guarded", 2, silent_s=60))
     code, _, told = partitions("--split", "0")
@@ -694,7 +694,7 @@ def a_supervisor(of: str, partition: int, *, silent_s: float = 0, version: int |
     ],
 )
 def test_what_is_typed_wrong_is_told_by_its_flag(arguments: tuple[str, ...], told: str) -> None:
-    result = CliRunner().invoke(app, ["shard", *arguments])
+    result = CliRunner().invoke(app, ["sharding", *arguments])
     assert (result.exit_code, told in result.stderr) == (2, True), result.output
 
 

@@ -1,4 +1,4 @@
-"""`situate shard archive get|search|restore|prune|migrate|verify`: what they print, and how they end."""
+"""`situate sharding archive get|search|restore|prune|migrate|verify`: what they print, and how they end."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Archive:
     def run(self, *arguments: str, code: int = 0, **environment: str) -> tuple[str, str]:
         """What is printed, and what is complained about."""
         variables = {"SITUATE_ARCHIVE_URL": self.url} | environment
-        result = CliRunner().invoke(app, ["shard", "archive", *arguments], env=variables)
+        result = CliRunner().invoke(app, ["sharding", "archive", *arguments], env=variables)
         assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
         assert result.exit_code == code, result.output
         assert SECRET not in result.output

@@ -61,7 +61,7 @@ class Cluster:
 
     def manifests(self, entries: tuple[Mapping[str, Any], ...]) -> None:
         """Apply what is printed, as it is."""
-        arguments = ["manifests", "shard", "-f", str(self.configuration(entries)), "-n", "team"]
+        arguments = ["manifests", "sharding", "-f", str(self.configuration(entries)), "-n", "team"]
         result = CliRunner().invoke(app, arguments)
         assert result.exit_code == 0, result.output
         self.kubectl("apply", "--server-side", "-f", "-", given=result.stdout)
@@ -172,7 +172,7 @@ def test_from_one_supervisor_to_partitions_and_back(cluster: Cluster) -> None:
     cluster.kubectl("delete", "report", "first", "-n", "team")
     before = cluster.checked(SINGLE)
     assert before[f"supervisor of {RESOURCE} pool default, which does not run yet"] == (True, "")
-    table = ("shard", "partitions", "slots", "-r", RESOURCE, "--installation", "team")
+    table = ("sharding", "partitions", "slots", "-r", RESOURCE, "--installation", "team")
     assert cluster.situate(*table, "--create", "2")[0] == 0
     parts = cluster.supervisors(PARTS)
     try:
@@ -182,7 +182,7 @@ def test_from_one_supervisor_to_partitions_and_back(cluster: Cluster) -> None:
         about = ("-f", file, "--installation", "team")
 
         def explained() -> str:
-            return cluster.situate("shard", "explain", "team/second-0", *about)[1]
+            return cluster.situate("sharding", "explain", "team/second-0", *about)[1]
 
         told = eventually("explain shows the refusal", explained, lambda text: "refuses the supervisor's write" in text)
         assert f"ValidatingAdmissionPolicy {TERM} refuses it" in told
@@ -222,7 +222,9 @@ def test_from_one_supervisor_to_partitions_and_back(cluster: Cluster) -> None:
 def test_check_names_a_partition_without_a_supervisor(cluster: Cluster) -> None:
     """Of the configuration, and of the table alone."""
     assert (
-        cluster.situate(*("shard", "partitions", "slots", "-r", RESOURCE, "--installation", "team", "--create", "3"))[0]
+        cluster.situate(
+            *("sharding", "partitions", "slots", "-r", RESOURCE, "--installation", "team", "--create", "3")
+        )[0]
         == 0
     )
     found = cluster.checked(PARTS)
@@ -243,4 +245,4 @@ def test_check_names_a_partition_without_a_supervisor(cluster: Cluster) -> None:
     assert step.startswith("Lease team/reports.batch.example.com.default.1.supervisor does not exist; its objects wait")
     ok, step = found[f"supervisor of {RESOURCE} pool default partition 2"]
     assert not ok
-    assert "situate shard partitions slots --merge 2 --into 0" in step
+    assert "situate sharding partitions slots --merge 2 --into 0" in step

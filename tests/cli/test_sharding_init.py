@@ -1,4 +1,4 @@
-"""`situate shard init`: what it writes runs, is let do what it needs, and takes nobody's place."""
+"""`situate sharding init`: what it writes runs, is let do what it needs, and takes nobody's place."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.examples.rights import granted, needed
 
 
 def call(folder: Path, *arguments: str) -> Result:
-    return CliRunner().invoke(app, ["shard", "init", *arguments, "--folder", str(folder)])
+    return CliRunner().invoke(app, ["sharding", "init", *arguments, "--folder", str(folder)])
 
 
 @pytest.fixture

@@ -39,10 +39,20 @@ class Verb:
         if found is None:
             group = typer.main.get_group(import_module(self.module).app)
             group.name, group.short_help = name, self.short_help
-            return group
+            return _without_types(group)
         alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
         alone.command(name, short_help=self.short_help)(found)
-        return typer.main.get_command(alone)
+        return _without_types(typer.main.get_command(alone))
+
+
+def _without_types(command: Any) -> Any:
+    """Let help name arguments by their metavar alone: typer adds the type, as in `NAME <str>`."""
+    for parameter in command.params:
+        if isinstance(parameter, typer.core.TyperArgument):
+            parameter.display_type_rich = lambda ctx: None  # type: ignore[method-assign]  # noqa: ARG005 - typer's
+    for child in getattr(command, "commands", {}).values():
+        _without_types(child)
+    return command
 
 
 VERBS: Final = {

@@ -1,4 +1,4 @@
-"""`situate shard`: objects and their executors, and the archive of those that are done."""
+"""`situate sharding`: objects and their executors, and the archive of those that are done."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from situate.cli.sharding.status import status
 _HELP = """Custom resources spread over executors: who has what, why, and what would be.
 
 \b
-situate shard status -r batch.example.com/v1/reports
-situate shard explain team/report-7 -r batch.example.com/v1/reports
-situate shard plan --goal even -f situate.yaml
-situate shard drain executor-2 -f situate.yaml
+situate sharding status -r batch.example.com/v1/reports
+situate sharding explain team/report-7 -r batch.example.com/v1/reports
+situate sharding plan --goal even -f situate.yaml
+situate sharding drain executor-2 -f situate.yaml
 
   an operator to start from:
-situate shard init reports --group batch.example.com
+situate sharding init reports --group batch.example.com
 
 Only drain, undrain and partitions write to the cluster, and the verbs of the archive that say so.
 """

@@ -1,4 +1,4 @@
-"""`situate shard drain` and `undrain`: an executor is cordoned by its Lease, and its supervisor moves what it holds."""
+"""Cordon an executor by its Lease, so that its supervisor moves the executor's objects; or lift that."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from situate.sharding.reports import report_of
 
 _LOOK_S: Final = 1.0
 ExecutorArgument = Annotated[
-    str, typer.Argument(metavar="EXECUTOR", help="Its id, as `situate shard status` shows it.")
+    str, typer.Argument(metavar="EXECUTOR", help="Its id, as `situate sharding status` shows it.")
 ]
 TimeoutOption = Annotated[str, typer.Option("--timeout", help="With --wait: for so long at most.")]
 
 
 def drain(
     executor: Annotated[
-        str | None, typer.Argument(metavar="EXECUTOR", help="Its id, as `situate shard status` shows it.")
+        str | None, typer.Argument(metavar="EXECUTOR", help="Its id, as `situate sharding status` shows it.")
     ] = None,
     own: Annotated[
         bool, typer.Option("--self", help="The executor in this pod, as POD_NAME, POD_NAMESPACE and POD_UID say.")
@@ -58,7 +58,7 @@ def drain(
 ) -> None:
     """Give an executor no new objects, and let it release those that it has; others take them over.
 
-    Exits with 1 if --wait was in vain. In a PreStop hook: situate shard drain --self --wait
+    Exits with 1 if --wait was in vain. In a PreStop hook: situate sharding drain --self --wait
     """
     with mendable_failures():
         seconds = _seconds(timeout)

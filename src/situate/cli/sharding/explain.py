@@ -1,4 +1,4 @@
-"""`situate shard explain`: why an object is where it is, or why it waits, executor by executor (B11).
+"""`situate sharding explain`: why an object is where it is, or why it waits, executor by executor (B11).
 
 Decided by the supervisor's own functions on what the cluster shows now; what only a running supervisor remembers, such
 as since when the executors have not changed, is not in the cluster.
@@ -283,7 +283,9 @@ def _print(told: dict[str, Any], form: Format) -> None:
     if verdict is not None and not verdict["assigned"]:
         say(f"it waits: {verdict['reason']}: {verdict['message']}")
     if told["frozen"]:
-        say("its slot is about to change partitions: nobody assigns it before `situate shard partitions --hand-over`")
+        say(
+            "its slot is about to change partitions: nobody assigns it before `situate sharding partitions --hand-over`"
+        )
     if told["drain"]:
         say(f"its holder is asked to stop: {told['drain']}")
     if told["selector"]:

@@ -1,4 +1,4 @@
-"""`situate shard init`: a small operator to start from, written from the templates in `project`."""
+"""`situate sharding init`: a small operator to start from, written from the templates in `project`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def init(
     """Write a small operator to start from: its kind, a reconciler, two mains, manifests, and a test of it all.
 
     \b
-    situate shard init reports --group batch.example.com
+    situate sharding init reports --group batch.example.com
     cd reports && python -m pytest
     """
     with mendable_failures():

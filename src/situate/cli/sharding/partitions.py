@@ -1,4 +1,4 @@
-"""`situate shard partitions`: the elastic table, and its changes: split, merge, another number of partitions.
+"""`situate sharding partitions`: the elastic table, and its changes: split, merge, another number of partitions.
 
 A change takes two versions. The first freezes the slots that move, and their supervisors stop assigning; the second
 gives them to their new owners, once everybody has confirmed the first and nothing of the slots is held any more.
@@ -177,7 +177,7 @@ def partitions(
 def _next_step(settings: ShardSettings, table: str) -> str:
     return (
         f"nothing was written: add an entry for {settings.resource} with partitionTable {table} and that partition to "
-        "the configuration, apply the output of `situate manifests shard`, and repeat; or repeat with --force"
+        "the configuration, apply the output of `situate manifests sharding`, and repeat; or repeat with --force"
     )
 
 

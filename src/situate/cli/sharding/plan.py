@@ -1,4 +1,4 @@
-"""`situate shard plan`: the fewest moves to a goal, where new objects would go, and how many executors are wanted."""
+"""Print the fewest moves to a goal, where new objects would go, and how many executors are wanted."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ async def observed(settings: ShardSettings, client: Client, installation: str) -
     remarks: list[str] = []
     served = await required(settings, client)
     scope = settings.scope(
-        served.resource, "situate shard", installation, settings.archive, status_subresource=served.has_status
+        served.resource, "situate sharding", installation, settings.archive, status_subresource=served.has_status
     )
     leader, leader_known = await _leader(settings, scope.lease, client, remarks)
     owned = owned_by(scope.keyspace)
@@ -270,7 +270,7 @@ async def read_table(settings: ShardSettings, client: Client, installation: str)
 def table_of(found: ConfigMap | None, name: str) -> SlotTable:
     """Raises `WrongInput` where there is none that can be read."""
     if found is None:
-        hint = f"situate shard partitions {name} --create 4"
+        hint = f"situate sharding partitions {name} --create 4"
         raise WrongInput(f"ConfigMap {name}: there is no such table of partitions; {hint}")
     table, mistakes = parse_table(found.data.get(ENTRY, ""))
     if table is None:

@@ -1,4 +1,4 @@
-"""`situate shard status`: executors with what they hold, objects by what becomes of them, and who leads."""
+"""`situate sharding status`: executors with what they hold, objects by what becomes of them, and who leads."""
 
 from __future__ import annotations
 

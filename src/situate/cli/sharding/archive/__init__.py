@@ -1,4 +1,4 @@
-"""`situate shard archive`: what has left the cluster, found, brought back, copied, checked and served."""
+"""`situate sharding archive`: what has left the cluster, found, brought back, copied, checked and served."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _HELP = """What has left the cluster: found, brought back, copied, checked and s
 
 \b
 export SITUATE_ARCHIVE_URL=file:///var/lib/reports
-situate shard archive search --kind Report.batch.example.com -l team=red
-situate shard archive get Report.batch.example.com ns1/nightly -o yaml
-situate shard archive restore Report.batch.example.com ns1/nightly --as again
-situate shard archive prune --archive-retention 2160h --dry-run
-situate shard archive verify
+situate sharding archive search --kind Report.batch.example.com -l team=red
+situate sharding archive get Report.batch.example.com ns1/nightly -o yaml
+situate sharding archive restore Report.batch.example.com ns1/nightly
+situate sharding archive prune --archive-retention 2160h --dry-run
+situate sharding archive verify
 
 A URL with a password comes from the environment or --archive-url-file, never from a flag.
 """

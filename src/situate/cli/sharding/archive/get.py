@@ -1,4 +1,4 @@
-"""`situate shard archive get`: one archived object, as it was."""
+"""`situate sharding archive get`: one archived object, as it was."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`situate shard archive migrate`: copies records from one archive into another, each read back and compared."""
+"""`situate sharding archive migrate`: copies records from one archive into another, each read back and compared."""
 
 from __future__ import annotations
 

@@ -36,5 +36,5 @@ def key_of(kind: str, name: str | None, uid: str | None) -> ByName | ByUid:
     if uid is not None:
         return ByUid(kind_of(kind), uid, place)
     if place is None:
-        raise WrongInput("which one? give NAMESPACE/NAME, or --uid; `situate shard archive search` lists them")
+        raise WrongInput("which one? give NAMESPACE/NAME, or --uid; `situate sharding archive search` lists them")
     return ByName(kind_of(kind), *place)

@@ -1,4 +1,4 @@
-"""`situate shard archive prune`: deletes records whose time is over, and writes down which."""
+"""`situate sharding archive prune`: deletes records whose time is over, and writes down which."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`situate shard archive restore`: creates an archived object anew."""
+"""`situate sharding archive restore`: creates an archived object anew."""
 
 from __future__ import annotations
 

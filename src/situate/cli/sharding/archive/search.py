@@ -1,4 +1,4 @@
-"""`situate shard archive search`: what is archived, newest first."""
+"""`situate sharding archive search`: what is archived, newest first."""
 
 from __future__ import annotations
 

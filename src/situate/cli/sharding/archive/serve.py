@@ -1,4 +1,4 @@
-"""`situate shard archive serve`: what is live and what is archived, for kubectl and other readers."""
+"""`situate sharding archive serve`: what is live and what is archived, for kubectl and other readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`situate shard archive verify`: whether an archive still holds what was put."""
+"""`situate sharding archive verify`: whether an archive still holds what was put."""
 
 from __future__ import annotations
 
