@@ -172,14 +172,14 @@ def test_from_one_supervisor_to_partitions_and_back(cluster: Cluster) -> None:
     cluster.kubectl("delete", "report", "first", "-n", "team")
     before = cluster.checked(SINGLE)
     assert before[f"supervisor of {RESOURCE} pool default, which does not run yet"] == (True, "")
-    table = ("sharding", "partitions", "slots", "-r", RESOURCE, "--installation", "team")
-    assert cluster.situate(*table, "--create", "2")[0] == 0
+    table = ("sharding", "partitions", "create", "slots", "--count", "2")
+    assert cluster.situate(*table, "-r", RESOURCE, "--installation-namespace", "team")[0] == 0
     parts = cluster.supervisors(PARTS)
     try:
         for number in range(4):
             cluster.work(f"second-{number}")
         file = str(cluster.configuration(PARTS))
-        about = ("-f", file, "--installation", "team")
+        about = ("-f", file, "--installation-namespace", "team")
 
         def explained() -> str:
             return cluster.situate("sharding", "explain", "team/second-0", *about)[1]
@@ -221,12 +221,8 @@ def test_from_one_supervisor_to_partitions_and_back(cluster: Cluster) -> None:
 @pytest.mark.rule("sharding:K10")
 def test_check_names_a_partition_without_a_supervisor(cluster: Cluster) -> None:
     """Of the configuration, and of the table alone."""
-    assert (
-        cluster.situate(
-            *("sharding", "partitions", "slots", "-r", RESOURCE, "--installation", "team", "--create", "3")
-        )[0]
-        == 0
-    )
+    table = ("sharding", "partitions", "create", "slots", "--count", "3")
+    assert cluster.situate(*table, "-r", RESOURCE, "--installation-namespace", "team")[0] == 0
     found = cluster.checked(PARTS)
     assert not found[f"supervisor of {RESOURCE} pool default partition 2"][0], "no entry has it"
     now = micro_time(datetime.now(UTC) + timedelta(hours=1))
@@ -245,4 +241,4 @@ def test_check_names_a_partition_without_a_supervisor(cluster: Cluster) -> None:
     assert step.startswith("Lease team/reports.batch.example.com.default.1.supervisor does not exist; its objects wait")
     ok, step = found[f"supervisor of {RESOURCE} pool default partition 2"]
     assert not ok
-    assert "situate sharding partitions slots --merge 2 --into 0" in step
+    assert "situate sharding partitions merge slots 2 --into 0" in step

@@ -240,8 +240,8 @@ def test_the_table_of_partitions_may_be_in_another_namespace_than_the_objects(sh
     assert not sharded.held_by(), "without a table an object is nobody's"
     cluster.kubectl("delete", "configmap", "slots", "-n", home)
     admin = cluster.plane.folder / "admin.kubeconfig"
-    told = ("sharding", "partitions", "slots", "-r", RESOURCE, "--installation", home, "--create", "1")
-    made = cluster.situate(*told, kubeconfig=admin)
+    told = ("sharding", "partitions", "create", "slots", "--count", "1", "-r", RESOURCE)
+    made = cluster.situate(*told, "--installation-namespace", home, kubeconfig=admin)
     assert made.returncode == 0, made.stderr
     eventually("somebody works on it", sharded.held_by)
     cluster.kubectl("delete", "reports", "--all", "-n", sharded.space, "--timeout=60s")

@@ -102,8 +102,8 @@ SHARDING_SUPERVISOR_GUARDS = (
         "sharding-drain-by-objects",
         "a drain is over when no object is held, whatever an old report says (L3)",
         "cli/sharding/draining.py",
-        "client, lease, executor, wait_s, held)",
-        "client, lease, executor, wait_s, _reported)",
+        "client, lease, executor, how, held)",
+        "client, lease, executor, how, _reported)",
         ("tests/cli/test_sharding.py::test_a_drain_is_over_when_no_object_is_held_whatever_the_lease_still_says",),
     ),
     Mutation(

@@ -152,7 +152,7 @@ async def _foreign_partition(
     slots = sum(len(each) for each in table.ranges if partition in (each.partition, each.to))
     step = (
         f"{problem}, and the configuration has no entry for it; the objects of its {slots} slots wait: add an entry "
-        f"with partition {partition}, or run situate sharding partitions {entry.partition_table} --merge {partition} "
+        f"with partition {partition}, or run situate sharding partitions merge {entry.partition_table} {partition} "
         f"--into {first.entry.partition}"
     )
     return Checked(f"supervisor of {entry.name}", ok=not problem, next_step=step if problem else "")

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
-import random
 import time
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Final
+from dataclasses import dataclass, field
+from typing import Final
 
 import typer
 
+from situate.cli.cluster_names import offered
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
-from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, SetOption
-from situate.cli.sharding.entry import ExecutorNamespaceOption, PartitionOption, PoolOption, ResourceOption, entry_of
+from situate.cli.read_cluster.where import Where
+from situate.cli.sharding.entry import Asked, entry_of
 from situate.cli.sharding.reading import executor_leases, required
 from situate.cli.streams import complain, say
 from situate.kube.client import Client
-from situate.kube.connect import connect, find_connection
-from situate.kube.connection import Connection
 from situate.kube.errors import NotFound
 from situate.kube.patches import MergePatch
 from situate.objects.coordination import Lease
@@ -32,67 +32,58 @@ from situate.sharding.names import CORDON, EXECUTOR, EXECUTOR_UID, STATUS
 from situate.sharding.reports import report_of
 
 _LOOK_S: Final = 1.0
-ExecutorArgument = Annotated[
-    str, typer.Argument(metavar="EXECUTOR", help="Its id, as `situate sharding status` shows it.")
-]
-TimeoutOption = Annotated[str, typer.Option("--timeout", help="With --wait: for so long at most.")]
 
 
-def drain(
-    executor: Annotated[
-        str | None, typer.Argument(metavar="EXECUTOR", help="Its id, as `situate sharding status` shows it.")
-    ] = None,
-    own: Annotated[
-        bool, typer.Option("--self", help="The executor in this pod, as POD_NAME, POD_NAMESPACE and POD_UID say.")
-    ] = False,
-    wait: Annotated[bool, typer.Option("--wait", help="Until it holds nothing any more.")] = False,
-    timeout: TimeoutOption = "60s",
-    file: OptionalFileOption = None,
-    resource: ResourceOption = None,
-    pool: PoolOption = None,
-    partition: PartitionOption = None,
-    executor_namespace: ExecutorNamespaceOption = None,
-    assignments: SetOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-) -> None:
-    """Give an executor no new objects, and let it release those that it has; others take them over.
+def complete_executors(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Executors of the pool that the command line names."""
 
-    Exits with 1 if --wait was in vain. In a PreStop hook: situate sharding drain --self --wait
-    """
+    async def names(client: Client) -> list[str]:
+        given = ctx.params
+        about = (given.get("resource"), given.get("pool"), given.get("partition"), given.get("executor_namespace"))
+        settings = entry_of(given.get("file"), given.get("assignments"), *about)
+        leases = await _leases_by_id(client, settings)
+        return [each for each, own in leases.items() if any(lease.spec.holder_identity for lease in own)]
+
+    return offered(ctx, incomplete, names)
+
+
+def drain(executor: str, asked: Asked, *, wait: bool, timeout: str, dry_run: bool) -> None:
+    """Cordon an executor; ends with 1 if it still holds objects after `timeout`."""
     with mendable_failures():
         seconds = _seconds(timeout)
-        if own == (executor is not None):
-            raise WrongInput("which one? name an executor, or say --self; not both")
-        if own:
-            done = asyncio.run(_drain_own(pool or "default", seconds if wait else None))
-        else:
-            settings = entry_of(file, assignments, resource, pool, partition, executor_namespace)
-            connection = find_connection(kubeconfig, context)
-            done = asyncio.run(_drain(connection, settings, executor or "", seconds if wait else None))
+        how = _How(seconds if wait and not dry_run else None, dry_run=dry_run)
+        done = asyncio.run(_drain(asked.where, asked.entry(), executor, how))
     if not done:
         raise typer.Exit(ExitCode.NO)
 
 
-def undrain(
-    executor: ExecutorArgument,
-    file: OptionalFileOption = None,
-    resource: ResourceOption = None,
-    pool: PoolOption = None,
-    partition: PartitionOption = None,
-    executor_namespace: ExecutorNamespaceOption = None,
-    assignments: SetOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-) -> None:
-    """Give an executor new objects again."""
+def drain_own(pool: str, where: Where, *, wait: bool, timeout: str, dry_run: bool) -> None:
+    """As `drain`, of the executor in this Pod."""
     with mendable_failures():
-        settings = entry_of(file, assignments, resource, pool, partition, executor_namespace)
-        asyncio.run(_undrain(find_connection(kubeconfig, context), settings, executor))
+        seconds = _seconds(timeout)
+        how = _How(seconds if wait and not dry_run else None, dry_run=dry_run)
+        done = asyncio.run(_drain_own(pool, where, how))
+    if not done:
+        raise typer.Exit(ExitCode.NO)
 
 
-async def _drain(connection: Connection, settings: ShardSettings, executor: str, wait_s: float | None) -> bool:
-    client = connect(connection, random.Random())
+def uncordon(executor: str, asked: Asked, *, dry_run: bool) -> None:
+    """Let an executor be assigned objects again."""
+    with mendable_failures():
+        asyncio.run(_uncordon(asked.where, asked.entry(), executor, dry_run=dry_run))
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """The options of a drain."""
+
+    wait_s: float | None
+    """How long to wait until nothing is held; None: not at all, infinite: without an end."""
+    dry_run: bool = field(kw_only=True)
+
+
+async def _drain(where: Where, settings: ShardSettings, executor: str, how: _How) -> bool:
+    client = where.client()
     try:
         lease = await _lease_of(client, settings, executor)
         resource = (await required(settings, client)).resource
@@ -105,31 +96,31 @@ async def _drain(connection: Connection, settings: ShardSettings, executor: str,
             views = (view_of(each.content, settings.paths()) for each in page.items)
             return sum(not view.completed and view.executor_uid == uid for view in views)
 
-        return await _cordoned(client, lease, executor, wait_s, held)
+        return await _cordoned(client, lease, executor, how, held)
     finally:
         await client.close()
 
 
-async def _undrain(connection: Connection, settings: ShardSettings, executor: str) -> None:
-    client = connect(connection, random.Random())
+async def _uncordon(where: Where, settings: ShardSettings, executor: str, *, dry_run: bool) -> None:
+    client = where.client()
     try:
         lease = await _lease_of(client, settings, executor)
         if lease.metadata.annotations.get(CORDON) != "true":
             say(f"executor {executor} was not cordoned by its Lease")
             return
-        await _mark(client, lease, None)
-        say(f"executor {executor} may be given objects again")
+        await _mark(client, lease, None, dry_run=dry_run)
+        say(f"executor {executor} {'would be' if dry_run else 'is'} uncordoned")
     finally:
         await client.close()
 
 
-async def _drain_own(pool: str, wait_s: float | None) -> bool:
-    """Of this pod: needs no more rights than the executor has."""
+async def _drain_own(pool: str, where: Where, how: _How) -> bool:
+    """Needs no more rights than the executor has."""
     pod, namespace, uid = (os.environ.get(name, "") for name in ("POD_NAME", "POD_NAMESPACE", "POD_UID"))
     if not (pod and namespace and uid):
         raise WrongInput("--self: POD_NAME, POD_NAMESPACE and POD_UID must be given through the downward API")
     pool = os.environ.get("SITUATE_POOL") or pool
-    client = connect(find_connection(), random.Random())
+    client = where.client()
     try:
         name = lease_name(pool, pod, uid)
         try:
@@ -137,18 +128,19 @@ async def _drain_own(pool: str, wait_s: float | None) -> bool:
         except NotFound:
             say(f"there is no Lease {namespace}/{name}: this executor holds nothing")
             return True
-        return await _cordoned(client, lease, pod, wait_s, _reported)
+        return await _cordoned(client, lease, pod, how, _reported)
     finally:
         await client.close()
 
 
 async def _cordoned(
-    client: Client, lease: Lease, executor: str, wait_s: float | None, held: Callable[[Lease], Awaitable[int | None]]
+    client: Client, lease: Lease, executor: str, how: _How, held: Callable[[Lease], Awaitable[int | None]]
 ) -> bool:
-    await _mark(client, lease, "true")
+    await _mark(client, lease, "true", dry_run=how.dry_run)
     left = await held(lease)
-    say(f"executor {executor} is cordoned" + ("" if left is None else f"; {left} objects are to be released"))
-    if wait_s is None:
+    done, to_do = ("would be", "would be") if how.dry_run else ("is", "are to be")
+    say(f"executor {executor} {done} cordoned" + ("" if left is None else f"; {left} objects {to_do} released"))
+    if (wait_s := how.wait_s) is None:
         return True
     ends = time.monotonic() + wait_s
     looked = False
@@ -173,18 +165,25 @@ async def _reported(lease: Lease) -> int | None:
     return report_of(lease.metadata.annotations.get(STATUS))[0].open
 
 
-async def _mark(client: Client, lease: Lease, value: str | None) -> None:
+async def _mark(client: Client, lease: Lease, value: str | None, *, dry_run: bool) -> None:
+    """`dry_run`: the API server checks the change, and does not store it."""
     patch = MergePatch({"metadata": {"annotations": {CORDON: value}}})
-    await client.patch(LEASES, lease.metadata.name, patch, lease.metadata.namespace)
+    await client.patch(LEASES, lease.metadata.name, patch, lease.metadata.namespace, dry_run=dry_run)
 
 
-async def _lease_of(client: Client, settings: ShardSettings, executor: str) -> Lease:
-    """Of several incarnations the one that holds its Lease, the youngest first. Raises `WrongInput`."""
+async def _leases_by_id(client: Client, settings: ShardSettings) -> dict[str, list[Lease]]:
+    """The Leases of each executor of the pool, of all its incarnations."""
     watch = ExecutorWatch(settings.selector, settings.executor_namespace)
     found: dict[str, list[Lease]] = {}
     for lease in (await executor_leases(settings, client)).values():
         pod = lease.metadata.annotations.get(EXECUTOR, "")
         found.setdefault(watch.id_of(lease.metadata.namespace, pod), []).append(lease)
+    return found
+
+
+async def _lease_of(client: Client, settings: ShardSettings, executor: str) -> Lease:
+    """Of several incarnations the one that holds its Lease, the youngest first. Raises `WrongInput`."""
+    found = await _leases_by_id(client, settings)
     if executor not in found:
         known = sorted(found)
         hint = did_you_mean(executor, known)
@@ -197,7 +196,11 @@ async def _lease_of(client: Client, settings: ShardSettings, executor: str) -> L
 
 
 def _seconds(text: str) -> float:
+    """Infinite for 0. Raises `WrongInput`."""
     try:
-        return parse_duration(text)
+        seconds = parse_duration(text)
     except BadDuration as bad:
         raise WrongInput(f"--timeout: found {text!r}; {bad}") from None
+    if seconds < 0:
+        raise WrongInput(f"--timeout: found {text!r}, allowed: a duration such as 90s, or 0 to wait without an end")
+    return seconds or math.inf

@@ -1,37 +1,67 @@
-"""Which supervisor a verb is about: an entry of the file's `sharding:` section, or what flags say without a file."""
+"""Find the supervisor that a command is about: an entry of the file's `sharding:` section, or flags without a file."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from situate.cli.configured import load, sharding_entries
 from situate.cli.failures import WrongInput
+from situate.cli.read_cluster.where import Where
 from situate.objects.settings_options import BadOptions
 from situate.sharding.controller.section import ShardSettings
 
-ResourceOption = Annotated[
-    str | None,
-    typer.Option("--resource", "-r", help="GROUP/VERSION/PLURAL of the objects; not needed where -f names one."),
-]
-PoolOption = Annotated[str | None, typer.Option("--pool", help="Of the executors; default: default.")]
-PartitionOption = Annotated[str | None, typer.Option("--partition", help="INDEX/COUNT, or a number beside a table.")]
-ExecutorNamespaceOption = Annotated[
-    str | None, typer.Option("--executor-namespace", help="The one namespace of all executors.")
-]
-LeaseNamespaceOption = Annotated[
-    str, typer.Option("--installation", help="The namespace of the supervisors' Lease and of the partition table.")
-]
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The options of a command that say which supervisor it is about, and where its cluster is."""
+
+    file: Path | None
+    assignments: Sequence[str]
+    resource: str | None
+    pool: str | None
+    partition: str | None
+    executor_namespace: str | None
+    installation: str
+    """The namespace of the supervisors' Lease and of the table of partitions."""
+    where: Where
+
+    @classmethod
+    def of(
+        cls,
+        file: Path | None,
+        assignments: Iterable[str] | None,
+        resource: str | None,
+        where: Where,
+        *,
+        pool: str | None = None,
+        partition: str | None = None,
+        executor_namespace: str | None = None,
+        installation: str = "situate",
+    ) -> Asked:
+        given = tuple(assignments or ())
+        return cls(file, given, resource, pool, partition, executor_namespace, installation, where)
+
+    def entry(self) -> ShardSettings:
+        """The one entry that is meant. Raises `WrongInput` and `BadConfiguration`."""
+        return entry_of(self.file, self.assignments, self.resource, self.pool, self.partition, self.executor_namespace)
+
+    def entries(self) -> list[ShardSettings]:
+        """All that are meant, at least one. Raises as `entry`."""
+        return entries_of(
+            self.file, self.assignments, self.resource, self.pool, self.partition, self.executor_namespace
+        )
+
+    def entry_of_table(self, table: str) -> ShardSettings:
+        """One of those that share a table of partitions. Raises as `entry`."""
+        return entry_of_table(table, self.file, self.assignments, self.resource, self.pool)
 
 
 def entry_of(
     file: Path | None,
-    assignments: list[str] | None,
+    assignments: Sequence[str] | None,
     resource: str | None,
     pool: str | None = None,
     partition: str | None = None,
@@ -54,7 +84,7 @@ def only_partitions_differ(entries: Sequence[ShardSettings]) -> bool:
 
 def entries_of(
     file: Path | None,
-    assignments: list[str] | None,
+    assignments: Sequence[str] | None,
     resource: str | None,
     pool: str | None = None,
     partition: str | None = None,
@@ -82,7 +112,7 @@ def entries_of(
 
 
 def entry_of_table(
-    table: str, file: Path | None, assignments: list[str] | None, resource: str | None, pool: str | None
+    table: str, file: Path | None, assignments: Sequence[str] | None, resource: str | None, pool: str | None
 ) -> ShardSettings:
     """One of those that share a table of partitions: they differ in their partition alone. As `entry_of`."""
     known = {key: value for key, value in {"resource": resource, "pool": pool}.items() if value is not None}
@@ -103,7 +133,7 @@ def entry_of_table(
     return meant[0]
 
 
-def _of_flags(known: Mapping[str, str], assignments: list[str] | None) -> ShardSettings:
+def _of_flags(known: Mapping[str, str], assignments: Sequence[str] | None) -> ShardSettings:
     if "resource" not in known:
         raise WrongInput("name the objects by --resource GROUP/VERSION/PLURAL, or the configuration by -f")
     if assignments:

@@ -1,4 +1,4 @@
-"""`situate sharding explain`: why an object is where it is, or why it waits, executor by executor (B11).
+"""Print why an object is where it is, or why it waits, executor by executor (B11).
 
 Decided by the supervisor's own functions on what the cluster shows now; what only a running supervisor remembers, such
 as since when the executors have not changed, is not in the cluster.
@@ -7,7 +7,7 @@ as since when the executors have not changed, is not in the cluster.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, assert_never
+from typing import Any, assert_never
 
 import typer
 
@@ -15,27 +15,10 @@ from situate.cli.cluster_names import complete_objects
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.formats import Format
 from situate.cli.object_names import ObjectType, readings, require_explained
-from situate.cli.options import (
-    ContextOption,
-    KubeconfigOption,
-    NamespaceOption,
-    OptionalFileOption,
-    OutputOption,
-    SetOption,
-)
 from situate.cli.output import Column, print_data, print_table
 from situate.cli.sharding.blocking import blocked_by, warnings_of
-from situate.cli.sharding.entry import (
-    ExecutorNamespaceOption,
-    LeaseNamespaceOption,
-    PartitionOption,
-    PoolOption,
-    ResourceOption,
-    entries_of,
-    entry_of,
-    only_partitions_differ,
-)
-from situate.cli.sharding.reading import Observed, Where, entry_for, events_about, observe
+from situate.cli.sharding.entry import Asked, entries_of, only_partitions_differ
+from situate.cli.sharding.reading import Observed, entry_for, events_about, observe
 from situate.cli.streams import complain, say
 from situate.objects.events import CoreEvent
 from situate.objects.settings import did_you_mean
@@ -67,8 +50,8 @@ _COLUMNS = (
 )
 
 
-def _objects(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Of the resource that the command line names."""
+def complete_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Names of objects of the resource that the command line names."""
 
     def types() -> list[tuple[ObjectType, str]]:
         given = ctx.params
@@ -79,40 +62,18 @@ def _objects(ctx: typer.Context, incomplete: str) -> list[str]:
     return complete_objects(ctx, incomplete, types)
 
 
-def explain(
-    name: Annotated[
-        str,
-        typer.Argument(
-            help="The object: NAMESPACE/NAME, or NAME or TYPE/NAME with -n, such as report/report-7.",
-            autocompletion=_objects,
-        ),
-    ],
-    namespace: NamespaceOption = None,
-    file: OptionalFileOption = None,
-    resource: ResourceOption = None,
-    pool: PoolOption = None,
-    partition: PartitionOption = None,
-    executor_namespace: ExecutorNamespaceOption = None,
-    installation: LeaseNamespaceOption = "situate",
-    assignments: SetOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-    output: OutputOption = Format.TABLE,
-) -> None:
-    """Show which executor has an object and why, or why it waits, and each executor's place in the choice.
-
-    PLACE 1 would be chosen now. Exits with 1 if the object waits. Of several partitions, the object's own is taken.
-    """
+def show(name: str, asked: Asked, namespace: str | None, output: Format) -> None:
+    """Print it; ends with 1 if the object waits for an executor."""
     with mendable_failures():
-        where = Where(kubeconfig, context, installation)
-        meant = entries_of(file, assignments, resource, pool, partition, executor_namespace)
+        meant = asked.entries()
+        within = asked.where.namespace(namespace)
         if len(meant) > 1 and only_partitions_differ(meant):
-            settings = _entry_for(meant, where, name, namespace)
+            settings = _entry_for(meant, asked, name, namespace, within)
         else:
-            settings = entry_of(file, assignments, resource, pool, partition, executor_namespace)
-        observed = observe(settings, where)
-        view = _found(observed, name, namespace)
-        events = events_about(view, where)
+            settings = asked.entry()
+        observed = observe(settings, asked)
+        view = _found(observed, name, namespace, within)
+        events = events_about(view, asked.where)
     placer = observed.placer(without=view.uid)
     standing = placer.explain(facts_of(view))  # before a choice is made: ties go to the least recently chosen
     decision = decide(view, NEW, observed.situation(placer))
@@ -127,11 +88,13 @@ def explain(
         raise typer.Exit(ExitCode.NO)
 
 
-def _entry_for(entries: Sequence[ShardSettings], where: Where, name: str, namespace: str | None) -> ShardSettings:
-    """The entry whose partition has the object."""
+def _entry_for(
+    entries: Sequence[ShardSettings], asked: Asked, name: str, namespace: str | None, within: str
+) -> ShardSettings:
+    """The entry whose partition has the object. `within`: the namespace of a name that has none."""
     found = entries[0]
     for each in readings(name, namespace, _types(entries[0])):
-        found, there = entry_for(entries, where, each.namespace, each.name)
+        found, there = entry_for(entries, asked, each.namespace or within, each.name)
         if there:
             break
     return found
@@ -151,25 +114,27 @@ def _singular(plural: str) -> str:
     return plural
 
 
-def _found(observed: Observed, name: str, namespace: str | None) -> ObjectView:
+def _found(observed: Observed, name: str, namespace: str | None, within: str) -> ObjectView:
+    """`within`: the namespace of a name that has none. Raises `WrongInput`."""
     types = _types(observed.settings)
     last = ""
     for each in readings(name, namespace, types):
-        within, last = each.namespace, each.name
-        meant = [view for view in observed.views if view.name == last and within in ("", view.namespace)]
-        if len(meant) == 1:
-            return meant[0]
-        if meant:
-            places = ", ".join(f"{view.namespace}/{view.name}" for view in meant)
-            raise WrongInput(f"{name}: there are several: {places}")
+        places, last = ("", each.namespace or within), each.name  # of the cluster's own objects none has a namespace
+        for view in observed.views:
+            if view.name == last and view.namespace in places:
+                return view
         for view in observed.foreign:
-            if view.name == last and within in ("", view.namespace):
+            if view.name == last and view.namespace in places:
                 other = observed.partition_of(view)
                 raise WrongInput(f"{name}: it is in partition {other}, not in {observed.settings.partition}")
     require_explained(name, types)
+    kind = observed.scope.resource.kind
+    if elsewhere := sorted({view.namespace for view in observed.views if view.name == last} - {within}):
+        others = ", ".join(f"{each}/{last}" for each in elsewhere[:5])
+        raise WrongInput(f"{name}: there is no such {kind} in namespace {within}; there is {others}")
     hint = did_you_mean(last, [view.name for view in observed.views])
     part = "" if observed.settings.partition is None else f" in partition {observed.settings.partition}"
-    raise WrongInput(f"{name}: there is no such {observed.scope.resource.kind}{part}{'; ' + hint if hint else ''}")
+    raise WrongInput(f"{name}: there is no such {kind}{part}{'; ' + hint if hint else ''}")
 
 
 def _as_data(
@@ -211,6 +176,7 @@ def _as_data(
         "drain": None if view.drain is None else str(view.drain),
         "selector": view.executor_selector,
         "frozen": observed.owned(view) is Ownership.FROZEN,
+        "table": observed.settings.partition_table,
         "faults": list(view.faults),
         "oddities": [*oddities_of(view)],
         "verdict": None

@@ -9,9 +9,7 @@ from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Annotated, Any, Final
-
-import typer
+from typing import Any, Final
 
 import situate
 from situate.cli.failures import WrongInput, mendable_failures
@@ -34,21 +32,17 @@ _PROTECTED: Final = re.compile(r"(.*\.)?(k8s|kubernetes)\.io")
 _TAKEN: Final = frozenset({*sys.stdlib_module_names, *keyword.kwlist, "situate", "tests", "kopf", "pytest"})
 
 
-def init(
-    name: Annotated[str, typer.Argument(help="Of the operator: its folder, its module, its namespace.")],
-    group: Annotated[str, typer.Option(help="API group of its kind: a domain of yours.")] = "example.com",
-    kind: Annotated[str, typer.Option(help="Its kind; without, the name of one: my-reports is MyReport.")] = "",
-    folder: Annotated[Path, typer.Option(help="Where to write the folder of that name.")] = Path(),
-) -> None:
-    """Write a small operator to start from: its kind, a reconciler, two mains, manifests, and a test of it all.
-
-    \b
-    situate sharding init reports --group batch.example.com
-    cd reports && python -m pytest
-    """
+def create(name: str, group: str, kind: str, folder: Path, *, dry_run: bool) -> None:
+    """Write the operator's folder into `folder`."""
     with mendable_failures():
         words = words_of(name, group, kind)
         target = folder / name
+        if dry_run:
+            if target.exists():
+                raise WrongInput(_taken(target))
+            for path in dict(_texts(words)):
+                say(f"{target / path} would be written")
+            return
         written = write(target, words)
         say(f"wrote {written} files to {target}")
         say(f"next: cd {target} && python -m pytest; then {words['module']}/reconciler.py")
@@ -76,7 +70,7 @@ def write(target: Path, words: Mapping[str, str]) -> int:
     try:
         target.mkdir(parents=True)
     except FileExistsError:
-        raise WrongInput(f"{target} is there already, and nothing is overwritten; name another one") from None
+        raise WrongInput(_taken(target)) from None
     except OSError as problem:
         raise WrongInput(f"{target} cannot be made: {problem.strerror}") from None
     texts = dict(_texts(words))
@@ -87,6 +81,10 @@ def write(target: Path, words: Mapping[str, str]) -> int:
         except OSError as problem:
             raise WrongInput(f"{target / path} cannot be written: {problem.strerror}; remove {target}") from None
     return len(texts)
+
+
+def _taken(target: Path) -> str:
+    return f"{target} is there already, and nothing is overwritten; name another one"
 
 
 def fence(words: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""`situate sharding partitions`: the elastic table, and its changes: split, merge, another number of partitions.
+"""Show the elastic table of partitions, and change it: split, merge, another number of partitions.
 
 A change takes two versions. The first freezes the slots that move, and their supervisors stop assigning; the second
 gives them to their new owners, once everybody has confirmed the first and nothing of the slots is held any more.
@@ -7,25 +7,22 @@ gives them to their new owners, once everybody has confirmed the first and nothi
 from __future__ import annotations
 
 import asyncio
-import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.formats import Format
-from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, OutputOption, SetOption
 from situate.cli.output import Column, print_data, print_table
-from situate.cli.sharding.entry import LeaseNamespaceOption, PoolOption, ResourceOption, entry_of_table
+from situate.cli.read_cluster.where import Where
+from situate.cli.sharding.entry import Asked
 from situate.cli.sharding.reading import ENTRY, required, table_of
 from situate.cli.streams import complain, say
 from situate.kube.client import Client
-from situate.kube.connect import connect, find_connection
-from situate.kube.connection import Connection
 from situate.kube.errors import AlreadyExists, Conflict, NotFound
 from situate.kube.patches import MergePatch
 from situate.objects.configuration import ConfigMap
@@ -60,45 +57,6 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """What is asked for; at most one."""
-
-    create: int | None
-    count: int | None
-    split: int | None
-    into: int | None
-    merge: int | None
-    hand_over: bool
-    thaw: bool
-
-    def check(self) -> None:
-        """Raises `WrongInput`."""
-        asked = [
-            name
-            for name, given in (
-                ("--create", self.create is not None),
-                ("--count", self.count is not None),
-                ("--split", self.split is not None),
-                ("--merge", self.merge is not None),
-                ("--hand-over", self.hand_over),
-                ("--thaw", self.thaw),
-            )
-            if given
-        ]
-        if len(asked) > 1:
-            raise WrongInput(f"{' and '.join(asked)}: one change at a time")
-        if self.into is not None and self.split is None and self.merge is None:
-            raise WrongInput("--into goes with --split or --merge")
-        if self.merge is not None and self.into is None:
-            raise WrongInput(f"--merge {self.merge}: say into which partition by --into")
-
-    @property
-    def asked(self) -> bool:
-        counts = (self.create, self.count, self.split, self.merge)
-        return any(each is not None for each in counts) or self.hand_over or self.thaw
-
-
-@dataclass(frozen=True, slots=True)
 class Read:
     """The table, and what bears on its hand-over."""
 
@@ -124,54 +82,104 @@ class Read:
         ]
 
 
-def partitions(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="The ConfigMap, as --partition-table names it.")],
-    file: OptionalFileOption = None,
-    resource: ResourceOption = None,
-    pool: PoolOption = None,
-    create: Annotated[int | None, typer.Option(min=1, max=SLOTS, help="Make the table, with so many.")] = None,
-    count: Annotated[int | None, typer.Option(min=1, max=SLOTS, help="Change to so many, moving the least.")] = None,
-    split_: Annotated[int | None, typer.Option("--split", min=0, help="Give half of this one's slots away.")] = None,
-    into: Annotated[int | None, typer.Option(min=0, help="To which; default of a split: the first free.")] = None,
-    merge: Annotated[int | None, typer.Option(min=0, help="Give all slots of this one to --into.")] = None,
-    hand_over: Annotated[bool, typer.Option("--hand-over", help="Give frozen slots to their new owners.")] = False,
-    thaw: Annotated[bool, typer.Option("--thaw", help="Leave frozen slots with their owners after all.")] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Give slots also to a partition that has no running supervisor.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what the table would be; write nothing.")] = False,
-    by: Annotated[
-        PartitionBy | None, typer.Option(help="What of an object is hashed; default: as the file says, or uid.")
-    ] = None,
-    installation: LeaseNamespaceOption = "situate",
-    assignments: SetOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-    output: OutputOption = Format.TABLE,
-) -> None:
-    """Show which partition has how many slots, or change that in two versions: freeze, then hand over.
+Change = Callable[[Read, str], SlotTable | None]
+"""The next version of the table of this name; None: it has to wait. Raises `WrongInput` and `BadTable`."""
 
-    A partition receives slots only while its supervisor holds its Lease. Exits with 1 if a change is refused or has to
-    wait, and names the reason.
-    """
+
+def creation(count: int) -> Change:
+    """A table of `count` equal partitions."""
+
+    def change(read: Read, name: str) -> SlotTable:
+        if read.found is not None:
+            hint = f"`situate sharding partitions resize {name} --count {count}` changes it"
+            raise WrongInput(f"ConfigMap {name} is there already; {hint}")
+        return even_table(count)
+
+    return change
+
+
+def resizing(count: int) -> Change:
+    """Another number of partitions, by moving as few slots as possible."""
+
+    def change(read: Read, name: str) -> SlotTable:
+        table = table_of(read.found, name)
+        owners = table.owners()
+        present = sorted(set(owners))
+        wanted = present[:count]
+        while len(wanted) < count:
+            wanted.append(_free(wanted))
+        load = [read.open_by_slot.get(slot, 0) for slot in range(SLOTS)]
+        return frozen(table, resized(owners, wanted, load if any(load) else None))
+
+    return change
+
+
+def splitting(partition: int, into: int | None) -> Change:
+    """Half of a partition's slots go to another one. `into` None: to the first number that is free."""
+
+    def change(read: Read, name: str) -> SlotTable:
+        table = table_of(read.found, name)
+        owners = table.owners()
+        return frozen(table, split(owners, partition, _free(owners) if into is None else into))
+
+    return change
+
+
+def merging(partition: int, into: int) -> Change:
+    """All slots of a partition go to another one."""
+
+    def change(read: Read, name: str) -> SlotTable:
+        table = table_of(read.found, name)
+        return frozen(table, merged(table.owners(), partition, into))
+
+    return change
+
+
+def handing_over(*, force: bool) -> Change:
+    """Frozen slots go to their new owners."""
+
+    def change(read: Read, name: str) -> SlotTable | None:
+        table = table_of(read.found, name)
+        return None if read.waits(table, force=force) else handed_over(table)
+
+    return change
+
+
+def thawing(read: Read, name: str) -> SlotTable:
+    """Frozen slots stay with their owners."""
+    return thawed(table_of(read.found, name))
+
+
+def show(table: str, asked: Asked, by: str | None, output: Format) -> None:
+    """Print the table, and the reasons why a hand-over would wait."""
     with mendable_failures():
-        change = Change(create, count, split_, into, merge, hand_over, thaw)
-        change.check()
-        settings = entry_of_table(table, file, assignments, resource, pool)
-        where = (settings.leader_elect_namespace or installation, table)
-        hashed = by or PartitionBy(settings.partition_by)
-        connection = find_connection(kubeconfig, context)
-        read, after, refused = asyncio.run(
-            _done(connection, settings, where, hashed, change, dry_run=dry_run, force=force)
-        )
+        read, _, _ = _asked(table, asked, by, None, dry_run=False, force=False)
+    _print(table, read, None, output, dry_run=False, force=False)
+
+
+def write(
+    table: str, asked: Asked, by: str | None, change: Change, output: Format, *, dry_run: bool, force: bool = False
+) -> None:
+    """Make one change and print the table; ends with 1 if the change is refused or has to wait."""
+    with mendable_failures():
+        read, after, refused = _asked(table, asked, by, change, dry_run=dry_run, force=force)
     for each in refused:
         complain(f"{each}; objects of the slots would wait for one")
     if refused:
-        complain(_next_step(settings, table))
+        complain(_next_step(asked.entry_of_table(table), table))
         raise typer.Exit(ExitCode.NO)
-    _show(read, after, output, dry_run=dry_run, force=force)
-    if change.hand_over and after is None and read.table is not None and read.waits(read.table, force=force):
+    _print(table, read, after, output, dry_run=dry_run, force=force)
+    if after is None and read.table is not None and read.waits(read.table, force=force):
         raise typer.Exit(ExitCode.NO)
+
+
+def _asked(
+    table: str, asked: Asked, by: str | None, change: Change | None, *, dry_run: bool, force: bool
+) -> tuple[Read, SlotTable | None, list[str]]:
+    settings = asked.entry_of_table(table)
+    place = (settings.leader_elect_namespace or asked.installation, table)
+    hashed = PartitionBy(by or settings.partition_by)
+    return asyncio.run(_done(asked.where, settings, place, hashed, change, dry_run=dry_run, force=force))
 
 
 def _next_step(settings: ShardSettings, table: str) -> str:
@@ -182,23 +190,26 @@ def _next_step(settings: ShardSettings, table: str) -> str:
 
 
 async def _done(
-    connection: Connection,
+    cluster: Where,
     settings: ShardSettings,
     where: tuple[str, str],
     by: PartitionBy,
-    change: Change,
+    change: Change | None,
     *,
     dry_run: bool,
     force: bool,
 ) -> tuple[Read, SlotTable | None, list[str]]:
-    """What was there, the table that has been written (None: nothing was), and why a change is refused."""
-    client = connect(connection, random.Random())
+    """The table before, the one that has been written (None: nothing was), and why a change is refused."""
+    client = cluster.client()
     try:
         read = await _read(client, settings, where, by)
-        if not change.asked:
+        if change is None:
             table_of(read.found, where[1])
             return read, None, []
-        after = _changed(read, where[1], change, force=force)
+        try:
+            after = change(read, where[1])
+        except BadTable as bad:
+            raise WrongInput(str(bad)) from None
         if after is None or after == read.table:
             return read, None, []
         read = await _with_supervisors(client, settings, where[0], read, after)
@@ -247,39 +258,6 @@ async def _with_supervisors(
     return replace(read, confirmed=confirmed_versions(leases), supervisors=supervisors, missing=missing)
 
 
-def _changed(read: Read, name: str, change: Change, *, force: bool) -> SlotTable | None:
-    """The next version; None where it has to wait. Raises `WrongInput`."""
-    if change.create is not None:
-        if read.found is not None:
-            raise WrongInput(f"ConfigMap {name} is there already; --count {change.create} changes it")
-        return even_table(change.create)
-    table = table_of(read.found, name)
-    try:
-        if change.hand_over:
-            return None if read.waits(table, force=force) else handed_over(table)
-        if change.thaw:
-            return thawed(table)
-        return frozen(table, _owners(table, change, read.open_by_slot))
-    except BadTable as bad:
-        raise WrongInput(str(bad)) from None
-
-
-def _owners(table: SlotTable, change: Change, open_by_slot: Mapping[int, int]) -> Sequence[int]:
-    owners = table.owners()
-    if change.split is not None:
-        return split(owners, change.split, _free(owners) if change.into is None else change.into)
-    if change.merge is not None:
-        assert change.into is not None, "checked"
-        return merged(owners, change.merge, change.into)
-    assert change.count is not None, "something is asked for"
-    present = sorted(set(owners))
-    wanted = present[: change.count]
-    while len(wanted) < change.count:
-        wanted.append(_free(wanted))
-    load = [open_by_slot.get(slot, 0) for slot in range(SLOTS)]
-    return resized(owners, wanted, load if any(load) else None)
-
-
 def _free(taken: Sequence[int]) -> int:
     return next(number for number in range(SLOTS + 1) if number not in set(taken))
 
@@ -303,7 +281,7 @@ async def _write(client: Client, where: tuple[str, str], found: ConfigMap | None
         raise WrongInput(f"ConfigMap {namespace}/{name} has just been changed by somebody else; look again") from None
 
 
-def _show(read: Read, after: SlotTable | None, output: Format, *, dry_run: bool, force: bool) -> None:
+def _print(name: str, read: Read, after: SlotTable | None, output: Format, *, dry_run: bool, force: bool) -> None:
     table = after or read.table
     assert table is not None, "shown after it was read or made"
     waits = read.waits(table, force=force)
@@ -326,7 +304,7 @@ def _show(read: Read, after: SlotTable | None, output: Format, *, dry_run: bool,
         if any(each.partition == partition for each in table.ranges):
             complain(f"partition {partition} has no supervisor, so its objects wait: {problem}")
     if table.frozen and not waits:
-        say("every frozen slot may be handed over: --hand-over")
+        say(f"every frozen slot may be handed over: `situate sharding partitions hand-over {name}`")
 
 
 def _row(table: SlotTable, partition: int, read: Read) -> tuple[int | str | None, ...]:

@@ -7,21 +7,20 @@ long a Lease has not changed, and a command reads it once. So it goes by the tim
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final
 
 from msgspec.structs import replace as replace_entry
 
 from situate.cli.failures import WrongInput
 from situate.cli.progress import progress
+from situate.cli.read_cluster.where import Where
+from situate.cli.sharding.entry import Asked
 from situate.kube.client import Client
-from situate.kube.connect import connect, find_connection
 from situate.kube.discovery import Served, discover
 from situate.kube.errors import Forbidden, NotFound
 from situate.kube.lease_record import LeaseName
@@ -29,6 +28,7 @@ from situate.objects.configuration import ConfigMap
 from situate.objects.coordination import Lease
 from situate.objects.events import CoreEvent
 from situate.objects.resources import CONFIGMAPS, CORE_EVENTS, LEASES, NODES, PODS
+from situate.objects.timestamps import rfc3339
 from situate.runtime.logs import configure_logging
 from situate.sharding.assignment import ObjectView, view_of
 from situate.sharding.controller.section import ShardSettings
@@ -47,16 +47,6 @@ ENTRY: Final = "table"
 """Of the ConfigMap with the partitions."""
 _TERM: Final = 0
 """Of nobody: no decision that is made here is ever carried out."""
-
-
-@dataclass(frozen=True, slots=True)
-class Where:
-    """Which cluster, and which installation in it."""
-
-    kubeconfig: Path | None
-    context: str | None
-    installation: str
-    """The namespace of the supervisors' Lease."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,28 +111,40 @@ class Observed:
         return [view for view in self.views if not view.completed and view.executor_uid == executor.uid]
 
 
-def observe(settings: ShardSettings, where: Where) -> Observed:
-    """What the cluster shows now. Raises `KubeError`, `WrongInput`."""
+def observe(settings: ShardSettings, asked: Asked) -> Observed:
+    """The state that a cluster, or a copy of its objects, shows now. Raises `KubeError`, `WrongInput`."""
     configure_logging("warning")
-    with progress("reading the cluster"):
-        return asyncio.run(_observe(settings, where))
+    files = asked.where.objects
+    with progress(f"reading {', '.join(map(str, files))}" if files else "reading the cluster"):
+        return asyncio.run(_observe(settings, asked))
 
 
-async def _observe(settings: ShardSettings, where: Where) -> Observed:
-    client = connect(find_connection(where.kubeconfig, where.context), random.Random())
+async def _observe(settings: ShardSettings, asked: Asked) -> Observed:
+    client = asked.where.client()
     try:
-        return await observed(settings, client, where.installation)
+        wall = await _latest_renewal(client) if asked.where.objects else None
+        return await observed(settings, client, asked.installation, wall)
     finally:
         await client.close()
 
 
-async def observed(settings: ShardSettings, client: Client, installation: str) -> Observed:
-    """As `observe`, with a client of the caller's."""
+async def _latest_renewal(client: Client) -> datetime:
+    """When files of objects were written, as nearly as the Leases in them say."""
+    renewed = [each.spec.renew_time for each in (await client.list_all(LEASES)).items]
+    return max((each for each in renewed if each is not None), default=datetime.now(UTC))
+
+
+async def observed(
+    settings: ShardSettings, client: Client, installation: str, wall: datetime | None = None
+) -> Observed:
+    """As `observe`, with a client of the caller's. `wall`: the time at which Leases are judged; None: now."""
     remarks: list[str] = []
     served = await required(settings, client)
     scope = settings.scope(
         served.resource, "situate sharding", installation, settings.archive, status_subresource=served.has_status
     )
+    if wall is not None:
+        remarks.append(f"Leases are judged as of {rfc3339(wall)}, the last renewal in the files")
     leader, leader_known = await _leader(settings, scope.lease, client, remarks)
     owned = owned_by(scope.keyspace)
     table = None
@@ -156,7 +158,7 @@ async def observed(settings: ShardSettings, client: Client, installation: str) -
     foreign = tuple(view for view in seen if owned(view) is Ownership.FOREIGN)
     open_by_uid = Counter(view.executor_uid for view in views if not view.completed)
     leases = await executor_leases(settings, client)
-    now, wall = time.monotonic(), datetime.now(UTC)
+    now, wall = time.monotonic(), wall or datetime.now(UTC)
     membership = await _membership(scope, leases, client, remarks, now, wall)
     membership.synced(now)
     members = membership.members(now, open_by_uid)
@@ -173,29 +175,30 @@ async def observed(settings: ShardSettings, client: Client, installation: str) -
     )
 
 
-def entry_for(entries: Sequence[ShardSettings], where: Where, namespace: str, name: str) -> tuple[ShardSettings, bool]:
+def entry_for(entries: Sequence[ShardSettings], asked: Asked, namespace: str, name: str) -> tuple[ShardSettings, bool]:
     """The entry of several, alike but for their partition, whose partition has the object; whether there is one object.
 
     Where no entry has that partition, one like the others is given. Raises `KubeError`, `WrongInput`.
     """
     configure_logging("warning")
-    return asyncio.run(_entry_for(entries, where, namespace, name))
+    return asyncio.run(_entry_for(entries, asked, namespace, name))
 
 
 async def _entry_for(
-    entries: Sequence[ShardSettings], where: Where, namespace: str, name: str
+    entries: Sequence[ShardSettings], asked: Asked, namespace: str, name: str
 ) -> tuple[ShardSettings, bool]:
     first = entries[0]
-    client = connect(find_connection(where.kubeconfig, where.context), random.Random())
+    client = asked.where.client()
     try:
         served = await required(first, client)
-        found = await client.list(served.resource, namespace or None, field_selector=f"metadata.name={name}")
+        within = namespace if served.resource.namespaced else None
+        found = await client.list(served.resource, within, field_selector=f"metadata.name={name}")
         if len(found.items) != 1:
             return first, False  # what is said of a missing or ambiguous name is the same in each partition
         view = view_of(found.items[0].content, first.paths())
         table = None
         if first.partition_table is not None:
-            table = table_of(await read_table(first, client, where.installation), first.partition_table)
+            table = table_of(await read_table(first, client, asked.installation), first.partition_table)
     finally:
         await client.close()
     partition = partition_number(first, table, view)
@@ -224,7 +227,7 @@ def partition_text(settings: ShardSettings, table: SlotTable | None, obj: Identi
 
 
 async def _events(view: ObjectView, where: Where) -> list[CoreEvent] | str:
-    client = connect(find_connection(where.kubeconfig, where.context), random.Random())
+    client = where.client()
     try:
         page = await client.list(
             CORE_EVENTS, view.namespace or "default", field_selector=f"involvedObject.uid={view.uid}"
@@ -270,7 +273,7 @@ async def read_table(settings: ShardSettings, client: Client, installation: str)
 def table_of(found: ConfigMap | None, name: str) -> SlotTable:
     """Raises `WrongInput` where there is none that can be read."""
     if found is None:
-        hint = f"situate sharding partitions {name} --create 4"
+        hint = f"situate sharding partitions create {name} --count 4"
         raise WrongInput(f"ConfigMap {name}: there is no such table of partitions; {hint}")
     table, mistakes = parse_table(found.data.get(ENTRY, ""))
     if table is None:
@@ -306,7 +309,7 @@ async def _leader(
     try:
         return await client.get(LEASES, lease.name, lease.namespace), True
     except NotFound:
-        said = f"there is no Lease {lease}: no supervisor has run; --installation says where it would be"
+        said = f"there is no Lease {lease}: no supervisor has run; --installation-namespace names another namespace"
         if settings.partition is None and (parts := await _partitions_there(settings, lease, client)):
             said = (
                 f"{settings.resource} has partitions with supervisors of their own, {', '.join(parts)}: name the "

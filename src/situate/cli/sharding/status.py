@@ -9,25 +9,10 @@ from typing import Any, Final
 
 from situate.cli.failures import mendable_failures
 from situate.cli.formats import Format
-from situate.cli.options import (
-    ContextOption,
-    KubeconfigOption,
-    OptionalFileOption,
-    OutputOption,
-    SetOption,
-    WatchOption,
-)
 from situate.cli.output import Column, print_data, print_table
 from situate.cli.sharding.blocking import write_refused
-from situate.cli.sharding.entry import (
-    ExecutorNamespaceOption,
-    LeaseNamespaceOption,
-    PartitionOption,
-    PoolOption,
-    ResourceOption,
-    entry_of,
-)
-from situate.cli.sharding.reading import Observed, Where, observe
+from situate.cli.sharding.entry import Asked
+from situate.cli.sharding.reading import Observed, observe
 from situate.cli.streams import complain, say
 from situate.cli.watching import show_status
 from situate.objects.coordination import Lease
@@ -50,28 +35,12 @@ _COLUMNS = (
 )
 
 
-def status(
-    file: OptionalFileOption = None,
-    resource: ResourceOption = None,
-    pool: PoolOption = None,
-    partition: PartitionOption = None,
-    executor_namespace: ExecutorNamespaceOption = None,
-    installation: LeaseNamespaceOption = "situate",
-    assignments: SetOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-    watch: WatchOption = False,
-    output: OutputOption = Format.TABLE,
-) -> None:
-    """Show each executor with its status and its open objects, and how many objects wait, work and are done.
+def show(asked: Asked, output: Format, *, watch: bool) -> None:
+    """Print it."""
 
-    NotReady: its Lease has run out, so its objects go to others.
-    """
-
-    def show() -> None:
+    def once() -> None:
         with mendable_failures():
-            settings = entry_of(file, assignments, resource, pool, partition, executor_namespace)
-            observed = observe(settings, Where(kubeconfig, context, installation))
+            observed = observe(asked.entry(), asked)
         told = _as_data(observed)
         if output in (Format.JSON, Format.YAML):
             print_data(told, output)
@@ -80,7 +49,7 @@ def status(
             complain(remark)
         _print(told, output)
 
-    show_status(show, output, watch=watch)
+    show_status(once, output, watch=watch)
 
 
 def _as_data(observed: Observed) -> dict[str, Any]:

@@ -1,19 +1,9 @@
-"""How a person names an archived object: its kind, then NAMESPACE/NAME, or its UID where several had the name."""
+"""Read the name of an archived object: its kind, then NAMESPACE/NAME, or its UID where several had the name."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from situate.archive.record import ByName, ByUid, GroupKind
 from situate.cli.failures import WrongInput
-
-KindArgument = Annotated[str, typer.Argument(metavar="KIND.GROUP", help="Such as Report.batch.example.com.")]
-NameArgument = Annotated[
-    str | None, typer.Argument(metavar="[NAMESPACE/]NAME", help="Of several of that name the newest.")
-]
-UidOption = Annotated[str | None, typer.Option("--uid", help="That very object, whatever its name.")]
 
 
 def kind_of(text: str) -> GroupKind:
@@ -25,16 +15,18 @@ def kind_of(text: str) -> GroupKind:
     return GroupKind(group, kind)
 
 
-def key_of(kind: str, name: str | None, uid: str | None) -> ByName | ByUid:
-    """`WrongInput` if neither name nor UID is given."""
+def key_of(kind: str, name: str | None, uid: str | None, within: str | None = None) -> ByName | ByUid:
+    """`within`: what `-n` says. Raises `WrongInput` if neither name nor UID is given."""
     place = None
     if name is not None:
         namespace, slash, rest = name.rpartition("/")
         if not rest or "/" in namespace or (slash and not namespace):
             raise WrongInput(f"name: found {name!r}, allowed: NAMESPACE/NAME, or NAME for an object of the cluster")
-        place = namespace, rest
+        if slash and within not in (None, namespace):
+            raise WrongInput(f"{name}: -n {within} names another namespace; leave one of them out")
+        place = namespace or within or "", rest
     if uid is not None:
         return ByUid(kind_of(kind), uid, place)
     if place is None:
-        raise WrongInput("which one? give NAMESPACE/NAME, or --uid; `situate sharding archive search` lists them")
+        raise WrongInput("name an object: NAMESPACE/NAME, or --uid; `situate sharding archive search` lists them")
     return ByName(kind_of(kind), *place)

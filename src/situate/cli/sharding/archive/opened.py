@@ -7,10 +7,8 @@ import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import unquote
-
-import typer
 
 from situate.archive.opening import BadArchiveUrl
 from situate.archive.options import ArchiveOptions
@@ -20,15 +18,6 @@ from situate.objects.settings_options import BadOptions
 from situate.runtime.logs import configure_logging
 
 T = TypeVar("T")
-
-UrlOption = Annotated[
-    str | None,
-    typer.Option("--archive-url", help="The archive; without a password in it. [env SITUATE_ARCHIVE_URL, with]"),
-]
-UrlFileOption = Annotated[
-    str | None,
-    typer.Option("--archive-url-file", help="A file that holds its URL. [env SITUATE_ARCHIVE_URL_FILE]"),
-]
 
 
 def archive_options(prefix: str = "", **flags: Any) -> ArchiveOptions:

@@ -1,17 +1,15 @@
-"""`situate sharding archive prune`: deletes records whose time is over, and writes down which."""
+"""Delete records that are older than their retention, and write each deletion down first."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, TextIO
-
-import typer
+from typing import Any, TextIO
 
 from situate.archive.options import ArchiveOptions
 from situate.archive.query import Query
@@ -19,51 +17,37 @@ from situate.archive.retention import Deletion, Pruned
 from situate.archive.retention import prune as pruned
 from situate.cli.failures import WrongInput, mendable_failures
 from situate.cli.formats import Format
-from situate.cli.options import OutputOption
 from situate.cli.output import print_data
 from situate.cli.progress import progress
-from situate.cli.sharding.archive.opened import UrlFileOption, UrlOption, archive_options, opened, run
-from situate.cli.sharding.archive.selecting import Conditions, with_conditions
+from situate.cli.sharding.archive.opened import archive_options, opened, run
+from situate.cli.sharding.archive.options import Conditions
+from situate.cli.sharding.archive.selecting import query_of
 from situate.cli.sharding.archive.shown import bad_data
 from situate.cli.streams import complain, say
 from situate.objects.durations import format_duration
 from situate.objects.timestamps import micro_time
 
 
-@with_conditions
 def prune(
     conditions: Conditions,
-    archive_retention: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--archive-retention",
-            metavar="DURATION|OUTCOME=DURATION",
-            help="How long records stay, such as 2160h, or successful=2160h,failed=8760h; without, for ever. "
-            "[env SITUATE_ARCHIVE_RETENTION]",
-        ),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be deleted.")] = False,
-    audit_file: Annotated[
-        Path | None,
-        typer.Option("--audit-file", help="Append a line of JSON before each deletion; default: standard error."),
-    ] = None,
-    archive_url: UrlOption = None,
-    archive_url_file: UrlFileOption = None,
-    output: OutputOption = Format.TABLE,
+    *,
+    retention: Sequence[str],
+    audit_file: Path | None,
+    archive_url: str | None,
+    archive_url_file: str | None,
+    output: Format,
+    dry_run: bool,
 ) -> None:
-    """Delete the records that fit and are older than they are kept, counted from when they were archived.
-
-    Each is written down before it goes; if that fails, or the archive cannot be written to, nothing is deleted.
-    """
+    """Delete the records that are older than `retention` says."""
     with mendable_failures():
-        given = archive_retention[0] if archive_retention and "=" not in archive_retention[0] else archive_retention
+        given = retention[0] if retention and "=" not in retention[0] else list(retention)
         options = archive_options(
             archive_url=archive_url, archive_url_file=archive_url_file, archive_retention=given or None
         )
         if options.retention.shortest() is None:
             raise WrongInput("nothing says how long records are kept: give --archive-retention, such as 2160h")
         with _audited(audit_file, dry_run=dry_run) as audit, progress("deleting records"):
-            done = run(_prune(options, conditions.query(), audit, dry_run=dry_run))
+            done = run(_prune(options, query_of(conditions), audit, dry_run=dry_run))
     if output in (Format.JSON, Format.YAML):
         told = {"dryRun": dry_run, "deleted": done.deleted, "lookedAt": done.looked_at}
         print_data({**told, "unreadable": bad_data(done.corrupt)}, output)

@@ -1,4 +1,4 @@
-"""`situate sharding archive serve`: what is live and what is archived, for kubectl and other readers."""
+"""Serve live and archived objects as one, for kubectl and other readers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 
@@ -17,9 +17,8 @@ from situate.archive.options import ArchiveOptions
 from situate.archive.protocol import Archiver
 from situate.cli.ending import ended
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
-from situate.cli.options import ContextOption, KubeconfigOption
 from situate.cli.reaching import Reaching
-from situate.cli.sharding.archive.opened import UrlFileOption, UrlOption, archive_options, opened
+from situate.cli.sharding.archive.opened import archive_options, opened
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.kube.connection import Connection
@@ -32,42 +31,28 @@ from situate.sharding.server.answering import Answering
 from situate.sharding.server.served import NotServed, discovered
 
 _RESOURCE: Final = re.compile(r"([a-z0-9.-]+\.[a-z0-9.-]+)/(v[a-z0-9]+)/([a-z0-9-]+)")
-ResourceOption = Annotated[
-    list[str],
-    typer.Option("--resource", metavar="GROUP/VERSION/PLURAL", help="What is served; repeatable."),
-]
 
 
 def serve(
-    resource: ResourceOption,
-    address: Annotated[str, typer.Option(help="HOST:PORT, without a host for every address.")] = ":8443",
-    tls_cert_file: Annotated[
-        Path | None, typer.Option(help="The certificate's chain in PEM; read anew when it changes.")
-    ] = None,
-    tls_private_key_file: Annotated[Path | None, typer.Option(help="Its key in PEM.")] = None,
-    audience: Annotated[
-        list[str] | None,
-        typer.Option("--audience", help="Tokens must be for one of these; default: for the API server. Repeatable."),
-    ] = None,
-    archive_url: UrlOption = None,
-    archive_url_file: UrlFileOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    resource: Sequence[str],
+    *,
+    address: str,
+    tls_cert_file: Path | None,
+    tls_private_key_file: Path | None,
+    audiences: Sequence[str],
+    archive_url: str | None,
+    archive_url_file: str | None,
+    kubeconfig: Path | None,
+    context: str | None,
 ) -> None:
-    """Serve what is live and what is archived as one, read-only, in the form of the Kubernetes API.
-
-    Whoever asks needs a token that the API server knows, and the right to get or list the resource there. Without a
-    certificate it listens on a loopback address only: tokens never cross a network in the open.
-    """
+    """Serve until a signal; the command ends with an exit code."""
     with mendable_failures():
         options = archive_options(archive_url=archive_url, archive_url_file=archive_url_file)
         resources = [_resource(each) for each in resource]
         certificate = _certificate(address, tls_cert_file, tls_private_key_file)
         connection = find_connection(kubeconfig, context)
         configure_logging()
-        raise typer.Exit(
-            run_process(_serve(options, resources, address, certificate, tuple(audience or ()), connection))
-        )
+        raise typer.Exit(run_process(_serve(options, resources, address, certificate, audiences, connection)))
 
 
 def _resource(text: str) -> tuple[str, str, str]:

@@ -1,4 +1,4 @@
-"""`situate sharding archive verify`: whether an archive still holds what was put."""
+"""Check that an archive still holds its records as they were stored."""
 
 from __future__ import annotations
 
@@ -10,28 +10,22 @@ from situate.archive.verifying import Verified
 from situate.archive.verifying import verify as verified
 from situate.cli.failures import ExitCode, mendable_failures
 from situate.cli.formats import Format
-from situate.cli.options import OutputOption
 from situate.cli.output import Column, print_data, print_table
 from situate.cli.progress import progress
-from situate.cli.sharding.archive.opened import UrlFileOption, UrlOption, archive_options, opened, run
-from situate.cli.sharding.archive.selecting import Conditions, with_conditions
+from situate.cli.sharding.archive.opened import archive_options, opened, run
+from situate.cli.sharding.archive.options import Conditions
+from situate.cli.sharding.archive.selecting import query_of
 from situate.cli.sharding.archive.shown import bad_data
 from situate.cli.streams import say
 
 _COLUMNS = (Column("record"), Column("field"), Column("problem"))
 
 
-@with_conditions
-def verify(
-    conditions: Conditions,
-    archive_url: UrlOption = None,
-    archive_url_file: UrlFileOption = None,
-    output: OutputOption = Format.TABLE,
-) -> None:
-    """Read every record that fits, and make its digest anew. Exits with 1 if one is not as it was put."""
+def check(conditions: Conditions, *, archive_url: str | None, archive_url_file: str | None, output: Format) -> None:
+    """Read the records and print how many are whole; ends with 1 if one is not."""
     with mendable_failures(), progress("reading every record"):
         options = archive_options(archive_url=archive_url, archive_url_file=archive_url_file)
-        done = run(_verify(options, conditions.query()))
+        done = run(_verify(options, query_of(conditions)))
     if output in (Format.JSON, Format.YAML):
         print_data({"whole": done.whole, "unreadable": bad_data(done.bad)}, output)
     else:
