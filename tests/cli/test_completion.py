@@ -149,8 +149,8 @@ def offered(typed: str, kubeconfig: Path) -> list[str]:
         pytest.param("spot explain -n shop deploy/", ["deploy/web"], id="a short name"),
         pytest.param(f"vpod explain -f {EXAMPLES}/knative/situate.yaml shop/", ["shop/orders"], id="sources"),
         pytest.param("vpod explain shop/", [], id="sources without a configuration"),
-        pytest.param("shard explain -r batch.example.com/v1/reports shop/", ["shop/report-7"], id="objects"),
-        pytest.param("shard explain -r nonsense shop/", [], id="a resource that is none"),
+        pytest.param("sharding explain -r batch.example.com/v1/reports shop/", ["shop/report-7"], id="objects"),
+        pytest.param("sharding explain -r nonsense shop/", [], id="a resource that is none"),
     ],
 )
 def test_names_of_objects_are_offered(typed: str, want: list[str], kubeconfig: Path) -> None:

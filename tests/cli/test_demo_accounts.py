@@ -96,7 +96,7 @@ def test_no_two_products_of_the_demo_share_an_account(tmp_path: Path) -> None:
         "situate": (None, objects.CONFIGURATION, objects.SYSTEM),
         "vm": (None, vm_objects.configuration(1), objects.MACHINES),
         "spot": (Product.SPOT, spot_objects.configuration(1), objects.SYSTEM),
-        "shard": (Product.SHARD, shard_objects.configuration(tmp_path), objects.SYSTEM),
+        "shard": (Product.SHARDING, shard_objects.configuration(tmp_path), objects.SYSTEM),
         "machines": (Product.VM_MACHINES, None, objects.SYSTEM),
         "agent": (Product.VM_AGENT, vm_objects.agent_configuration(1, tmp_path), objects.SYSTEM),
     }

@@ -1,4 +1,4 @@
-"""What `situate manifests shard` prints: one set of rights, a fence and a Deployment for each role."""
+"""What `situate manifests sharding` prints: one set of rights, a fence and a Deployment for each role."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RESOURCE = "batch.example.com/v1/reports"
 
 
 def printed(*arguments: str) -> list[dict[str, Any]]:
-    result = CliRunner().invoke(app, ["manifests", "shard", "-n", "team", *arguments])
+    result = CliRunner().invoke(app, ["manifests", "sharding", "-n", "team", *arguments])
     assert result.exit_code == 0, result.output
     return list(yaml.safe_load_all(result.stdout))
 
@@ -123,7 +123,7 @@ def test_executors_know_who_they_are_and_are_drained_before_they_end() -> None:
     assert environment["POD_UID"] == {"fieldRef": {"fieldPath": "metadata.uid"}}
     assert environment["SITUATE_EXECUTOR_NAMESPACE"] == "team"
     assert container["image"] == "reports:7"
-    assert container["lifecycle"]["preStop"]["exec"]["command"][:4] == ["situate", "shard", "drain", "--self"]
+    assert container["lifecycle"]["preStop"]["exec"]["command"][:4] == ["situate", "sharding", "drain", "--self"]
     assert pod["spec"]["terminationGracePeriodSeconds"] >= 45, "the drain, and the Lease"
     assert pod["metadata"]["labels"][POOL] == "default"
     assert deployment["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
@@ -189,9 +189,9 @@ def test_an_output_replaces_every_policy_of_one_with_other_partitions(tmp_path: 
 @pytest.mark.finding("N21")
 def test_a_note_says_how_to_find_executors_of_an_earlier_output(tmp_path: Path) -> None:
     of_file(tmp_path, {"resource": RESOURCE, "partition": "0/1"})
-    result = CliRunner().invoke(app, ["manifests", "shard", "-f", str(tmp_path / "situate.yaml")])
+    result = CliRunner().invoke(app, ["manifests", "sharding", "-f", str(tmp_path / "situate.yaml")])
     assert "situate check -f names each Deployment to delete" in result.stderr
-    assert CliRunner().invoke(app, ["manifests", "shard", "--resource", RESOURCE]).stderr == ""
+    assert CliRunner().invoke(app, ["manifests", "sharding", "--resource", RESOURCE]).stderr == ""
 
 
 @pytest.mark.parametrize(
@@ -204,6 +204,13 @@ def test_a_note_says_how_to_find_executors_of_an_earlier_output(tmp_path: Path) 
     ],
 )
 def test_mistakes_are_sentences(arguments: list[str], told: str) -> None:
-    result = CliRunner().invoke(app, ["manifests", "shard", *arguments])
+    result = CliRunner().invoke(app, ["manifests", "sharding", *arguments])
     assert result.exit_code == 2
     assert told in result.output
+
+
+def test_its_former_name_still_works() -> None:
+    arguments = ("--resource", RESOURCE)
+    former, present = (CliRunner().invoke(app, ["manifests", name, *arguments]) for name in ("shard", "sharding"))
+    assert (former.exit_code, former.stdout) == (0, present.stdout)
+    assert "|shard|" not in CliRunner().invoke(app, ["manifests", "--help"]).stdout

@@ -6,8 +6,10 @@ import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
-from situate.cli.verbs import VERBS
+from situate.cli.main import app
+from situate.cli.verbs import ALIASES, VERBS
 
 _LARGE = ("aiohttp", "numpy", "msgspec", "yaml", "prometheus_client", "situate.cluster", "situate.vpod", "situate.kube")
 
@@ -32,3 +34,10 @@ def test_the_api_server_needs_no_arrays_and_no_expressions() -> None:
 @pytest.mark.parametrize("name", VERBS)
 def test_each_verb_is_where_it_is_said_to_be(name: str) -> None:
     assert VERBS[name].command(name).name == name
+
+
+@pytest.mark.parametrize("former", ALIASES)
+def test_former_names_still_work_and_are_not_listed(former: str) -> None:
+    told, present = (CliRunner().invoke(app, [name, "--help"]) for name in (former, ALIASES[former]))
+    assert (told.exit_code, told.stdout.splitlines()[1:]) == (0, present.stdout.splitlines()[1:])
+    assert f"  {former} " not in CliRunner().invoke(app, ["--help"]).stdout

@@ -183,7 +183,7 @@ def test_a_terminal_is_left_as_it_was(tmp_path: Path) -> None:
     assert seen.rindex("\x1b[?25h") > seen.rindex("\x1b[?25l")
 
 
-@pytest.mark.parametrize("product", ["scheduler", "shard", "spot", "vm", "vpod"])
+@pytest.mark.parametrize("product", ["scheduler", "sharding", "spot", "vm", "vpod"])
 def test_every_status_can_be_watched(product: str) -> None:
     found = CliRunner().invoke(app, [product, "status", "--help"]).stdout
     assert "-w, --watch" in found

@@ -43,7 +43,7 @@ def test_the_readme_leads_to_the_page() -> None:
 @pytest.mark.finding("N18")
 def test_no_page_installs_situate_from_an_index_that_does_not_have_it() -> None:
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*")]
-    pages += (ROOT / "src" / "situate" / "cli" / "shard" / "project").rglob("*.template")
+    pages += (ROOT / "src" / "situate" / "cli" / "sharding" / "project").rglob("*.template")
     for page in (each for each in pages if each.is_file() and "__pycache__" not in each.parts):
         text = page.read_text(encoding="utf-8", errors="replace")
         assert not re.search(r"pip install [^`\n]*(?<![/\w])situate(?![\w/\[])", text), page

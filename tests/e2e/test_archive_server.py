@@ -1,4 +1,4 @@
-"""`situate shard archive serve` beside a real API server: real tokens, its printed rights, kubectl in front of it."""
+"""`situate sharding archive serve` with a real API server: real tokens, its printed rights, kubectl as client."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def served(control_plane: ControlPlane, control_plane_namespace: str, tmp_path: 
     server = process(
         tmp_path,
         "serve",
-        *("shard", "archive", "serve", "--resource", resource, "--address", f"127.0.0.1:{port.number}"),
+        *("sharding", "archive", "serve", "--resource", resource, "--address", f"127.0.0.1:{port.number}"),
         *("--tls-cert-file", str(tmp_path / "tls.crt"), "--tls-private-key-file", str(tmp_path / "tls.key")),
         *("--archive-url", f"file://{root}", "--kubeconfig", str(kubeconfig)),
     )

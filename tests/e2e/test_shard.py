@@ -1,4 +1,4 @@
-"""`situate manifests shard` on a real cluster: the printed rights suffice, the fence holds, and PreStop drains.
+"""`situate manifests sharding` on a real cluster: the printed rights suffice, the fence holds, and PreStop drains.
 
 The containers' commands run as processes of this machine, with the tokens that their pods would have, bound to them.
 """
@@ -53,7 +53,7 @@ class Sharded:
             "sharding": [{"resource": RESOURCE, "namespace": space, "archive": {"ttlFailed": 0, "url": url}, **entry}],
         }
         file.write_text(yaml.safe_dump(document))
-        printed = cluster.situate("manifests", "shard", "-f", str(file), "-n", home)
+        printed = cluster.situate("manifests", "sharding", "-f", str(file), "-n", home)
         assert printed.returncode == 0, printed.stderr
         self.file = file
         self.objects: list[dict[str, Any]] = list(yaml.safe_load_all(printed.stdout))
@@ -240,8 +240,8 @@ def test_the_table_of_partitions_may_be_in_another_namespace_than_the_objects(sh
     assert not sharded.held_by(), "without a table an object is nobody's"
     cluster.kubectl("delete", "configmap", "slots", "-n", home)
     admin = cluster.plane.folder / "admin.kubeconfig"
-    told = ("shard", "partitions", "slots", "-r", RESOURCE, "--installation", home, "--create", "1")
-    made = cluster.situate(*told, kubeconfig=admin)
+    told = ("sharding", "partitions", "create", "slots", "--count", "1", "-r", RESOURCE)
+    made = cluster.situate(*told, "--installation-namespace", home, kubeconfig=admin)
     assert made.returncode == 0, made.stderr
     eventually("somebody works on it", sharded.held_by)
     cluster.kubectl("delete", "reports", "--all", "-n", sharded.space, "--timeout=60s")

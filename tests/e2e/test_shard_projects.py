@@ -1,4 +1,4 @@
-"""Operators as their own manifests have them, on a real cluster: the example, and what `situate shard init` writes.
+"""Operators as their own manifests have them, on a real cluster: the example, and what `situate sharding init` writes.
 
 One pod of each Deployment runs as a process of this machine, by the manifest's own command, under the token of its
 account that is bound to it. There are no volumes here: folders take their places.
@@ -49,7 +49,9 @@ def project(request: pytest.FixtureRequest, tmp_path: Path) -> Project:
         folders = {"supervisor": "--archive-url=file://", "executor": "--artifacts="}
         work = EXAMPLE / "builds" / "greet.yaml"
         return Project(EXAMPLE, "builds", "build.example.com/v1/builds", work, "Built", folders)
-    done = CliRunner().invoke(app, ["shard", "init", "farm", "--group", "farm.example.com", "--folder", str(tmp_path)])
+    done = CliRunner().invoke(
+        app, ["sharding", "init", "farm", "--group", "farm.example.com", "--folder", str(tmp_path)]
+    )
     assert done.exit_code == 0, done.output
     folder = tmp_path / "farm"
     return Project(folder, "farm", "farm.example.com/v1/farms", folder / "example.yaml", "Done", {})

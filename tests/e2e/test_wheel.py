@@ -125,7 +125,7 @@ def test_it_plans_for_objects_in_a_file(situate: Path, folder: Path) -> None:
 
 
 def test_it_holds_the_templates_of_an_operator(situate: Path, folder: Path) -> None:
-    run(situate, "shard", "init", "reports", cwd=folder)
+    run(situate, "sharding", "init", "reports", cwd=folder)
     assert (folder / "reports" / "reports" / "reconciler.py").exists()
 
 

@@ -144,6 +144,6 @@ ARCHIVE_CARE_GUARDS = (
         "sharding/controller/restoring.py",
         "    content = _held(new.content) if held else new.content",
         "    content = new.content",
-        ("tests/cli/test_shard_archive.py",),
+        ("tests/cli/test_sharding_archive.py",),
     ),
 )

@@ -101,10 +101,10 @@ SHARDING_SUPERVISOR_GUARDS = (
     Mutation(
         "sharding-drain-by-objects",
         "a drain is over when no object is held, whatever an old report says (L3)",
-        "cli/shard/draining.py",
-        "client, lease, executor, wait_s, held)",
-        "client, lease, executor, wait_s, _reported)",
-        ("tests/cli/test_shard.py::test_a_drain_is_over_when_no_object_is_held_whatever_the_lease_still_says",),
+        "cli/sharding/draining.py",
+        "client, lease, executor, how, held)",
+        "client, lease, executor, how, _reported)",
+        ("tests/cli/test_sharding.py::test_a_drain_is_over_when_no_object_is_held_whatever_the_lease_still_says",),
     ),
     Mutation(
         "sharding-foreseen-listed",
@@ -149,17 +149,17 @@ SHARDING_SUPERVISOR_GUARDS = (
     Mutation(
         "sharding-live-receiver",
         "slots go only to a partition whose supervisor holds its Lease (L1)",
-        "cli/shard/partitions.py",
+        "cli/sharding/partitions.py",
         "        if not force and (refused := read.without_supervisor(after)):",
         "        if False and (refused := read.without_supervisor(after)):",
-        ("tests/cli/test_shard.py::test_slots_go_only_to_a_partition_with_a_supervisor",),
+        ("tests/cli/test_sharding.py::test_slots_go_only_to_a_partition_with_a_supervisor",),
     ),
     Mutation(
         "sharding-live-receiver-of-a-hand-over",
         "frozen slots are handed over only to a partition whose supervisor holds its Lease (L1)",
-        "cli/shard/partitions.py",
+        "cli/sharding/partitions.py",
         "        return waits if force else",
         "        return waits if True else",
-        ("tests/cli/test_shard.py::test_slots_go_only_to_a_partition_with_a_supervisor",),
+        ("tests/cli/test_sharding.py::test_slots_go_only_to_a_partition_with_a_supervisor",),
     ),
 )

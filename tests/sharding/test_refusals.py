@@ -26,7 +26,7 @@ def test_a_refusal_is_read_from_the_answer(refusal: Refusal) -> None:
 @pytest.mark.finding("N21")
 def test_the_policy_of_an_earlier_output_is_named_with_the_command_that_removes_it() -> None:
     step = FenceRefusal(TERM, Refusal.STALE_LEADER).next_step
-    assert "situate manifests shard" in step
+    assert "situate manifests sharding" in step
     assert f"kubectl delete validatingadmissionpolicy,validatingadmissionpolicybinding {TERM}" in step
 
 

@@ -68,8 +68,11 @@ async def migrate(
     told: Callable[[Migrated], None] = _silent,
     parallel: int = _PARALLEL,
     size: int = PAGE,
+    dry_run: bool = False,
 ) -> Migrated:
     """Copy the records of the query; `told` hears how it goes after each page.
+
+    `dry_run`: nothing is put, and `copied` counts the records that would be.
 
     One record's permanent failure stops nobody. `ArchiveUnavailable` of either archive ends it: begin again later.
     """
@@ -78,7 +81,7 @@ async def migrate(
     async def copy(record: Record) -> _Outcome | Failed:
         async with turns:
             try:
-                return await _copied(record, target)
+                return await _copied(record, target, dry_run=dry_run)
             except (ArchiveRefused, ArchiveCorrupt, NotArchived) as error:
                 return Failed(record.subject, str(error))
 
@@ -97,7 +100,7 @@ async def migrate(
     return done
 
 
-async def _copied(record: Record, target: Archiver) -> _Outcome | Failed:
+async def _copied(record: Record, target: Archiver, *, dry_run: bool) -> _Outcome | Failed:
     key = record.subject.key
     try:
         stored = await target.get(key)
@@ -107,6 +110,8 @@ async def _copied(record: Record, target: Archiver) -> _Outcome | Failed:
         return _Outcome.PRESENT
     if stored is not None and not _is_newer(record, stored):
         return _Outcome.NEWER
+    if dry_run:
+        return _Outcome.COPIED
     try:
         await target.put(record)
     except ArchiveConflict:

@@ -62,7 +62,7 @@ class ArchiveOptions(msgspec.Struct, frozen=True, kw_only=True, rename=_key):
         PositiveDuration | dict[_Outcome, PositiveDuration] | None,
         Meta(
             description="How long records stay: one duration, or by outcome as successful=2160h,failed=8760h; without, "
-            "for ever. `situate shard archive prune` deletes by it."
+            "for ever. `situate sharding archive prune` deletes by it."
         ),
     ] = None
     archive_concurrency: Annotated[int, Meta(ge=1, le=1000, description="Objects archived at a time.")] = 8

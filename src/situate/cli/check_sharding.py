@@ -12,7 +12,7 @@ from msgspec.structs import replace as replace_entry
 
 from situate.cli.failures import WrongInput
 from situate.cli.manifests_shard import NAME, executor_name
-from situate.cli.shard.reading import read_table, table_of
+from situate.cli.sharding.reading import read_table, table_of
 from situate.kube.client import Client
 from situate.kube.connect import connect
 from situate.kube.connection import Connection, Impersonation
@@ -33,7 +33,7 @@ from situate.sharding.supervisor_reports import supervisor_report
 _DEPLOYMENTS = unstructured("apps", "v1", "Deployment", "deployments")
 _PODS = unstructured("", "v1", "Pod", "pods")
 _RESOURCE = "SITUATE_RESOURCE"
-"""Environment variable of an executor's container, as `situate manifests shard` prints it."""
+"""Environment variable of an executor's container, as `situate manifests sharding` prints it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def _running(found: Sequence[_Supervisor]) -> Iterable[Checked]:
         elif not begun:
             yield Checked(f"{what}, which does not run yet", ok=True)
         else:
-            step = f"{each.problem}; its objects wait: start it with situate run, or apply situate manifests shard"
+            step = f"{each.problem}; its objects wait: start it with situate run, or apply situate manifests sharding"
             yield Checked(what, ok=False, next_step=step)
         report = None if each.lease is None else supervisor_report(each.lease)
         if report is not None and report.write_refused:
@@ -152,7 +152,7 @@ async def _foreign_partition(
     slots = sum(len(each) for each in table.ranges if partition in (each.partition, each.to))
     step = (
         f"{problem}, and the configuration has no entry for it; the objects of its {slots} slots wait: add an entry "
-        f"with partition {partition}, or run situate shard partitions {entry.partition_table} --merge {partition} "
+        f"with partition {partition}, or run situate sharding partitions merge {entry.partition_table} {partition} "
         f"--into {first.entry.partition}"
     )
     return Checked(f"supervisor of {entry.name}", ok=not problem, next_step=step if problem else "")
@@ -198,7 +198,7 @@ _GROUPS = ("system:serviceaccounts", "system:authenticated")
 
 
 async def _account(client: Client, lease: Lease, namespace: str) -> str:
-    """`NAMESPACE:NAME` of the ServiceAccount of the leader's Pod; as `situate manifests shard` names it without one."""
+    """`NAMESPACE:NAME` of the ServiceAccount of the leader's Pod; without one, as `situate manifests` names it."""
     pod = lease.spec.holder_identity.rpartition("_")[0] or lease.spec.holder_identity
     try:
         found = await client.get(_PODS, pod, namespace)

@@ -35,11 +35,11 @@ Types = Sequence[tuple[ObjectType, str]]
 
 
 def names_of_nodes(ctx: typer.Context, incomplete: str) -> list[str]:
-    return _offered(ctx, incomplete, lambda client: _names(client, NODES, None))
+    return offered(ctx, incomplete, lambda client: _names(client, NODES, None))
 
 
 def names_of_namespaces(ctx: typer.Context, incomplete: str) -> list[str]:
-    return _offered(ctx, incomplete, lambda client: _names(client, NAMESPACES, None))
+    return offered(ctx, incomplete, lambda client: _names(client, NAMESPACES, None))
 
 
 def complete_objects(ctx: typer.Context, incomplete: str, types: Callable[[], Types]) -> list[str]:
@@ -66,7 +66,7 @@ def complete_objects(ctx: typer.Context, incomplete: str, types: Callable[[], Ty
                 found += await _names(client, resource, first if slash else None, qualified=True)
         return found
 
-    return _offered(ctx, incomplete, names)
+    return offered(ctx, incomplete, names)
 
 
 async def _names(
@@ -83,7 +83,8 @@ async def _names(
     return [f"{meta.namespace}/{meta.name}" if qualified else meta.name for meta in metas]
 
 
-def _offered(ctx: typer.Context, incomplete: str, names: Names) -> list[str]:
+def offered(ctx: typer.Context, incomplete: str, names: Names) -> list[str]:
+    """Those of the names that begin so, within the time that a shell has; none on any failure."""
     silence = io.StringIO()
     with redirect_stderr(silence):
         configure_logging("error", stream=silence)

@@ -71,12 +71,28 @@ class Product(StrEnum):
 
     SPOT = "spot"
     ARCHIVE = "archive"
-    SHARD = "shard"
+    SHARDING = "sharding"
     VM_AGENT = "vm-agent"
     VM_MACHINES = "vm-machines"
 
 
 _WITHOUT_FILE = frozenset({Product.ARCHIVE, Product.VM_MACHINES})
+_ALIASES = {"shard": Product.SHARDING}
+"""Former names, which still work and are not listed."""
+
+
+def _product(text: str) -> Product:
+    """The product of a name or former name. Raises `BadParameter`."""
+    if text in _ALIASES:
+        return _ALIASES[text]
+    try:
+        return Product(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not one of {', '.join(map(repr, map(str, Product)))}.") from None
+
+
+def _products() -> list[str]:
+    return list(Product)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +115,13 @@ class Installation:
 
 def manifests(
     product: Annotated[
-        Product | None, typer.Argument(help="One product by itself, without a ConfigMap: settings become arguments.")
+        Product | None,
+        typer.Argument(
+            parser=_product,
+            metavar="|".join(Product),
+            autocompletion=_products,
+            help="One product by itself, without a ConfigMap: settings become arguments.",
+        ),
     ] = None,
     file: Annotated[
         Path | None, typer.Option("--file", "-f", help="The configuration; that of a product may be left out.")
@@ -109,10 +131,10 @@ def manifests(
     replicas: Annotated[int, typer.Option(min=1, help="One leads, the others stand by.")] = 2,
     resource: Annotated[
         list[str] | None,
-        typer.Option(metavar="GROUP/VERSION/PLURAL", help="Of archive and shard: which objects; repeatable."),
+        typer.Option(metavar="GROUP/VERSION/PLURAL", help="Of archive and sharding: which objects; repeatable."),
     ] = None,
     executor_image: Annotated[
-        str, typer.Option(help="Of shard: the operator's image; its command runs an executor.")
+        str, typer.Option(help="Of sharding: the operator's image; its command runs an executor.")
     ] = "operator:latest",
     output: DataOutputOption = DataFormat.YAML,
 ) -> None:
@@ -122,14 +144,14 @@ def manifests(
     situate manifests -f situate.yaml | kubectl apply --server-side -f -
     situate manifests spot | kubectl apply --server-side -f -
     situate manifests archive --resource batch.example.com/v1/reports
-    situate manifests shard --resource batch.example.com/v1/reports
+    situate manifests sharding --resource batch.example.com/v1/reports
     situate manifests vm-agent -f agent.yaml
     situate manifests vm-machines
     """
     with mendable_failures():
         _check_files(product, file)
         objects = printed(product, file, Installation(namespace, image, replicas), resource or (), executor_image)
-        entries = sharding_entries(load(file)) if file is not None and product in (None, Product.SHARD) else ()
+        entries = sharding_entries(load(file)) if file is not None and product in (None, Product.SHARDING) else ()
     print_objects(objects, output)
     for note in earlier_outputs(entries):
         complain(note)
@@ -158,7 +180,7 @@ def printed(
         raise WrongInput(f"{product} is installed without a configuration file; leave -f {file} out")
     if product is Product.ARCHIVE:
         return [*_archive(where, resources)]
-    if product is Product.SHARD:
+    if product is Product.SHARDING:
         return [*_shard(where, file, resources, executor_image)]
     if product is Product.VM_AGENT:
         return [*_vm_agent(where, file)]

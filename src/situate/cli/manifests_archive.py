@@ -1,4 +1,4 @@
-"""What `situate shard archive serve` needs in a cluster: rights to ask about its users, two Secrets, a port.
+"""What `situate sharding archive serve` needs in a cluster: rights to ask about its users, two Secrets, a port.
 
 The Secrets are made by whoever installs it: `situate-archive-tls` of the type `kubernetes.io/tls`, for the name of the
 Service, and `situate-archive-url` with the archive's URL under the key `url`.
@@ -28,7 +28,7 @@ def server_arguments(resources: Sequence[str]) -> tuple[str, ...]:
     named = [each for resource in resources for each in ("--resource", resource)]
     certificate = ("--tls-cert-file", f"{_TLS}/tls.crt", "--tls-private-key-file", f"{_TLS}/tls.key")
     return (
-        "shard",
+        "sharding",
         "archive",
         "serve",
         *named,

@@ -157,7 +157,7 @@ def executor_deployment(deployment: Mapping[str, Any], entry: ShardSettings) -> 
         *({"name": name, "value": value} for name, value in settings.items()),
     ]
     wait_s = math.ceil(entry.drain_timeout)
-    command = ["situate", "shard", "drain", "--self", "--wait", "--timeout", f"{wait_s}s"]
+    command = ["situate", "sharding", "drain", "--self", "--wait", "--timeout", f"{wait_s}s"]
     container["lifecycle"] = {"preStop": {"exec": {"command": command}}}
     pod["terminationGracePeriodSeconds"] = math.ceil(wait_s + entry.lease_duration + _AFTER_DRAIN_S)
     return changed

@@ -67,7 +67,7 @@ VERBS: Final = {
     "vpod": Verb("situate.cli.vpod.commands", Group.INSPECT, "Virtual replicas on the Pods of StatefulSets."),
     "spot": Verb("situate.cli.spot", Group.INSPECT, "Workloads on spot and on-demand nodes."),
     "vm": Verb("situate.cli.vm", Group.INSPECT, "Virtual machines that grow, shrink and move."),
-    "sharding": Verb("situate.cli.shard", Group.INSPECT, "Custom resources on executors, and their archive."),
+    "sharding": Verb("situate.cli.sharding.commands", Group.INSPECT, "Custom resources on executors, and their archive."),
     "check": Verb("situate.cli.commands", Group.INSTALL, "Check the configuration, and the cluster for it."),
     "crds": Verb("situate.cli.crds", Group.INSTALL, "Print the custom resource definitions."),
     "manifests": Verb("situate.cli.manifests", Group.INSTALL, "Print what to apply to install situate."),

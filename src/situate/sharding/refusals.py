@@ -26,18 +26,18 @@ class FenceRefusal:
             case Refusal.STALE_LEADER:
                 return (
                     f"{self.policy} compares with the Lease of another supervisor: apply the output of `situate "
-                    "manifests shard` for the present configuration, or run `kubectl delete "
+                    "manifests sharding` for the present configuration, or run `kubectl delete "
                     f"validatingadmissionpolicy,validatingadmissionpolicybinding {self.policy}`"
                 )
             case Refusal.NOT_SUPERVISOR:
                 return (
                     f"{self.policy} names another ServiceAccount as the supervisor: apply the output of `situate "
-                    "manifests shard` for the namespace in which the supervisors run"
+                    "manifests sharding` for the namespace in which the supervisors run"
                 )
             case Refusal.OLD_TERM:
                 return "restart the leading supervisor: its next term begins above those on the objects"
             case _:
-                return f"compare the rules of {self.policy} with the output of `situate manifests shard`"
+                return f"compare the rules of {self.policy} with the output of `situate manifests sharding`"
 
     def __str__(self) -> str:
         return f"ValidatingAdmissionPolicy {self.policy} refuses it: {self.refusal}"

@@ -1,7 +1,7 @@
 """What the leader of a partition says of itself in the status annotation of the supervisors' Lease.
 
-For autoscalers, for `situate shard`, and for whoever changes the table of partitions: a version of that is confirmed by
-the leader of the Lease's present term, and by nobody else.
+For autoscalers, for `situate sharding`, and for changes to the table of partitions. Only the leader of the Lease's
+present term confirms a version of the table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A namespace of a server in which sharding is installed as `situate manifests shard` prints it.
+"""A namespace of a server in which sharding is installed as `situate manifests sharding` prints it.
 
 On the real server nobody is more than that makes him: supervisors and executors have tokens of their accounts, those of
 executors bound to their pods, and the policy fences. The embedded one knows no rights, and everybody is its
@@ -188,7 +188,7 @@ class Place:
         entry = {"resource": RESOURCE, "namespace": self.namespace, "archive": archive}
         file = self.folder / "situate.yaml"
         file.write_text(json.dumps({"apiVersion": "situate.dev/v1alpha1", "kind": "Situate", "sharding": [entry]}))
-        printed = CliRunner().invoke(app, ["manifests", "shard", "-f", str(file), "-n", self.namespace])
+        printed = CliRunner().invoke(app, ["manifests", "sharding", "-f", str(file), "-n", self.namespace])
         assert printed.exit_code == 0, printed.output
         return (each for each in yaml.safe_load_all(printed.stdout) if each["kind"] in _APPLIED)
 

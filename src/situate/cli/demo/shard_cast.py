@@ -61,7 +61,7 @@ class ShardCast:
         self._log.touch()
         with suppress(AlreadyExists):
             await self._client.create(CUSTOMRESOURCEDEFINITIONS, shard_objects.definition())
-        await self._products.start("shard", shard_objects.configuration(self._archive), Product.SHARD)
+        await self._products.start("sharding", shard_objects.configuration(self._archive), Product.SHARDING)
         await self._client.create(_DEPLOYMENTS, shard_objects.deployment(), objects.SYSTEM, field_manager=_MANAGER)
         await self._stack.enter_async_context(pod_processes(self._processes))
 
@@ -117,8 +117,8 @@ class ShardCast:
         return self._log.read_text().splitlines()
 
     async def archived(self) -> Mapping[str, bool]:
-        """How each archived render ended, by name, as `situate shard archive search` tells it."""
-        asked = ("shard", "archive", "search", "--archive-url", self._archive.as_uri(), "-o", "json", "--limit", "0")
+        """How each archived render ended, by name, as `situate sharding archive search` tells it."""
+        asked = ("sharding", "archive", "search", "--archive-url", self._archive.as_uri(), "-o", "json", "--limit", "0")
         told = json.loads(await self._products.stage.call("archive", *asked))
         return {each["subject"]["name"]: bool(each["successful"]) for each in told["records"]}
 

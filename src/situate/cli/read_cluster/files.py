@@ -1,13 +1,13 @@
 """Answers reads from files of objects as an API server would, so that a command reads files and clusters alike.
 
-Only GET of an object or a list is answered. A type without an object in the files is an empty list, never unknown: the
-files say nothing of what their cluster serves.
+Only GET of an object, a list, or the resources of a group and version is answered. A type without an object in the
+files is an empty list; the resources are those that have an object or a definition in the files.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Final
@@ -30,17 +30,24 @@ class FileTransport:
     def __init__(self, paths: Iterable[Path], option: str = "--objects") -> None:
         """Reads the files at once. Raises `WrongInput`, which names `option`, the file and the line."""
         found = list(read_objects(paths, option))
-        plurals = _defined_plurals(found)
+        self._served = {(api_version, plural): entry for api_version, plural, entry in _defined(found)}
+        plurals = {
+            (_group(api_version), entry["kind"]): plural for (api_version, plural), entry in self._served.items()
+        }
         self._objects: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
         for each in found:
             plural = plurals.get((_group(each.api_version), each.kind)) or guessed_plural(each.kind)
             self._objects[each.api_version, plural].append(each.content)
+            entry = {"kind": each.kind, "namespaced": bool(_named(each.content)[0]), "status": True}
+            self._served.setdefault((each.api_version, plural), entry)
 
     async def send(self, request: Request, *, timeout_s: float = 30.0) -> Response:  # noqa: ARG002
         """405 for a write, 404 for an object that no file has."""
         if request.method != "GET":
             return _failure(405, "MethodNotAllowed", f"{request.method} {request.path}: files of objects are only read")
         wanted = target(request.path)
+        if wanted is None and (api_version := _api_version(request.path)):
+            return self._discovery(api_version)
         if wanted is None or wanted.subresource:
             return _failure(404, "NotFound", f"{request.path}: files hold objects, and no other documents")
         return self._one(wanted) if wanted.name else self._list(wanted, request)
@@ -51,6 +58,20 @@ class FileTransport:
 
     async def close(self) -> None:
         """Nothing is open."""
+
+    def _discovery(self, api_version: str) -> Response:
+        """The types that have an object or a definition in the files."""
+        resources = []
+        for (served, plural), entry in self._served.items():
+            if served == api_version:
+                names = (plural, f"{plural}/status") if entry["status"] else (plural,)
+                resources += [
+                    {"name": name, "kind": entry["kind"], "namespaced": entry["namespaced"]} for name in names
+                ]
+        if not resources:
+            return _failure(404, "NotFound", f"no file has an object or a definition of {api_version}")
+        listed = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": resources}
+        return Response(200, msgspec.json.encode(listed))
 
     def _of(self, wanted: Target) -> list[Mapping[str, Any]]:
         api_version = f"{wanted.group}/{wanted.version}" if wanted.group else wanted.version
@@ -86,15 +107,35 @@ def guessed_plural(kind: str) -> str:
     return singular if singular == "endpoints" else singular + "s"
 
 
-def _defined_plurals(objects: Iterable[Dumped]) -> dict[tuple[str, str], str]:
-    """By group and kind, of the CustomResourceDefinitions among the objects."""
-    specs = (each.content.get("spec") for each in objects if each.kind == _CRD)
-    found: dict[tuple[str, str], str] = {}
-    for spec in specs:
+def _defined(objects: Iterable[Dumped]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """The `apiVersion` and plural name of each version that a definition among the objects has, and its facts."""
+    for each in objects:
+        spec = each.content.get("spec")
         names = spec.get("names") if isinstance(spec, Mapping) else None
-        if isinstance(spec, Mapping) and isinstance(names, Mapping):
-            found[str(spec.get("group")), str(names.get("kind"))] = str(names.get("plural"))
-    return found
+        if each.kind != _CRD or not isinstance(spec, Mapping) or not isinstance(names, Mapping):
+            continue
+        versions = spec.get("versions")
+        for version in versions if isinstance(versions, list) else ():
+            if not isinstance(version, Mapping):
+                continue
+            subresources = version.get("subresources")
+            yield (
+                f"{spec.get('group')}/{version.get('name')}",
+                str(names.get("plural")),
+                {
+                    "kind": str(names.get("kind")),
+                    "namespaced": spec.get("scope") != "Cluster",
+                    "status": isinstance(subresources, Mapping) and "status" in subresources,
+                },
+            )
+
+
+def _api_version(path: str) -> str:
+    """The group and version whose resources a path asks for; empty for any other path."""
+    parts = path.strip("/").split("/")
+    if parts[0] == "apis" and len(parts) == 3:
+        return f"{parts[1]}/{parts[2]}"
+    return parts[1] if parts[0] == "api" and len(parts) == 2 else ""
 
 
 def _group(api_version: str) -> str:

@@ -73,7 +73,7 @@ async def check_fence(
     except KubeError as problem:
         return FenceFinding(Fence.UNKNOWN, f"{where}: {problem}")
     return FenceFinding(
-        Fence.MISSING, f"{where}: a jump of the epoch is accepted; `situate manifests shard` prints the policy"
+        Fence.MISSING, f"{where}: a jump of the epoch is accepted; `situate manifests sharding` prints the policy"
     )
 
 

@@ -1,0 +1,313 @@
+"""The commands of `situate sharding archive`: their arguments and help. Their work is imported when one runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from situate.cli.formats import Format
+from situate.cli.options import ContextOption, DryRunOption, KubeconfigOption, OutputOption
+from situate.cli.sharding.archive.options import (
+    Conditions,
+    KindArgument,
+    NameArgument,
+    RecordNamespaceOption,
+    UidOption,
+    UrlFileOption,
+    UrlOption,
+    with_conditions,
+)
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Records of completed objects that have left the cluster. restore writes to the cluster, prune and migrate to "
+    "an archive.",
+    epilog="""Examples:
+
+\b
+export SITUATE_ARCHIVE_URL=file:///var/lib/reports
+situate sharding archive search -l team=red --failed
+situate sharding archive get Report.batch.example.com ns1/nightly -o yaml
+situate sharding archive restore Report.batch.example.com ns1/nightly
+situate sharding archive prune --archive-retention 2160h --dry-run
+situate sharding archive verify
+
+A URL with a password comes from the environment or --archive-url-file, never from a flag.
+
+Page: docs/archive.md""",
+)
+
+
+@app.command(short_help="Show one archived object.")
+def get(
+    kind: KindArgument,
+    name: NameArgument = None,
+    namespace: RecordNamespaceOption = None,
+    uid: UidOption = None,
+    record: Annotated[
+        bool, typer.Option("--record", help="With -o json or yaml: the whole record, with the object in it.")
+    ] = False,
+    archive_url: UrlOption = None,
+    archive_url_file: UrlFileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Show one archived object; -o json and yaml print it as it was.
+
+    Exits with 1 if there is none, or its record is damaged.
+    """
+    from situate.cli.sharding.archive.get import show
+
+    show(
+        kind,
+        name,
+        namespace=namespace,
+        uid=uid,
+        whole=record,
+        archive_url=archive_url,
+        archive_url_file=archive_url_file,
+        output=output,
+    )
+
+
+@app.command(short_help="List archived objects.")
+@with_conditions
+def search(
+    conditions: Conditions,
+    limit: Annotated[int, typer.Option(min=0, metavar="N", help="Records of a page; 0: all at once.")] = 500,
+    continue_: Annotated[
+        str, typer.Option("--continue", metavar="TOKEN", help="The next page, as the one before named it.")
+    ] = "",
+    with_objects: Annotated[
+        bool, typer.Option("--with-objects", help="With -o json or yaml: with the objects in the records.")
+    ] = False,
+    archive_url: UrlOption = None,
+    archive_url_file: UrlFileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """List archived objects, the newest first. Records that cannot be read are named after the list."""
+    from situate.cli.sharding.archive.search import show
+
+    show(
+        conditions,
+        limit=limit,
+        continue_=continue_,
+        whole=with_objects,
+        archive_url=archive_url,
+        archive_url_file=archive_url_file,
+        output=output,
+    )
+
+
+@app.command(short_help="Create an archived object anew.")
+def restore(
+    kind: KindArgument,
+    name: NameArgument = None,
+    namespace: RecordNamespaceOption = None,
+    uid: UidOption = None,
+    as_: Annotated[str, typer.Option("--as", metavar="NAME", help="Another name, if its own is taken.")] = "",
+    keep_owners: Annotated[
+        bool, typer.Option("--keep-owners", help="Keep owners that are gone: the garbage collector deletes the object.")
+    ] = False,
+    convert: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE:FUNCTION", help="Turns the object into one of a version that is served."),
+    ] = None,
+    dry_run: DryRunOption = False,
+    assigned_to_path: Annotated[
+        str | None, typer.Option(metavar="PATH", help="The field of the assignment; default: spec.assignedTo.")
+    ] = None,
+    finalizer: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The supervisors' finalizer, which is left out. [env SITUATE_FINALIZER]"),
+    ] = None,
+    archive_url: UrlOption = None,
+    archive_url_file: UrlFileOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Create an archived object anew, with its status, unassigned, and without owners that are gone.
+
+    It has a UID of its own, and its time to live begins anew. No executor works on it before its status is there.
+    With --dry-run the API server checks it and stores nothing. Exits with 1 if there is no such record.
+    """
+    from situate.cli.read_cluster.where import Where
+    from situate.cli.sharding.archive.restore import show
+
+    show(
+        kind,
+        name,
+        Where(kubeconfig, context),
+        namespace=namespace,
+        uid=uid,
+        new_name=as_,
+        keep_owners=keep_owners,
+        convert=convert,
+        assigned_to_path=assigned_to_path,
+        finalizer=finalizer,
+        archive_url=archive_url,
+        archive_url_file=archive_url_file,
+        output=output,
+        dry_run=dry_run,
+    )
+
+
+@app.command(short_help="Delete records older than their retention.")
+@with_conditions
+def prune(
+    conditions: Conditions,
+    archive_retention: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--archive-retention",
+            metavar="DURATION|OUTCOME=DURATION",
+            help="How long records stay, such as 2160h, or successful=2160h,failed=8760h; without, for ever. "
+            "[env SITUATE_ARCHIVE_RETENTION]",
+        ),
+    ] = None,
+    dry_run: DryRunOption = False,
+    audit_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--audit-file", metavar="FILE", help="Append a line of JSON before each deletion; default: standard error."
+        ),
+    ] = None,
+    archive_url: UrlOption = None,
+    archive_url_file: UrlFileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Delete the records that are older than their retention, counted from when they were archived.
+
+    Each deletion is written down first; if that fails, or the archive cannot be written to, nothing is deleted.
+    """
+    from situate.cli.sharding.archive.prune import prune
+
+    prune(
+        conditions,
+        retention=archive_retention or (),
+        audit_file=audit_file,
+        archive_url=archive_url,
+        archive_url_file=archive_url_file,
+        output=output,
+        dry_run=dry_run,
+    )
+
+
+@app.command(short_help="Copy records into another archive.")
+@with_conditions
+def migrate(
+    conditions: Conditions,
+    from_url: Annotated[
+        str | None,
+        typer.Option(
+            "--from-archive-url",
+            metavar="URL",
+            help="The archive to copy from; a password in it comes from SITUATE_FROM_ARCHIVE_URL.",
+        ),
+    ] = None,
+    from_file: Annotated[
+        str | None,
+        typer.Option(
+            "--from-archive-url-file",
+            metavar="FILE",
+            help="A file that holds this URL. [env SITUATE_FROM_ARCHIVE_URL_FILE]",
+        ),
+    ] = None,
+    to_url: Annotated[
+        str | None,
+        typer.Option(
+            "--to-archive-url",
+            metavar="URL",
+            help="The archive to copy to; a password in it comes from SITUATE_TO_ARCHIVE_URL.",
+        ),
+    ] = None,
+    to_file: Annotated[
+        str | None,
+        typer.Option(
+            "--to-archive-url-file",
+            metavar="FILE",
+            help="A file that holds this URL. [env SITUATE_TO_ARCHIVE_URL_FILE]",
+        ),
+    ] = None,
+    dry_run: DryRunOption = False,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Copy records between two archives of any kinds. The source is not changed; records there already are skipped.
+
+    After an interruption, repeat the command. Exits with 1 if a record could not be copied.
+    """
+    from situate.cli.sharding.archive.migrate import copy
+
+    copy(
+        conditions,
+        from_url=from_url,
+        from_file=from_file,
+        to_url=to_url,
+        to_file=to_file,
+        output=output,
+        dry_run=dry_run,
+    )
+
+
+@app.command(short_help="Read every record, and check its digest.")
+@with_conditions
+def verify(
+    conditions: Conditions,
+    archive_url: UrlOption = None,
+    archive_url_file: UrlFileOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Read every record that fits, and compute its digest again. Exits with 1 if a record has changed."""
+    from situate.cli.sharding.archive.verify import check
+
+    check(conditions, archive_url=archive_url, archive_url_file=archive_url_file, output=output)
+
+
+@app.command(short_help="Serve live and archived objects to kubectl.")
+def serve(
+    resource: Annotated[
+        list[str],
+        typer.Option("--resource", "-r", metavar="GROUP/VERSION/PLURAL", help="A resource to serve; repeatable."),
+    ],
+    address: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="The address to listen on; without a host, every address.")
+    ] = ":8443",
+    tls_cert_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The certificate chain in PEM; read again when it changes."),
+    ] = None,
+    tls_private_key_file: Annotated[Path | None, typer.Option(metavar="FILE", help="Its key in PEM.")] = None,
+    audience: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--audience",
+            metavar="NAME",
+            help="Tokens must be for one of these; default: for the API server. Repeatable.",
+        ),
+    ] = None,
+    archive_url: UrlOption = None,
+    archive_url_file: UrlFileOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+) -> None:
+    """Serve live and archived objects as one, read-only, in the form of the Kubernetes API.
+
+    A caller needs a token that the API server knows, and the right to get or list the resource there. Without a
+    certificate it listens on a loopback address only, so that tokens never cross a network unencrypted.
+    """
+    from situate.cli.sharding.archive.serve import serve
+
+    serve(
+        resource,
+        address=address,
+        tls_cert_file=tls_cert_file,
+        tls_private_key_file=tls_private_key_file,
+        audiences=tuple(audience or ()),
+        archive_url=archive_url,
+        archive_url_file=archive_url_file,
+        kubeconfig=kubeconfig,
+        context=context,
+    )

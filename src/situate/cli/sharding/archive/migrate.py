@@ -1,0 +1,56 @@
+"""Copy records from one archive into another; each copy is read back and compared."""
+
+from __future__ import annotations
+
+import typer
+
+from situate.archive.migrating import Migrated
+from situate.archive.migrating import migrate as migrated
+from situate.archive.options import ArchiveOptions
+from situate.archive.query import Query
+from situate.cli.failures import ExitCode, mendable_failures
+from situate.cli.formats import Format
+from situate.cli.output import print_data
+from situate.cli.progress import progress
+from situate.cli.sharding.archive.opened import archive_options, opened, run
+from situate.cli.sharding.archive.options import Conditions
+from situate.cli.sharding.archive.selecting import query_of
+from situate.cli.sharding.archive.shown import bad_data
+from situate.cli.streams import complain, say
+
+_FROM, _TO = "from", "to"
+
+
+def copy(
+    conditions: Conditions,
+    *,
+    from_url: str | None,
+    from_file: str | None,
+    to_url: str | None,
+    to_file: str | None,
+    output: Format,
+    dry_run: bool,
+) -> None:
+    """Copy the records and print how many; ends with 1 if one could not be copied."""
+    with mendable_failures(), progress("copying records"):
+        source = archive_options(_FROM, archive_url=from_url, archive_url_file=from_file)
+        target = archive_options(_TO, archive_url=to_url, archive_url_file=to_file)
+        done = run(_migrate(source, target, query_of(conditions), dry_run=dry_run))
+    if output in (Format.JSON, Format.YAML):
+        failed = [{"record": str(each.subject.key), "problem": each.problem} for each in done.failed]
+        told = {"dryRun": dry_run, "copied": done.copied, "present": done.present, "newer": done.newer}
+        print_data({**told, "failed": failed, "unreadable": bad_data(done.corrupt)}, output)
+    else:
+        for problem in (*(f"{each.subject.key}: {each.problem}" for each in done.failed), *map(str, done.corrupt)):
+            complain(f"not copied: {problem}")
+        copied = "would be copied" if dry_run else "copied"
+        say(f"{done.copied} records {copied}, {done.present} there already, {done.newer} there in a newer version")
+    if not done.complete:
+        raise typer.Exit(ExitCode.NO)
+
+
+async def _migrate(source: ArchiveOptions, target: ArchiveOptions, query: Query, *, dry_run: bool) -> Migrated:
+    async with opened(source, _FROM) as old, opened(target, _TO, may_be_new=not dry_run) as new:
+        if not dry_run:
+            await new.check()  # one that cannot be written to is told of once, and not of each record
+        return await migrated(old, new, query=query, dry_run=dry_run)

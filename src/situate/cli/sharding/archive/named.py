@@ -1,0 +1,32 @@
+"""Read the name of an archived object: its kind, then NAMESPACE/NAME, or its UID where several had the name."""
+
+from __future__ import annotations
+
+from situate.archive.record import ByName, ByUid, GroupKind
+from situate.cli.failures import WrongInput
+
+
+def kind_of(text: str) -> GroupKind:
+    """`WrongInput` for what names none: a kind without a group would be looked for in vain."""
+    kind, dot, group = text.partition(".")
+    if not (kind and dot) or "/" in text:
+        core = f"; {text}. with a dot is that of Kubernetes' core" if kind and not dot else ""
+        raise WrongInput(f"kind: found {text!r}, allowed: KIND.GROUP, such as Report.batch.example.com{core}")
+    return GroupKind(group, kind)
+
+
+def key_of(kind: str, name: str | None, uid: str | None, within: str | None = None) -> ByName | ByUid:
+    """`within`: what `-n` says. Raises `WrongInput` if neither name nor UID is given."""
+    place = None
+    if name is not None:
+        namespace, slash, rest = name.rpartition("/")
+        if not rest or "/" in namespace or (slash and not namespace):
+            raise WrongInput(f"name: found {name!r}, allowed: NAMESPACE/NAME, or NAME for an object of the cluster")
+        if slash and within not in (None, namespace):
+            raise WrongInput(f"{name}: -n {within} names another namespace; leave one of them out")
+        place = namespace or within or "", rest
+    if uid is not None:
+        return ByUid(kind_of(kind), uid, place)
+    if place is None:
+        raise WrongInput("name an object: NAMESPACE/NAME, or --uid; `situate sharding archive search` lists them")
+    return ByName(kind_of(kind), *place)

@@ -1,0 +1,110 @@
+"""Options and arguments that the commands of the archive share. Only the parser of the command line is imported."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+import typer
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+KindArgument = Annotated[
+    str, typer.Argument(metavar="KIND.GROUP", help="The object's kind, such as Report.batch.example.com.")
+]
+NameArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="NAMESPACE/NAME",
+        help="The object; NAME for one of the cluster, or with -n. Of several records the newest.",
+        show_default=False,
+    ),
+]
+RecordNamespaceOption = Annotated[
+    str | None, typer.Option("--namespace", "-n", metavar="NAME", help="The object's namespace.")
+]
+UidOption = Annotated[
+    str | None, typer.Option("--uid", metavar="UID", help="The object with this UID, whatever its name.")
+]
+UrlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--archive-url",
+        metavar="URL",
+        help="The archive, such as file:///var/lib/reports; a password in it comes from SITUATE_ARCHIVE_URL.",
+    ),
+]
+UrlFileOption = Annotated[
+    str | None,
+    typer.Option(
+        "--archive-url-file", metavar="FILE", help="A file that holds the archive's URL. [env SITUATE_ARCHIVE_URL_FILE]"
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """The conditions on a record, of which all that are given must hold. A field is the flag of its name."""
+
+    kind: Annotated[
+        str | None, typer.Option(metavar="KIND.GROUP", help="Only this kind, such as Report.batch.example.com.")
+    ] = None
+    namespace: Annotated[
+        list[str] | None,
+        typer.Option("--namespace", "-n", metavar="NAME", help="Only this namespace; repeatable. Default: all."),
+    ] = None
+    all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="All namespaces, as without -n.")] = (
+        False
+    )
+    name: Annotated[list[str] | None, typer.Option("--name", metavar="NAME", help="Only this name; repeatable.")] = None
+    substring: Annotated[str, typer.Option(metavar="TEXT", help="Only names that contain this text.")] = ""
+    prefix: Annotated[str, typer.Option(metavar="TEXT", help="Only names that start with this text.")] = ""
+    suffix: Annotated[str, typer.Option(metavar="TEXT", help="Only names that end with this text.")] = ""
+    selector: Annotated[
+        str, typer.Option("--selector", "-l", metavar="LABELS", help="Only these labels, such as team=red.")
+    ] = ""
+    uid: Annotated[str | None, typer.Option(metavar="UID", help="Only the object with this UID.")] = None
+    owner_uid: Annotated[
+        str | None, typer.Option(metavar="UID", help="Only objects whose controlling owner has this UID.")
+    ] = None
+    successful: Annotated[bool | None, typer.Option("--successful/--failed", help="Only objects that ended so.")] = None
+    reason: Annotated[str | None, typer.Option(metavar="REASON", help="Only objects that ended for this reason.")] = (
+        None
+    )
+    completed_since: Annotated[
+        str | None,
+        typer.Option(metavar="TIME|AGE", help="Completed at or after 2026-01-31T12:00:00Z, or in the last 36h."),
+    ] = None
+    completed_before: Annotated[str | None, typer.Option(metavar="TIME|AGE", help="Completed before this time.")] = None
+    archived_since: Annotated[str | None, typer.Option(metavar="TIME|AGE", help="Archived at or after this time.")] = (
+        None
+    )
+    archived_before: Annotated[str | None, typer.Option(metavar="TIME|AGE", help="Archived before this time.")] = None
+
+
+def with_conditions(function: F) -> F:
+    """Turn the parameter `conditions` of a command into the flags."""
+    hints = get_type_hints(Conditions, include_extras=True)
+    own = [
+        inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=hints[each.name])
+        for each in fields(Conditions)
+    ]
+    signature = inspect.signature(function, eval_str=True)
+    others = [
+        each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for each in signature.parameters.values()
+        if each.name != "conditions"
+    ]
+
+    @functools.wraps(function)
+    def command(**values: Any) -> Any:
+        conditions = Conditions(**{each.name: values.pop(each.name) for each in own})
+        return function(conditions=conditions, **values)
+
+    command.__signature__ = signature.replace(parameters=[*own, *others])  # type: ignore[attr-defined]  # typer reads it
+    command.__annotations__ = {each.name: each.annotation for each in (*own, *others)}
+    del command.__wrapped__  # or typer would read that one's signature
+    return command  # type: ignore[return-value]  # called by typer, by keywords

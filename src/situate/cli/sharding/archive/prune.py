@@ -1,0 +1,109 @@
+"""Delete records that are older than their retention, and write each deletion down first."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TextIO
+
+from situate.archive.options import ArchiveOptions
+from situate.archive.query import Query
+from situate.archive.retention import Deletion, Pruned
+from situate.archive.retention import prune as pruned
+from situate.cli.failures import WrongInput, mendable_failures
+from situate.cli.formats import Format
+from situate.cli.output import print_data
+from situate.cli.progress import progress
+from situate.cli.sharding.archive.opened import archive_options, opened, run
+from situate.cli.sharding.archive.options import Conditions
+from situate.cli.sharding.archive.selecting import query_of
+from situate.cli.sharding.archive.shown import bad_data
+from situate.cli.streams import complain, say
+from situate.objects.durations import format_duration
+from situate.objects.timestamps import micro_time
+
+
+def prune(
+    conditions: Conditions,
+    *,
+    retention: Sequence[str],
+    audit_file: Path | None,
+    archive_url: str | None,
+    archive_url_file: str | None,
+    output: Format,
+    dry_run: bool,
+) -> None:
+    """Delete the records that are older than `retention` says."""
+    with mendable_failures():
+        given = retention[0] if retention and "=" not in retention[0] else list(retention)
+        options = archive_options(
+            archive_url=archive_url, archive_url_file=archive_url_file, archive_retention=given or None
+        )
+        if options.retention.shortest() is None:
+            raise WrongInput("nothing says how long records are kept: give --archive-retention, such as 2160h")
+        with _audited(audit_file, dry_run=dry_run) as audit, progress("deleting records"):
+            done = run(_prune(options, query_of(conditions), audit, dry_run=dry_run))
+    if output in (Format.JSON, Format.YAML):
+        told = {"dryRun": dry_run, "deleted": done.deleted, "lookedAt": done.looked_at}
+        print_data({**told, "unreadable": bad_data(done.corrupt)}, output)
+        return
+    for bad in done.corrupt:
+        complain(f"left as it is: {bad}")
+    say(f"{done.deleted} records {'would be' if dry_run else 'were'} deleted")
+
+
+class _Audit:
+    """Where deletions are written down."""
+
+    def __init__(self, file: TextIO, *, dry_run: bool) -> None:
+        self._file = file
+        self._dry_run = dry_run
+
+    async def write(self, deletion: Deletion) -> None:
+        """Raises `WrongInput` if it could not be."""
+        subject = deletion.subject
+        line: dict[str, Any] = {
+            "at": micro_time(deletion.at),
+            "action": "would delete" if self._dry_run else "delete",
+            "kind": str(subject.group_kind),
+            "namespace": subject.namespace,
+            "name": subject.name,
+            "uid": subject.uid,
+            "digest": deletion.digest,
+            "archivedAt": micro_time(deletion.archived_at),
+            "retention": format_duration(deletion.retention.total_seconds()),
+        }
+        try:
+            self._file.write(json.dumps(line) + "\n")
+            self._file.flush()
+            if self._file is not sys.stderr:
+                os.fsync(self._file.fileno())
+        except OSError as problem:
+            raise WrongInput(f"--audit-file: {self._file.name}: {problem.strerror}; nothing more is deleted") from None
+
+
+@contextmanager
+def _audited(path: Path | None, *, dry_run: bool) -> Iterator[_Audit]:
+    if path is None:
+        yield _Audit(sys.stderr, dry_run=dry_run)
+        return
+    try:
+        file = path.open("a", encoding="utf-8")
+    except OSError as problem:
+        raise WrongInput(f"--audit-file: {path}: {problem.strerror}; name a file that can be written") from None
+    try:
+        yield _Audit(file, dry_run=dry_run)
+    finally:
+        with suppress(OSError):  # each line was synced; what could not be written has been told of already
+            file.close()
+
+
+async def _prune(options: ArchiveOptions, query: Query, audit: _Audit, *, dry_run: bool) -> Pruned:
+    async with opened(options) as archiver:
+        now = datetime.now(UTC)
+        return await pruned(archiver, options.retention, now, audit.write, query=query, dry_run=dry_run)

@@ -1,0 +1,123 @@
+"""Create an archived object anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from situate.archive.options import ArchiveOptions
+from situate.archive.record import ByName, ByUid
+from situate.archive.restoring import CannotRestore, Content
+from situate.cli.failures import WrongInput, mendable_failures
+from situate.cli.formats import Format
+from situate.cli.output import print_data
+from situate.cli.progress import progress
+from situate.cli.read_cluster.where import Where
+from situate.cli.sharding.archive.named import key_of
+from situate.cli.sharding.archive.opened import archive_options, opened, run
+from situate.cli.streams import complain, say
+from situate.kube.errors import AlreadyExists
+from situate.sharding.adapter import BadFieldPath, FieldPaths
+from situate.sharding.configuration import BadConfiguration, SupervisorConfig
+from situate.sharding.controller.restoring import RestoredObject
+from situate.sharding.controller.restoring import restore as restored
+
+_PATHS = FieldPaths()
+Convert = Callable[[dict[str, Any]], Content]
+
+
+def restore(
+    key: ByName | ByUid,
+    options: ArchiveOptions,
+    where: Where,
+    *,
+    new_name: str,
+    keep_owners: bool,
+    convert: str | None,
+    assigned_to_path: str | None,
+    dry_run: bool,
+) -> RestoredObject:
+    """Create the object anew. Raises `WrongInput`, and what archive and cluster raise."""
+    try:
+        adapter = FieldPaths(assigned_to_path=assigned_to_path or _PATHS.assigned_to_path)
+        work = _restore(
+            options,
+            key,
+            where,
+            adapter=adapter,
+            config=SupervisorConfig(finalizer=options.finalizer),
+            name=new_name,
+            keep_owners=keep_owners,
+            convert=None if convert is None else _function(convert),
+            dry_run=dry_run,
+        )
+        return run(work)
+    except (BadFieldPath, BadConfiguration, CannotRestore) as bad:
+        raise WrongInput(str(bad)) from None
+    except AlreadyExists as taken:
+        raise WrongInput(f"{taken.message}; restore it under another name with --as NAME") from None
+
+
+def show(
+    kind: str,
+    name: str | None,
+    where: Where,
+    *,
+    namespace: str | None,
+    uid: str | None,
+    new_name: str,
+    keep_owners: bool,
+    convert: str | None,
+    assigned_to_path: str | None,
+    finalizer: str | None,
+    archive_url: str | None,
+    archive_url_file: str | None,
+    output: Format,
+    dry_run: bool,
+) -> None:
+    """Create the object anew and print it."""
+    with mendable_failures(), progress("restoring"):
+        options = archive_options(archive_url=archive_url, archive_url_file=archive_url_file, finalizer=finalizer)
+        done = restore(
+            key_of(kind, name, uid, namespace),
+            options,
+            where,
+            new_name=new_name,
+            keep_owners=keep_owners,
+            convert=convert,
+            assigned_to_path=assigned_to_path,
+            dry_run=dry_run,
+        )
+    if output in (Format.JSON, Format.YAML):
+        print_data(dict(done.content), output)
+        return
+    for owner in done.left_out:
+        complain(f"without its owner {owner.kind} {owner.name}, which is gone; --keep-owners keeps it")
+    metadata = done.content["metadata"]
+    place = "/".join(filter(None, (metadata.get("namespace"), metadata["name"])))
+    say(f"{place} {'would be' if dry_run else 'was'} restored")
+
+
+async def _restore(options: ArchiveOptions, key: ByName | ByUid, where: Where, **how: Any) -> RestoredObject:
+    async with opened(options) as archiver:
+        record = await archiver.get(key)
+        client = where.client()
+        try:
+            return await restored(client, record, **how)
+        finally:
+            await client.close()
+
+
+def _function(text: str) -> Convert:
+    module, _, name = text.partition(":")
+    try:
+        found = getattr(import_module(module), name) if module and name else None
+    except (ImportError, AttributeError) as problem:
+        raise WrongInput(
+            f"--convert: found {text!r}: {problem}; allowed: MODULE:FUNCTION that can be imported"
+        ) from None
+    if not callable(found):
+        raise WrongInput(f"--convert: found {text!r}, allowed: MODULE:FUNCTION, a function of an object")
+    function: Convert = found
+    return function

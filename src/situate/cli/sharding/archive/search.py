@@ -1,0 +1,54 @@
+"""Print archived records, the newest first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from situate.archive.options import ArchiveOptions
+from situate.archive.query import Page, Query
+from situate.cli.failures import mendable_failures
+from situate.cli.formats import Format
+from situate.cli.output import print_data, print_table
+from situate.cli.progress import progress
+from situate.cli.sharding.archive.opened import archive_options, opened, run
+from situate.cli.sharding.archive.options import Conditions
+from situate.cli.sharding.archive.selecting import query_of
+from situate.cli.sharding.archive.shown import COLUMNS, bad_data, data, rows
+from situate.cli.streams import complain, say
+
+
+def show(
+    conditions: Conditions,
+    *,
+    limit: int,
+    continue_: str,
+    whole: bool,
+    archive_url: str | None,
+    archive_url_file: str | None,
+    output: Format,
+) -> None:
+    """Print the records; `whole`: with the objects in them."""
+    with mendable_failures(), progress("searching the archive"):
+        options = archive_options(archive_url=archive_url, archive_url_file=archive_url_file)
+        page = run(_search(options, query_of(conditions, limit=limit or None, continue_=continue_)))
+    if output in (Format.JSON, Format.YAML):
+        told: dict[str, Any] = {
+            "records": [data(record, whole=whole) for record in page.records],
+            "continue": page.continue_,
+            "unreadable": bad_data(page.corrupt),
+        }
+        print_data(told, output)
+        return
+    for bad in page.corrupt:
+        complain(str(bad))
+    if not page.records:
+        say(f"nothing {'else ' if page.corrupt else ''}of that kind is archived")
+        return
+    print_table(COLUMNS, rows(page.records), output)
+    if page.continue_:
+        say(f"there is more: --continue {page.continue_}")
+
+
+async def _search(options: ArchiveOptions, query: Query) -> Page:
+    async with opened(options) as archiver:
+        return await archiver.search(query)

@@ -1,0 +1,58 @@
+"""Turn the conditions of search, prune, migrate and verify into one query."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from situate.archive.query import BadQuery, Query
+from situate.archive.reading import archive_expressions
+from situate.cli.failures import WrongInput
+from situate.cli.sharding.archive.named import kind_of
+from situate.cli.sharding.archive.options import Conditions
+from situate.objects.durations import BadDuration, parse_duration
+from situate.objects.label_selectors import BadSelector, parse_selector
+from situate.objects.timestamps import BadTime, parse_time
+
+_TIME = "a time such as 2026-01-31T12:00:00Z, or an age such as 36h"
+
+
+def query_of(given: Conditions, *, limit: int | None = None, continue_: str = "") -> Query:
+    """Raises `WrongInput` for conditions that are no query."""
+    if given.all_namespaces and given.namespace:
+        raise WrongInput(f"-A means all namespaces, and -n {given.namespace[0]} only one: leave one of them out")
+    now = datetime.now(UTC)
+    try:
+        return Query(
+            kind=None if given.kind is None else kind_of(given.kind),
+            namespaces=tuple(given.namespace) if given.namespace else None,
+            names=tuple(given.name) if given.name else None,
+            substring=given.substring,
+            prefix=given.prefix,
+            suffix=given.suffix,
+            match_expressions=archive_expressions(parse_selector(given.selector)),
+            uid=given.uid,
+            owner_uid=given.owner_uid,
+            successful=given.successful,
+            reason=given.reason,
+            completed_since=_moment("--completed-since", given.completed_since, now),
+            completed_before=_moment("--completed-before", given.completed_before, now),
+            archived_since=_moment("--archived-since", given.archived_since, now),
+            archived_before=_moment("--archived-before", given.archived_before, now),
+            limit=limit,
+            continue_=continue_,
+        )
+    except (BadQuery, BadSelector) as bad:
+        raise WrongInput(str(bad)) from None
+
+
+def _moment(flag: str, text: str | None, now: datetime) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        return parse_time(text)
+    except BadTime:
+        pass  # it may say how long ago
+    try:
+        return now - timedelta(seconds=parse_duration(text))
+    except (BadDuration, OverflowError):
+        raise WrongInput(f"{flag}: found {text!r}, allowed: {_TIME}") from None

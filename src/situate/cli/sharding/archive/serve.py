@@ -1,0 +1,139 @@
+"""Serve live and archived objects as one, for kubectl and other readers."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import random
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import typer
+
+from situate.archive.options import ArchiveOptions
+from situate.archive.protocol import Archiver
+from situate.cli.ending import ended
+from situate.cli.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.reaching import Reaching
+from situate.cli.sharding.archive.opened import archive_options, opened
+from situate.kube.client import Client
+from situate.kube.connect import connect, find_connection
+from situate.kube.connection import Connection
+from situate.runtime.logs import configure_logging
+from situate.runtime.manager import Manager, ServiceFailed, stop_on_signals
+from situate.runtime.serving.access import Access
+from situate.runtime.serving.listener import Certificate, Listener
+from situate.runtime.startup import run_process
+from situate.sharding.server.answering import Answering
+from situate.sharding.server.served import NotServed, discovered
+
+_RESOURCE: Final = re.compile(r"([a-z0-9.-]+\.[a-z0-9.-]+)/(v[a-z0-9]+)/([a-z0-9-]+)")
+
+
+def serve(
+    resource: Sequence[str],
+    *,
+    address: str,
+    tls_cert_file: Path | None,
+    tls_private_key_file: Path | None,
+    audiences: Sequence[str],
+    archive_url: str | None,
+    archive_url_file: str | None,
+    kubeconfig: Path | None,
+    context: str | None,
+) -> None:
+    """Serve until a signal; the command ends with an exit code."""
+    with mendable_failures():
+        options = archive_options(archive_url=archive_url, archive_url_file=archive_url_file)
+        resources = [_resource(each) for each in resource]
+        certificate = _certificate(address, tls_cert_file, tls_private_key_file)
+        connection = find_connection(kubeconfig, context)
+        configure_logging()
+        raise typer.Exit(run_process(_serve(options, resources, address, certificate, audiences, connection)))
+
+
+def _resource(text: str) -> tuple[str, str, str]:
+    found = _RESOURCE.fullmatch(text)
+    if found is None:
+        raise WrongInput(f"--resource: found {text!r}, allowed: GROUP/VERSION/PLURAL, as batch.example.com/v1/reports")
+    group, version, plural = found.groups()
+    return group, version, plural
+
+
+def _certificate(address: str, chain: Path | None, key: Path | None) -> Certificate | None:
+    host, _, port = address.rpartition(":")
+    if not (port.isascii() and port.isdecimal() and int(port[:6]) < 2**16):
+        raise WrongInput(f"--address: found {address!r}, allowed: HOST:PORT, such as :8443")
+    if chain is not None and key is not None:
+        return Certificate(chain, key)
+    if chain is not None or key is not None:
+        raise WrongInput("--tls-cert-file and --tls-private-key-file belong together; one is missing")
+    if not _is_loopback(host.strip("[]")):
+        raise WrongInput(
+            f"--address {address} without a certificate: tokens would cross the network in the open; give "
+            "--tls-cert-file and --tls-private-key-file, or listen on 127.0.0.1"
+        )
+    return None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+async def _serve(
+    options: ArchiveOptions,
+    resources: Sequence[tuple[str, str, str]],
+    address: str,
+    certificate: Certificate | None,
+    audiences: Sequence[str],
+    connection: Connection,
+) -> ExitCode:
+    client = connect(connection, random.Random())
+    manager = Manager()
+    stop_on_signals(manager)
+    try:
+        async with opened(options, may_be_new=True) as archiver:
+            reaching = Reaching(client, random.Random())
+            manager.add(reaching, ready=reaching.reached)
+            manager.add(_Server(client, archiver, resources, address, certificate, audiences))
+            await manager.run()
+    except ServiceFailed as failed:
+        return ended(failed, NotServed, reaching=(Reaching.name, _Server.name))
+    finally:
+        await client.close()
+    return ExitCode.DONE
+
+
+class _Server:
+    """A service: finds out what is served, then listens until it is stopped."""
+
+    name = "read-through server"
+
+    def __init__(
+        self,
+        client: Client,
+        archiver: Archiver,
+        resources: Sequence[tuple[str, str, str]],
+        address: str,
+        certificate: Certificate | None,
+        audiences: Sequence[str],
+    ) -> None:
+        self._client = client
+        self._archiver = archiver
+        self._resources = resources
+        self._address = address
+        self._certificate = certificate
+        self._audiences = audiences
+
+    async def run(self) -> None:
+        """Raises `CannotServe`, `NotServed`, and what the client raises."""
+        served = [await discovered(self._client, *each) for each in self._resources]
+        access = Access(self._client, asyncio.get_running_loop().time, self._audiences)
+        answering = Answering(self._client, self._archiver, served, access, lambda: datetime.now(UTC))
+        await Listener(self.name, self._address, self._certificate, lambda request, _: answering.answer(request)).run()

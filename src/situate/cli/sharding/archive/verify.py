@@ -1,0 +1,41 @@
+"""Check that an archive still holds its records as they were stored."""
+
+from __future__ import annotations
+
+import typer
+
+from situate.archive.options import ArchiveOptions
+from situate.archive.query import Query
+from situate.archive.verifying import Verified
+from situate.archive.verifying import verify as verified
+from situate.cli.failures import ExitCode, mendable_failures
+from situate.cli.formats import Format
+from situate.cli.output import Column, print_data, print_table
+from situate.cli.progress import progress
+from situate.cli.sharding.archive.opened import archive_options, opened, run
+from situate.cli.sharding.archive.options import Conditions
+from situate.cli.sharding.archive.selecting import query_of
+from situate.cli.sharding.archive.shown import bad_data
+from situate.cli.streams import say
+
+_COLUMNS = (Column("record"), Column("field"), Column("problem"))
+
+
+def check(conditions: Conditions, *, archive_url: str | None, archive_url_file: str | None, output: Format) -> None:
+    """Read the records and print how many are whole; ends with 1 if one is not."""
+    with mendable_failures(), progress("reading every record"):
+        options = archive_options(archive_url=archive_url, archive_url_file=archive_url_file)
+        done = run(_verify(options, query_of(conditions)))
+    if output in (Format.JSON, Format.YAML):
+        print_data({"whole": done.whole, "unreadable": bad_data(done.bad)}, output)
+    else:
+        say(f"{done.whole} records are whole, {len(done.bad)} are not")
+        if done.bad:
+            print_table(_COLUMNS, [(each.record, each.path or "-", each.problem) for each in done.bad], output)
+    if done.bad:
+        raise typer.Exit(ExitCode.NO)
+
+
+async def _verify(options: ArchiveOptions, query: Query) -> Verified:
+    async with opened(options) as archiver:
+        return await verified(archiver, query)

@@ -1,0 +1,326 @@
+"""The commands of `situate sharding`: their arguments and help. Their work is imported when one runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from situate.cli.formats import Format
+from situate.cli.options import (
+    AllNamespacesOption,
+    ContextOption,
+    DryRunOption,
+    InstallationNamespaceOption,
+    KubeconfigOption,
+    ListedNamespaceOption,
+    NamespaceOption,
+    ObjectsOption,
+    OutputOption,
+    SetOption,
+    TimeoutOption,
+    WaitOption,
+    WatchOption,
+)
+from situate.cli.sharding.archive.commands import app as archive
+from situate.cli.sharding.options import (
+    ConfigurationOption,
+    ExecutorNamespaceOption,
+    Goal,
+    PartitionOption,
+    PoolOption,
+    ResourceOption,
+)
+from situate.cli.sharding.partition_commands import app as partitions
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Custom resources on executors, the replicas of your operator. drain and uncordon write to the cluster, and "
+    "some commands of partitions and archive.",
+    epilog="""Examples:
+
+\b
+situate sharding status -f situate.yaml
+situate sharding explain team/report-7 -f situate.yaml
+situate sharding plan --goal even -f situate.yaml -A
+situate sharding drain executor-2 -f situate.yaml --dry-run
+situate sharding init reports --group batch.example.com
+
+Without a cluster, from a copy of its objects:
+
+\b
+kubectl get reports,leases,pods,nodes -A -o yaml > cluster.yaml
+situate sharding plan -f situate.yaml --objects cluster.yaml
+
+Page: docs/sharding.md""",
+)
+
+
+def _complete_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    from situate.cli.sharding.explain import complete_names
+
+    return complete_names(ctx, incomplete)
+
+
+def _complete_executors(ctx: typer.Context, incomplete: str) -> list[str]:
+    from situate.cli.sharding.draining import complete_executors
+
+    return complete_executors(ctx, incomplete)
+
+
+@app.command(short_help="Write a small operator to start from.")
+def init(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The operator's name, and that of its folder, module and namespace.")
+    ],
+    group: Annotated[
+        str, typer.Option(metavar="GROUP", help="The API group of its kind, a domain of yours.")
+    ] = "example.com",
+    kind: Annotated[
+        str, typer.Option(metavar="KIND", help="Its kind; without, from the name: my-reports is MyReport.")
+    ] = "",
+    folder: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="The folder in which the operator's folder is made.")
+    ] = Path(),
+    dry_run: DryRunOption = False,
+) -> None:
+    """Write a small operator to start from: its kind, a reconciler, two mains, manifests, and a test of it all.
+
+    \b
+    situate sharding init reports --group batch.example.com
+    cd reports && python -m pytest
+    """
+    from situate.cli.sharding.init import create
+
+    create(name, group, kind, folder, dry_run=dry_run)
+
+
+@app.command(short_help="Show executors, and the states of objects.")
+def status(
+    file: ConfigurationOption = None,
+    resource: ResourceOption = None,
+    pool: PoolOption = None,
+    partition: PartitionOption = None,
+    executor_namespace: ExecutorNamespaceOption = None,
+    installation_namespace: InstallationNamespaceOption = "situate",
+    assignments: SetOption = None,
+    objects: ObjectsOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    watch: WatchOption = False,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Show each executor with its status and open objects, and the number of objects in each state.
+
+    Objects of all namespaces count. NotReady: the executor's Lease has run out, so its objects go to others.
+    """
+    from situate.cli.read_cluster.where import Where
+    from situate.cli.sharding.entry import Asked
+    from situate.cli.sharding.status import show
+
+    asked = Asked.of(
+        file,
+        assignments,
+        resource,
+        Where.of(kubeconfig, context, objects),
+        pool=pool,
+        partition=partition,
+        executor_namespace=executor_namespace,
+        installation=installation_namespace,
+    )
+    show(asked, output, watch=watch)
+
+
+@app.command(short_help="Say why an object is where it is, or why it waits.")
+def explain(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="OBJECT",
+            help="NAME, NAMESPACE/NAME or TYPE/NAME, such as report/report-7.",
+            autocompletion=_complete_names,
+            show_default=False,
+        ),
+    ],
+    file: ConfigurationOption = None,
+    resource: ResourceOption = None,
+    namespace: NamespaceOption = None,
+    pool: PoolOption = None,
+    partition: PartitionOption = None,
+    executor_namespace: ExecutorNamespaceOption = None,
+    installation_namespace: InstallationNamespaceOption = "situate",
+    assignments: SetOption = None,
+    objects: ObjectsOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Show which executor has an object and why, or why it waits, and each executor's place in the choice.
+
+    PLACE 1 would be chosen now. Of several partitions, the object's own is taken. Exits with 1 if the object waits.
+    """
+    from situate.cli.read_cluster.where import Where
+    from situate.cli.sharding.entry import Asked
+    from situate.cli.sharding.explain import show
+
+    asked = Asked.of(
+        file,
+        assignments,
+        resource,
+        Where.of(kubeconfig, context, objects),
+        pool=pool,
+        partition=partition,
+        executor_namespace=executor_namespace,
+        installation=installation_namespace,
+    )
+    show(name, asked, namespace, output)
+
+
+@app.command(short_help="Show the fewest moves to a goal.")
+def plan(
+    file: ConfigurationOption = None,
+    resource: ResourceOption = None,
+    namespace: ListedNamespaceOption = None,
+    all_namespaces: AllNamespacesOption = False,
+    goal: Annotated[
+        Goal | None, typer.Option(help="How equal executors are to be; default: the configuration's, or bounded.")
+    ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--without",
+            metavar="EXECUTOR",
+            help="Plan as if this executor were drained; repeatable.",
+            autocompletion=_complete_executors,
+        ),
+    ] = None,
+    pool: PoolOption = None,
+    partition: PartitionOption = None,
+    executor_namespace: ExecutorNamespaceOption = None,
+    installation_namespace: InstallationNamespaceOption = "situate",
+    assignments: SetOption = None,
+    objects: ObjectsOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Show the fewest moves after which executors are as equal as the goal asks. Nothing is moved.
+
+    Targets are examples: the strategy chooses the executor when the object moves. All objects are planned; -n and -A
+    choose those that are listed. Exits with 1 if the goal cannot be reached, or no executor may have an object.
+    """
+    from situate.cli.read_cluster.where import Where
+    from situate.cli.sharding.entry import Asked
+    from situate.cli.sharding.plan import show
+
+    asked = Asked.of(
+        file,
+        assignments,
+        resource,
+        Where.of(kubeconfig, context, objects),
+        pool=pool,
+        partition=partition,
+        executor_namespace=executor_namespace,
+        installation=installation_namespace,
+    )
+    show(asked, namespace, output, of_all=all_namespaces, goal=goal, without=without or ())
+
+
+@app.command(short_help="Cordon an executor; its objects move to others.")
+def drain(
+    executor: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="EXECUTOR",
+            help="Its id, as `situate sharding status` shows it.",
+            autocompletion=_complete_executors,
+            show_default=False,
+        ),
+    ] = None,
+    own: Annotated[
+        bool, typer.Option("--self", help="The executor in this Pod, as POD_NAME, POD_NAMESPACE and POD_UID say.")
+    ] = False,
+    wait: WaitOption = False,
+    timeout: TimeoutOption = "60s",
+    dry_run: DryRunOption = False,
+    file: ConfigurationOption = None,
+    resource: ResourceOption = None,
+    pool: PoolOption = None,
+    partition: PartitionOption = None,
+    executor_namespace: ExecutorNamespaceOption = None,
+    assignments: SetOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+) -> None:
+    """Give an executor no new objects, and let it release those that it has; others take them over.
+
+    Exits with 1 if it still holds objects when --wait ends. In a PreStop hook: situate sharding drain --self --wait
+    """
+    from situate.cli.read_cluster.where import Where
+    from situate.cli.sharding.entry import Asked
+
+    if own == (executor is not None):
+        raise typer.BadParameter("name one executor, or give --self", param_hint="EXECUTOR")
+    where = Where(kubeconfig, context)
+    if executor is None:
+        from situate.cli.sharding.draining import drain_own
+
+        drain_own(pool or "default", where, wait=wait, timeout=timeout, dry_run=dry_run)
+    else:
+        from situate.cli.sharding.draining import drain
+
+        asked = Asked.of(
+            file,
+            assignments,
+            resource,
+            where,
+            pool=pool,
+            partition=partition,
+            executor_namespace=executor_namespace,
+        )
+        drain(executor, asked, wait=wait, timeout=timeout, dry_run=dry_run)
+
+
+@app.command("undrain", hidden=True)
+@app.command(short_help="Let an executor be assigned objects again.")
+def uncordon(
+    executor: Annotated[
+        str,
+        typer.Argument(
+            metavar="EXECUTOR",
+            help="Its id, as `situate sharding status` shows it.",
+            autocompletion=_complete_executors,
+            show_default=False,
+        ),
+    ],
+    dry_run: DryRunOption = False,
+    file: ConfigurationOption = None,
+    resource: ResourceOption = None,
+    pool: PoolOption = None,
+    partition: PartitionOption = None,
+    executor_namespace: ExecutorNamespaceOption = None,
+    assignments: SetOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+) -> None:
+    """Let an executor that was drained be assigned objects again."""
+    from situate.cli.read_cluster.where import Where
+    from situate.cli.sharding.draining import uncordon
+    from situate.cli.sharding.entry import Asked
+
+    asked = Asked.of(
+        file,
+        assignments,
+        resource,
+        Where(kubeconfig, context),
+        pool=pool,
+        partition=partition,
+        executor_namespace=executor_namespace,
+    )
+    uncordon(executor, asked, dry_run=dry_run)
+
+
+app.add_typer(partitions, name="partitions", short_help="Show the table of partitions, or change it.")
+app.add_typer(archive, name="archive", short_help="Find, restore, copy and check archived objects.")

@@ -1,0 +1,275 @@
+"""Print why an object is where it is, or why it waits, executor by executor (B11).
+
+Decided by the supervisor's own functions on what the cluster shows now; what only a running supervisor remembers, such
+as since when the executors have not changed, is not in the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, assert_never
+
+import typer
+
+from situate.cli.cluster_names import complete_objects
+from situate.cli.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.formats import Format
+from situate.cli.object_names import ObjectType, readings, require_explained
+from situate.cli.output import Column, print_data, print_table
+from situate.cli.sharding.blocking import blocked_by, warnings_of
+from situate.cli.sharding.entry import Asked, entries_of, only_partitions_differ
+from situate.cli.sharding.reading import Observed, entry_for, events_about, observe
+from situate.cli.streams import complain, say
+from situate.objects.events import CoreEvent
+from situate.objects.settings import did_you_mean
+from situate.objects.timestamps import rfc3339
+from situate.sharding.actions import (
+    Action,
+    Archive,
+    Assign,
+    Complete,
+    Delete,
+    RemoveFinalizer,
+    RequestDrain,
+    Revoke,
+    TellCompleted,
+)
+from situate.sharding.assignment import ObjectView
+from situate.sharding.controller.section import ShardSettings
+from situate.sharding.deciding import decide
+from situate.sharding.situation import NEW, Decision, Ownership
+from situate.sharding.strategies import Explanation, facts_of, oddities_of
+
+_COLUMNS = (
+    Column("executor"),
+    Column("status"),
+    Column("open", right=True),
+    Column("capacity", right=True),
+    Column("place", right=True),
+    Column("why"),
+)
+
+
+def complete_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Names of objects of the resource that the command line names."""
+
+    def types() -> list[tuple[ObjectType, str]]:
+        given = ctx.params
+        entries = entries_of(given.get("file"), given.get("assignments"), given.get("resource"), given.get("pool"))
+        resources = {each.group_version_plural: _types(each)[0] for each in entries}
+        return [(type_, version) for (_, version, _), type_ in resources.items()]
+
+    return complete_objects(ctx, incomplete, types)
+
+
+def show(name: str, asked: Asked, namespace: str | None, output: Format) -> None:
+    """Print it; ends with 1 if the object waits for an executor."""
+    with mendable_failures():
+        meant = asked.entries()
+        within = asked.where.namespace(namespace)
+        if len(meant) > 1 and only_partitions_differ(meant):
+            settings = _entry_for(meant, asked, name, namespace, within)
+        else:
+            settings = asked.entry()
+        observed = observe(settings, asked)
+        view = _found(observed, name, namespace, within)
+        events = events_about(view, asked.where)
+    placer = observed.placer(without=view.uid)
+    standing = placer.explain(facts_of(view))  # before a choice is made: ties go to the least recently chosen
+    decision = decide(view, NEW, observed.situation(placer))
+    told = _as_data(view, decision, standing, observed, events)
+    if output in (Format.JSON, Format.YAML):
+        print_data(told, output)
+    else:
+        for remark in told["remarks"]:
+            complain(remark)
+        _print(told, output)
+    if told["waits"]:
+        raise typer.Exit(ExitCode.NO)
+
+
+def _entry_for(
+    entries: Sequence[ShardSettings], asked: Asked, name: str, namespace: str | None, within: str
+) -> ShardSettings:
+    """The entry whose partition has the object. `within`: the namespace of a name that has none."""
+    found = entries[0]
+    for each in readings(name, namespace, _types(entries[0])):
+        found, there = entry_for(entries, asked, each.namespace or within, each.name)
+        if there:
+            break
+    return found
+
+
+def _types(settings: ShardSettings) -> tuple[ObjectType, ...]:
+    """The objects' own type, which is named before the cluster is asked for its kind."""
+    group, _, plural = settings.group_version_plural
+    return (ObjectType(_singular(plural), plural, group),)
+
+
+def _singular(plural: str) -> str:
+    """In English: `report`, `policy`, `class`."""
+    for end, single in (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh"), ("xes", "x"), ("s", "")):
+        if plural.endswith(end):
+            return plural.removesuffix(end) + single
+    return plural
+
+
+def _found(observed: Observed, name: str, namespace: str | None, within: str) -> ObjectView:
+    """`within`: the namespace of a name that has none. Raises `WrongInput`."""
+    types = _types(observed.settings)
+    last = ""
+    for each in readings(name, namespace, types):
+        places, last = ("", each.namespace or within), each.name  # of the cluster's own objects none has a namespace
+        for view in observed.views:
+            if view.name == last and view.namespace in places:
+                return view
+        for view in observed.foreign:
+            if view.name == last and view.namespace in places:
+                other = observed.partition_of(view)
+                raise WrongInput(f"{name}: it is in partition {other}, not in {observed.settings.partition}")
+    require_explained(name, types)
+    kind = observed.scope.resource.kind
+    if elsewhere := sorted({view.namespace for view in observed.views if view.name == last} - {within}):
+        others = ", ".join(f"{each}/{last}" for each in elsewhere[:5])
+        raise WrongInput(f"{name}: there is no such {kind} in namespace {within}; there is {others}")
+    hint = did_you_mean(last, [view.name for view in observed.views])
+    part = "" if observed.settings.partition is None else f" in partition {observed.settings.partition}"
+    raise WrongInput(f"{name}: there is no such {kind}{part}{'; ' + hint if hint else ''}")
+
+
+def _as_data(
+    view: ObjectView,
+    decision: Decision,
+    standing: Explanation,
+    observed: Observed,
+    events: Sequence[CoreEvent] | str,
+) -> dict[str, Any]:
+    verdict = decision.verdict
+    recent = [] if isinstance(events, str) else warnings_of(events, observed.wall)
+    next_ = [_said(action) for action in decision.actions]
+    blocked = [*blocked_by(recent, observed)] if next_ or not view.executor else []
+    by_id = observed.members.current
+    executors = []
+    for each in standing.candidates:
+        member = by_id.get(each.executor)
+        executors.append(
+            {
+                "id": each.executor,
+                "status": "Removed" if member is None else str(member.status),
+                "open": 0 if member is None else len(observed.open_of(member)),
+                "capacity": None if member is None else member.capacity,
+                "place": each.place,
+                "why": each.why,
+            }
+        )
+    return {
+        "object": f"{view.namespace}/{view.name}" if view.namespace else view.name,
+        "uid": view.uid,
+        "state": _state(view),
+        "executor": view.executor,
+        "executorUid": view.executor_uid,
+        "epoch": view.epoch,
+        "term": view.term,
+        "assignedAt": None if view.assigned_at is None else rfc3339(view.assigned_at),
+        "cause": view.why,
+        "losses": len(view.losses),
+        "drain": None if view.drain is None else str(view.drain),
+        "selector": view.executor_selector,
+        "frozen": observed.owned(view) is Ownership.FROZEN,
+        "table": observed.settings.partition_table,
+        "faults": list(view.faults),
+        "oddities": [*oddities_of(view)],
+        "verdict": None
+        if verdict is None
+        else {"assigned": verdict.assigned, "reason": str(verdict.reason), "message": verdict.message},
+        "partition": observed.partition_of(view),
+        "blocked": [] if view.completed and not next_ else blocked,
+        "events": recent,
+        "next": next_,
+        "waits": _waits(view, decision, observed) or (bool(blocked) and not view.completed),
+        "executors": executors,
+        "remarks": [*observed.remarks, *([events] if isinstance(events, str) else ())],
+    }
+
+
+def _state(view: ObjectView) -> str:
+    if view.completed:
+        return "succeeded" if view.successful else f"failed{f' ({view.reason})' if view.reason else ''}"
+    if view.deleting:
+        return "being deleted"
+    return "assigned" if view.executor else "unassigned"
+
+
+def _waits(view: ObjectView, decision: Decision, observed: Observed) -> bool:
+    """For an executor that it has not got, and will not get in a moment."""
+    if view.completed:
+        return False
+    if decision.verdict is None:
+        return not view.executor and observed.owned(view) is Ownership.FROZEN
+    return not decision.verdict.assigned
+
+
+def _said(action: Action) -> str:
+    """In words, as the next thing that a supervisor does."""
+    match action:
+        case Assign(placement):
+            return f"assign to {placement.holder.executor}, because {placement.why}"
+        case RequestDrain(request=request):
+            return f"ask its holder to stop: {request.cause}"
+        case Revoke(cause=cause):
+            return f"take it from its holder: {cause}"
+        case Complete(reason=reason):
+            return f"complete as failed: {reason}"
+        case Archive(delete=delete):
+            return "archive and delete" if delete else "archive, then let it go"
+        case RemoveFinalizer():
+            return "remove the finalizer"
+        case Delete():
+            return "delete"
+        case TellCompleted():
+            return "count its place as free"
+        case _ as never:
+            assert_never(never)
+
+
+def _print(told: dict[str, Any], form: Format) -> None:
+    if told["executor"]:
+        since = f" since {told['assignedAt']}" if told["assignedAt"] else ""
+        cause = f", because: {told['cause']}" if told["cause"] else ""
+        say(f"{told['object']} is {told['state']}: {told['executor']} (epoch {told['epoch']}{cause}{since})")
+    else:
+        say(f"{told['object']} is {told['state']} (epoch {told['epoch']})")
+    if told["partition"]:
+        say(f"its partition: {told['partition']}")
+    for fault in told["faults"]:
+        say(f"it cannot be placed: {fault}")
+    for oddity in told["oddities"]:
+        say(f"odd: {oddity}")
+    verdict = told["verdict"]
+    if verdict is not None and not verdict["assigned"]:
+        say(f"it waits: {verdict['reason']}: {verdict['message']}")
+    if told["frozen"]:
+        say(
+            "its slot is about to change partitions: nobody assigns it before `situate sharding partitions --hand-over`"
+        )
+    if told["drain"]:
+        say(f"its holder is asked to stop: {told['drain']}")
+    if told["selector"]:
+        say(f"it may only go where the labels match {told['selector']}")
+    if told["losses"]:
+        say(f"it has lost its holder {told['losses']} times lately")
+    for reason in told["blocked"]:
+        say(f"blocked: {reason}")
+    for action in told["next"]:
+        say(f"next, once that is solved: {action}" if told["blocked"] else f"next: {action}")
+    for event in told["events"]:
+        say(f"Event {event['reason']} (x{event['count']}, {event['secondsAgo']} s ago): {event['message']}")
+    if told["executors"]:
+        print_table(_COLUMNS, [_row(each) for each in told["executors"]], form)
+    else:
+        say("no executor is known")
+
+
+def _row(each: dict[str, Any]) -> tuple[object, ...]:
+    capacity = "-" if each["capacity"] is None else f"{each['capacity']:g}"
+    return each["id"], each["status"], each["open"], capacity, each["place"] or "-", each["why"]

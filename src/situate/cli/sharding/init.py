@@ -1,0 +1,145 @@
+"""`situate sharding init`: a small operator to start from, written from the templates in `project`."""
+
+from __future__ import annotations
+
+import keyword
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any, Final
+
+import situate
+from situate.cli.failures import WrongInput, mendable_failures
+from situate.cli.output import yaml_text
+from situate.cli.streams import say
+from situate.objects.resources import unstructured
+from situate.objects.settings import shown
+from situate.sharding.admitting import Fence
+from situate.sharding.policy import LeaderLease, ServiceAccounts, fencing_policies
+
+_SUFFIX: Final = ".template"
+_PACKAGE: Final = "package"
+"""The folder of the templates that gets the module's name."""
+_NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
+_KIND: Final = re.compile(r"[A-Z][A-Za-z0-9]{0,49}")
+_GROUP: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
+_LONGEST_GROUP: Final = 150
+"""With a plural it is the name of a definition, of at most 253 characters."""
+_PROTECTED: Final = re.compile(r"(.*\.)?(k8s|kubernetes)\.io")
+_TAKEN: Final = frozenset({*sys.stdlib_module_names, *keyword.kwlist, "situate", "tests", "kopf", "pytest"})
+
+
+def create(name: str, group: str, kind: str, folder: Path, *, dry_run: bool) -> None:
+    """Write the operator's folder into `folder`."""
+    with mendable_failures():
+        words = words_of(name, group, kind)
+        target = folder / name
+        if dry_run:
+            if target.exists():
+                raise WrongInput(_taken(target))
+            for path in dict(_texts(words)):
+                say(f"{target / path} would be written")
+            return
+        written = write(target, words)
+        say(f"wrote {written} files to {target}")
+        say(f"next: cd {target} && python -m pytest; then {words['module']}/reconciler.py")
+
+
+def words_of(name: str, group: str, kind: str) -> dict[str, str]:
+    """What stands for each word of the templates. Raises `WrongInput` with every mistake."""
+    if mistakes := [*_mistakes(name, group, kind)]:
+        raise WrongInput("\n".join(mistakes))
+    kind = kind or "".join(part.capitalize() for part in _singular(name).split("-"))
+    singular = kind.lower()
+    return {
+        "name": name,
+        "module": name.replace("-", "_"),
+        "group": group,
+        "kind": kind,
+        "singular": singular,
+        "plural": _plural(singular),
+        "version": situate.__version__,
+    }
+
+
+def write(target: Path, words: Mapping[str, str]) -> int:
+    """How many files were written. Nothing that is there is touched: raises `WrongInput`."""
+    try:
+        target.mkdir(parents=True)
+    except FileExistsError:
+        raise WrongInput(_taken(target)) from None
+    except OSError as problem:
+        raise WrongInput(f"{target} cannot be made: {problem.strerror}") from None
+    texts = dict(_texts(words))
+    for path, text in texts.items():
+        try:
+            (target / path).parent.mkdir(exist_ok=True)
+            (target / path).write_text(text, encoding="utf-8")
+        except OSError as problem:
+            raise WrongInput(f"{target / path} cannot be written: {problem.strerror}; remove {target}") from None
+    return len(texts)
+
+
+def _taken(target: Path) -> str:
+    return f"{target} is there already, and nothing is overwritten; name another one"
+
+
+def fence(words: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The policies with which the server itself refuses whoever is late, and the Lease that they look at."""
+    namespace = words["name"]
+    resource = unstructured(words["group"], "v1", words["kind"], words["plural"])
+    lease = LeaderLease(namespace, f"{resource.group_resource}.default.supervisor")
+    accounts = ServiceAccounts((f"{namespace}:supervisor",), (f"{namespace}:executor",))
+    metadata = {"name": lease.name, "namespace": lease.namespace}
+    made = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": {}}
+    return [made, *fencing_policies(f"situate-fencing.{resource.group_resource}", resource, accounts, Fence(), lease)]
+
+
+def _texts(words: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
+    for path, template in _templates(files("situate.cli.sharding") / "project", Path()):
+        text = template.read_text(encoding="utf-8")
+        for word, value in words.items():
+            text = text.replace(f"%%{word}%%", value)
+        yield Path(*(words["module"] if part == _PACKAGE else part for part in path.parts)), text
+    yield Path("fence.yaml"), "---\n".join(map(yaml_text, fence(words)))
+
+
+def _templates(folder: Traversable, at: Path) -> Iterator[tuple[Path, Traversable]]:
+    for each in sorted(folder.iterdir(), key=lambda found: found.name):
+        if each.is_dir():
+            yield from _templates(each, at / each.name)
+        elif each.name.endswith(_SUFFIX):
+            yield at / each.name.removesuffix(_SUFFIX), each
+
+
+def _mistakes(name: str, group: str, kind: str) -> Iterator[str]:
+    if not _NAME.fullmatch(name):
+        yield f"NAME is {shown(name)}, allowed: at most 40 of a to z, 0 to 9 and '-', a letter first and no '-' last"
+    elif name.replace("-", "_") in _TAKEN:
+        yield f"NAME is {shown(name)}, which is the name of a module of Python's or ours; name another one"
+    elif name in ("default",) or name.startswith("kube-"):
+        yield f"NAME is {shown(name)}, which is a namespace of Kubernetes' own; name another one"
+    if not _GROUP.fullmatch(group) or len(group) > _LONGEST_GROUP:
+        yield f"--group is {shown(group)}, allowed: a DNS name with a dot in it, such as batch.example.com"
+    elif _PROTECTED.fullmatch(group):
+        yield f"--group is {shown(group)}, which Kubernetes keeps for itself; allowed: a domain of yours"
+    if kind and not _KIND.fullmatch(kind):
+        yield f"--kind is {shown(kind)}, allowed: at most 50 letters and digits, a capital first, such as Report"
+
+
+def _singular(name: str) -> str:
+    """As `_plural` takes it, where the ending says that there are several; `--kind` is for what it cannot know."""
+    if name.endswith("ies"):
+        return f"{name[:-3]}y"
+    if name.endswith(("sses", "xes", "shes", "tches", "rches", "nches")):
+        return name[:-2]
+    return name[:-1] if name.endswith("s") and not name.endswith(("ss", "us", "is")) and len(name) > 2 else name
+
+
+def _plural(singular: str) -> str:
+    if singular.endswith("y") and singular[-2:-1] not in "aeiou":
+        return f"{singular[:-1]}ies"
+    return f"{singular}es" if singular.endswith(("s", "x", "z", "ch", "sh")) else f"{singular}s"

@@ -1,0 +1,258 @@
+"""The commands of `situate sharding partitions`: their arguments and help. Their work is imported when one runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+import typer.core
+
+from situate.cli.formats import Format
+from situate.cli.options import (
+    ContextOption,
+    DryRunOption,
+    InstallationNamespaceOption,
+    KubeconfigOption,
+    OutputOption,
+    SetOption,
+)
+from situate.cli.sharding.options import ConfigurationOption, PartitionByOption, PoolOption, ResourceOption
+
+if TYPE_CHECKING:
+    from situate.cli.sharding.entry import Asked
+
+_MOST: Final = 4096
+"""Slots, and so partitions, of a table."""
+_FORMER: Final = {
+    "--create": "create TABLE --count N",
+    "--count": "resize TABLE --count N",
+    "--split": "split TABLE PARTITION",
+    "--merge": "merge TABLE PARTITION --into PARTITION",
+    "--hand-over": "hand-over TABLE",
+    "--thaw": "thaw TABLE",
+}
+"""Flags of the one command that there was before, and the commands in their place."""
+
+
+class _Group(typer.core.TyperGroup):
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Point to the command in place of a former flag."""
+        if args and args[0] not in self.commands:
+            given = next((each for each in _FORMER if any(arg.partition("=")[0] == each for arg in args)), None)
+            command = "show TABLE" if given is None else _FORMER[given]
+            ctx.fail(f"No such command {args[0]!r}. Write: situate sharding partitions {command}")
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(
+    cls=_Group,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="The table of partitions: which supervisor has which slots. A change takes two steps: freeze the slots that "
+    "move, then hand them over. A partition receives slots only while its supervisor holds its Lease.",
+    epilog="""Examples:
+
+\b
+situate sharding partitions create slots --count 2 -f situate.yaml
+situate sharding partitions show slots -f situate.yaml
+situate sharding partitions split slots 0 -f situate.yaml --dry-run
+situate sharding partitions hand-over slots -f situate.yaml
+
+Page: docs/sharding.md""",
+)
+
+TableArgument = Annotated[
+    str, typer.Argument(metavar="TABLE", help="The ConfigMap, as partitionTable names it.", show_default=False)
+]
+PartitionArgument = Annotated[
+    int, typer.Argument(metavar="PARTITION", help="The number of the partition.", show_default=False)
+]
+CountOption = Annotated[int, typer.Option("--count", min=1, max=_MOST, metavar="N", help="The number of partitions.")]
+ForceOption = Annotated[
+    bool, typer.Option("--force", help="Give slots also to a partition that has no running supervisor.")
+]
+
+
+def _asked(
+    file: Path | None,
+    assignments: list[str] | None,
+    resource: str | None,
+    pool: str | None,
+    installation: str,
+    kubeconfig: Path | None,
+    context: str | None,
+) -> Asked:
+    from situate.cli.read_cluster.where import Where
+    from situate.cli.sharding.entry import Asked
+
+    return Asked.of(file, assignments, resource, Where(kubeconfig, context), pool=pool, installation=installation)
+
+
+@app.command(short_help="Show the partitions of a table.")
+def show(
+    table: TableArgument,
+    file: ConfigurationOption = None,
+    resource: ResourceOption = None,
+    pool: PoolOption = None,
+    by: PartitionByOption = None,
+    installation_namespace: InstallationNamespaceOption = "situate",
+    assignments: SetOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Show the slots, open objects and supervisor of each partition, and what a hand-over waits for."""
+    from situate.cli.sharding.partitions import show
+
+    show(table, _asked(file, assignments, resource, pool, installation_namespace, kubeconfig, context), by, output)
+
+
+@app.command(short_help="Create a table of equal partitions.")
+def create(
+    table: TableArgument,
+    count: CountOption,
+    file: ConfigurationOption = None,
+    resource: ResourceOption = None,
+    pool: PoolOption = None,
+    dry_run: DryRunOption = False,
+    installation_namespace: InstallationNamespaceOption = "situate",
+    assignments: SetOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Create the ConfigMap with a number of equal partitions."""
+    from situate.cli.sharding.partitions import creation, write
+
+    asked = _asked(file, assignments, resource, pool, installation_namespace, kubeconfig, context)
+    write(table, asked, None, creation(count), output, dry_run=dry_run)
+
+
+@app.command(short_help="Freeze slots for another number of partitions.")
+def resize(
+    table: TableArgument,
+    count: CountOption,
+    file: ConfigurationOption = None,
+    resource: ResourceOption = None,
+    pool: PoolOption = None,
+    by: PartitionByOption = None,
+    force: ForceOption = False,
+    dry_run: DryRunOption = False,
+    installation_namespace: InstallationNamespaceOption = "situate",
+    assignments: SetOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Freeze the fewest slots that have to move for another number of partitions; then hand them over.
+
+    Exits with 1 if a receiving partition has no running supervisor.
+    """
+    from situate.cli.sharding.partitions import resizing, write
+
+    asked = _asked(file, assignments, resource, pool, installation_namespace, kubeconfig, context)
+    write(table, asked, by, resizing(count), output, dry_run=dry_run, force=force)
+
+
+@app.command(short_help="Freeze half of a partition's slots for another.")
+def split(
+    table: TableArgument,
+    partition: PartitionArgument,
+    into: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="PARTITION", help="The receiving partition; default: the first free number."),
+    ] = None,
+    file: ConfigurationOption = None,
+    resource: ResourceOption = None,
+    pool: PoolOption = None,
+    by: PartitionByOption = None,
+    force: ForceOption = False,
+    dry_run: DryRunOption = False,
+    installation_namespace: InstallationNamespaceOption = "situate",
+    assignments: SetOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Freeze half of a partition's slots, so that they can be handed over to another partition.
+
+    Exits with 1 if the receiving partition has no running supervisor.
+    """
+    from situate.cli.sharding.partitions import splitting, write
+
+    asked = _asked(file, assignments, resource, pool, installation_namespace, kubeconfig, context)
+    write(table, asked, by, splitting(partition, into), output, dry_run=dry_run, force=force)
+
+
+@app.command(short_help="Freeze all slots of a partition for another.")
+def merge(
+    table: TableArgument,
+    partition: PartitionArgument,
+    into: Annotated[int, typer.Option(min=0, metavar="PARTITION", help="The receiving partition.")],
+    file: ConfigurationOption = None,
+    resource: ResourceOption = None,
+    pool: PoolOption = None,
+    by: PartitionByOption = None,
+    force: ForceOption = False,
+    dry_run: DryRunOption = False,
+    installation_namespace: InstallationNamespaceOption = "situate",
+    assignments: SetOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Freeze all slots of a partition, so that they can be handed over to another partition.
+
+    Exits with 1 if the receiving partition has no running supervisor.
+    """
+    from situate.cli.sharding.partitions import merging, write
+
+    asked = _asked(file, assignments, resource, pool, installation_namespace, kubeconfig, context)
+    write(table, asked, by, merging(partition, into), output, dry_run=dry_run, force=force)
+
+
+@app.command("hand-over", short_help="Give frozen slots to their new partitions.")
+def hand_over(
+    table: TableArgument,
+    file: ConfigurationOption = None,
+    resource: ResourceOption = None,
+    pool: PoolOption = None,
+    by: PartitionByOption = None,
+    force: ForceOption = False,
+    dry_run: DryRunOption = False,
+    installation_namespace: InstallationNamespaceOption = "situate",
+    assignments: SetOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Give frozen slots to their new partitions, once no executor holds an object of theirs.
+
+    Exits with 1 if that has to wait, and names the reason; repeat the command then.
+    """
+    from situate.cli.sharding.partitions import handing_over, write
+
+    asked = _asked(file, assignments, resource, pool, installation_namespace, kubeconfig, context)
+    write(table, asked, by, handing_over(force=force), output, dry_run=dry_run, force=force)
+
+
+@app.command(short_help="Leave frozen slots with their partitions.")
+def thaw(
+    table: TableArgument,
+    file: ConfigurationOption = None,
+    resource: ResourceOption = None,
+    pool: PoolOption = None,
+    by: PartitionByOption = None,
+    dry_run: DryRunOption = False,
+    installation_namespace: InstallationNamespaceOption = "situate",
+    assignments: SetOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Leave frozen slots with the partitions that have them, and so take a change back."""
+    from situate.cli.sharding.partitions import thawing, write
+
+    asked = _asked(file, assignments, resource, pool, installation_namespace, kubeconfig, context)
+    write(table, asked, by, thawing, output, dry_run=dry_run)

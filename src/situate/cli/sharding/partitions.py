@@ -1,0 +1,322 @@
+"""Show the elastic table of partitions, and change it: split, merge, another number of partitions.
+
+A change takes two versions. The first freezes the slots that move, and their supervisors stop assigning; the second
+gives them to their new owners, once everybody has confirmed the first and nothing of the slots is held any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import typer
+
+from situate.cli.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.formats import Format
+from situate.cli.output import Column, print_data, print_table
+from situate.cli.read_cluster.where import Where
+from situate.cli.sharding.entry import Asked
+from situate.cli.sharding.reading import ENTRY, required, table_of
+from situate.cli.streams import complain, say
+from situate.kube.client import Client
+from situate.kube.errors import AlreadyExists, Conflict, NotFound
+from situate.kube.patches import MergePatch
+from situate.objects.configuration import ConfigMap
+from situate.objects.resources import CONFIGMAPS, LEASES
+from situate.sharding.assignment import view_of
+from situate.sharding.controller.section import ShardSettings
+from situate.sharding.liveness import supervisor_problem
+from situate.sharding.partitions import PartitionBy, hash_of
+from situate.sharding.resizing import merged, resized, split
+from situate.sharding.slots import (
+    SLOTS,
+    BadTable,
+    SlotTable,
+    even_table,
+    frozen,
+    hand_over_waits_for,
+    handed_over,
+    slot_of,
+    thawed,
+)
+from situate.sharding.supervisor_reports import confirmed_versions
+
+_COLUMNS = (
+    Column("partition", right=True),
+    Column("slots", right=True),
+    Column("frozen", right=True),
+    Column("arriving", right=True),
+    Column("open", right=True),
+    Column("confirmed", right=True),
+    Column("supervisor"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The table, and what bears on its hand-over."""
+
+    found: ConfigMap | None
+    table: SlotTable | None
+    open_by_slot: Mapping[int, int]
+    confirmed: Mapping[int, int]
+    supervisors: Mapping[int, str]
+    """By partition, the holder of its supervisors' Lease; partitions without a live supervisor are absent."""
+    missing: Mapping[int, str]
+    """By partition, why it has no supervisor."""
+
+    def waits(self, table: SlotTable, *, force: bool) -> list[str]:
+        """What a hand-over of this table has to wait for. `force`: not for supervisors of receiving partitions."""
+        waits = hand_over_waits_for(table, self.confirmed, self.open_by_slot)
+        return waits if force else [*waits, *self.without_supervisor(table)]
+
+    def without_supervisor(self, table: SlotTable) -> list[str]:
+        """A sentence for each partition that receives slots and has no supervisor to assign their objects."""
+        receiving = sorted({each.to for each in table.frozen if each.to is not None})
+        return [
+            f"partition {each} has no supervisor: {self.missing[each]}" for each in receiving if each in self.missing
+        ]
+
+
+Change = Callable[[Read, str], SlotTable | None]
+"""The next version of the table of this name; None: it has to wait. Raises `WrongInput` and `BadTable`."""
+
+
+def creation(count: int) -> Change:
+    """A table of `count` equal partitions."""
+
+    def change(read: Read, name: str) -> SlotTable:
+        if read.found is not None:
+            hint = f"`situate sharding partitions resize {name} --count {count}` changes it"
+            raise WrongInput(f"ConfigMap {name} is there already; {hint}")
+        return even_table(count)
+
+    return change
+
+
+def resizing(count: int) -> Change:
+    """Another number of partitions, by moving as few slots as possible."""
+
+    def change(read: Read, name: str) -> SlotTable:
+        table = table_of(read.found, name)
+        owners = table.owners()
+        present = sorted(set(owners))
+        wanted = present[:count]
+        while len(wanted) < count:
+            wanted.append(_free(wanted))
+        load = [read.open_by_slot.get(slot, 0) for slot in range(SLOTS)]
+        return frozen(table, resized(owners, wanted, load if any(load) else None))
+
+    return change
+
+
+def splitting(partition: int, into: int | None) -> Change:
+    """Half of a partition's slots go to another one. `into` None: to the first number that is free."""
+
+    def change(read: Read, name: str) -> SlotTable:
+        table = table_of(read.found, name)
+        owners = table.owners()
+        return frozen(table, split(owners, partition, _free(owners) if into is None else into))
+
+    return change
+
+
+def merging(partition: int, into: int) -> Change:
+    """All slots of a partition go to another one."""
+
+    def change(read: Read, name: str) -> SlotTable:
+        table = table_of(read.found, name)
+        return frozen(table, merged(table.owners(), partition, into))
+
+    return change
+
+
+def handing_over(*, force: bool) -> Change:
+    """Frozen slots go to their new owners."""
+
+    def change(read: Read, name: str) -> SlotTable | None:
+        table = table_of(read.found, name)
+        return None if read.waits(table, force=force) else handed_over(table)
+
+    return change
+
+
+def thawing(read: Read, name: str) -> SlotTable:
+    """Frozen slots stay with their owners."""
+    return thawed(table_of(read.found, name))
+
+
+def show(table: str, asked: Asked, by: str | None, output: Format) -> None:
+    """Print the table, and the reasons why a hand-over would wait."""
+    with mendable_failures():
+        read, _, _ = _asked(table, asked, by, None, dry_run=False, force=False)
+    _print(table, read, None, output, dry_run=False, force=False)
+
+
+def write(
+    table: str, asked: Asked, by: str | None, change: Change, output: Format, *, dry_run: bool, force: bool = False
+) -> None:
+    """Make one change and print the table; ends with 1 if the change is refused or has to wait."""
+    with mendable_failures():
+        read, after, refused = _asked(table, asked, by, change, dry_run=dry_run, force=force)
+    for each in refused:
+        complain(f"{each}; objects of the slots would wait for one")
+    if refused:
+        complain(_next_step(asked.entry_of_table(table), table))
+        raise typer.Exit(ExitCode.NO)
+    _print(table, read, after, output, dry_run=dry_run, force=force)
+    if after is None and read.table is not None and read.waits(read.table, force=force):
+        raise typer.Exit(ExitCode.NO)
+
+
+def _asked(
+    table: str, asked: Asked, by: str | None, change: Change | None, *, dry_run: bool, force: bool
+) -> tuple[Read, SlotTable | None, list[str]]:
+    settings = asked.entry_of_table(table)
+    place = (settings.leader_elect_namespace or asked.installation, table)
+    hashed = PartitionBy(by or settings.partition_by)
+    return asyncio.run(_done(asked.where, settings, place, hashed, change, dry_run=dry_run, force=force))
+
+
+def _next_step(settings: ShardSettings, table: str) -> str:
+    return (
+        f"nothing was written: add an entry for {settings.resource} with partitionTable {table} and that partition to "
+        "the configuration, apply the output of `situate manifests sharding`, and repeat; or repeat with --force"
+    )
+
+
+async def _done(
+    cluster: Where,
+    settings: ShardSettings,
+    where: tuple[str, str],
+    by: PartitionBy,
+    change: Change | None,
+    *,
+    dry_run: bool,
+    force: bool,
+) -> tuple[Read, SlotTable | None, list[str]]:
+    """The table before, the one that has been written (None: nothing was), and why a change is refused."""
+    client = cluster.client()
+    try:
+        read = await _read(client, settings, where, by)
+        if change is None:
+            table_of(read.found, where[1])
+            return read, None, []
+        try:
+            after = change(read, where[1])
+        except BadTable as bad:
+            raise WrongInput(str(bad)) from None
+        if after is None or after == read.table:
+            return read, None, []
+        read = await _with_supervisors(client, settings, where[0], read, after)
+        if not force and (refused := read.without_supervisor(after)):
+            return read, None, refused
+        if not dry_run:
+            await _write(client, where, read.found, after)
+        return read, after, []
+    finally:
+        await client.close()
+
+
+async def _read(client: Client, settings: ShardSettings, where: tuple[str, str], by: PartitionBy) -> Read:
+    namespace, name = where
+    try:
+        found = await client.get(CONFIGMAPS, name, namespace)
+    except NotFound:
+        return Read(None, None, {}, {}, {}, {})
+    table = table_of(found, name)
+    served = await required(settings, client)
+    open_by_slot: Counter[int] = Counter()
+    for each in (await client.list_all(served.resource, settings.namespace)).items:
+        view = view_of(each.content, settings.paths())
+        if not view.completed and view.holder is not None:
+            open_by_slot[slot_of(hash_of(view, by))] += 1
+    return await _with_supervisors(client, settings, namespace, Read(found, table, open_by_slot, {}, {}, {}), table)
+
+
+async def _with_supervisors(
+    client: Client, settings: ShardSettings, namespace: str, read: Read, table: SlotTable
+) -> Read:
+    """Adds what the supervisors of the table's partitions say in their Leases."""
+    group, _, plural = settings.group_version_plural
+    leases, supervisors, missing = {}, {}, {}
+    for partition in table.partitions:
+        name = f"{plural}.{group}.{settings.pool}.{partition}.supervisor"
+        try:
+            lease = leases[partition] = await client.get(LEASES, name, namespace)
+        except NotFound:
+            missing[partition] = supervisor_problem(f"{namespace}/{name}", None, datetime.now(UTC))
+            continue
+        if problem := supervisor_problem(f"{namespace}/{name}", lease, datetime.now(UTC)):
+            missing[partition] = problem
+        else:
+            supervisors[partition] = lease.spec.holder_identity
+    return replace(read, confirmed=confirmed_versions(leases), supervisors=supervisors, missing=missing)
+
+
+def _free(taken: Sequence[int]) -> int:
+    return next(number for number in range(SLOTS + 1) if number not in set(taken))
+
+
+async def _write(client: Client, where: tuple[str, str], found: ConfigMap | None, after: SlotTable) -> None:
+    """Against the version that was read: of two changes at once one fails."""
+    namespace, name = where
+    if found is None:
+        content = {"metadata": {"name": name, "namespace": namespace}, "data": {ENTRY: after.to_text()}}
+        try:
+            await client.create(CONFIGMAPS, content, namespace)
+        except AlreadyExists:
+            raise WrongInput(f"ConfigMap {namespace}/{name} has just been made by somebody else; look again") from None
+        return
+    version = {"resourceVersion": found.metadata.resource_version}
+    try:
+        await client.patch(
+            CONFIGMAPS, name, MergePatch({"metadata": version, "data": {ENTRY: after.to_text()}}), namespace
+        )
+    except Conflict:
+        raise WrongInput(f"ConfigMap {namespace}/{name} has just been changed by somebody else; look again") from None
+
+
+def _print(name: str, read: Read, after: SlotTable | None, output: Format, *, dry_run: bool, force: bool) -> None:
+    table = after or read.table
+    assert table is not None, "shown after it was read or made"
+    waits = read.waits(table, force=force)
+    rows = [_row(table, partition, read) for partition in table.partitions]
+    if output in (Format.JSON, Format.YAML):
+        data: dict[str, Any] = {
+            "version": table.version,
+            "written": after is not None and not dry_run,
+            "partitions": [dict(zip((column.title for column in _COLUMNS), row, strict=True)) for row in rows],
+            "waits": waits,
+        }
+        print_data(data, output)
+        return
+    done = "" if after is None else " (not written)" if dry_run else " (written now)"
+    say(f"version {table.version}{done}: {len(table.partitions)} partitions")
+    print_table(_COLUMNS, [tuple("-" if each is None else each for each in row) for row in rows], output)
+    for wait in waits:
+        complain(f"the hand-over waits: {wait}")
+    for partition, problem in sorted(read.missing.items()):
+        if any(each.partition == partition for each in table.ranges):
+            complain(f"partition {partition} has no supervisor, so its objects wait: {problem}")
+    if table.frozen and not waits:
+        say(f"every frozen slot may be handed over: `situate sharding partitions hand-over {name}`")
+
+
+def _row(table: SlotTable, partition: int, read: Read) -> tuple[int | str | None, ...]:
+    own = [each for each in table.ranges if each.partition == partition]
+    arriving = [each for each in table.ranges if each.to == partition]
+    opened = sum(read.open_by_slot.get(slot, 0) for each in own for slot in range(each.start, each.end))
+    return (
+        partition,
+        sum(map(len, own)),
+        sum(len(each) for each in own if each.to is not None),
+        sum(map(len, arriving)),
+        opened,
+        read.confirmed.get(partition),
+        read.supervisors.get(partition),
+    )

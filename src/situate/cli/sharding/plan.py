@@ -1,0 +1,165 @@
+"""Print the fewest moves to a goal, where new objects would go, and how many executors are wanted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+import typer
+
+from situate.cli.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.formats import Format
+from situate.cli.output import Column, print_data, print_table
+from situate.cli.progress import progress
+from situate.cli.read_cluster.others import tell_of_others
+from situate.cli.sharding.entry import Asked
+from situate.cli.sharding.reading import Observed, observe
+from situate.cli.streams import complain, say
+from situate.objects.counts import counted
+from situate.sharding.assignment import ObjectView
+from situate.sharding.members import ExecutorStatus
+from situate.sharding.rebalancing import Goal, Held, Plan
+from situate.sharding.rebalancing import plan as planned
+from situate.sharding.sizing import SizingConfig, SizingState, desired_executors
+from situate.sharding.strategies import facts_of
+
+_COLUMNS = (Column("object"), Column("from"), Column("to"), Column("why"))
+_LIVE = (ExecutorStatus.HEALTHY, ExecutorStatus.FULL)
+
+
+def show(
+    asked: Asked,
+    namespace: str | None,
+    output: Format,
+    *,
+    of_all: bool,
+    goal: str | None,
+    without: Sequence[str],
+) -> None:
+    """Print it; ends with 1 if the moves do not reach the goal, or no executor may have an object."""
+    with mendable_failures():
+        settings = asked.entry()
+        listed = asked.where.listed(namespace, of_all=of_all)
+        observed = observe(settings, asked)
+        leaving = frozenset(without)
+        unknown = sorted(leaving - observed.members.current.keys())
+        if unknown:
+            raise WrongInput(f"--without {unknown[0]}: there are: {', '.join(sorted(observed.members.current))}")
+    usual = settings.rebalance if settings.rebalance != "off" else Goal.BOUNDED
+    meant = Goal(goal or usual)
+    live = [each.id for each in observed.members.current.values() if each.status in _LIVE and each.id not in leaving]
+    with progress("planning"):
+        found = planned(meant, _held(observed), live)
+        told = _as_data(found, meant, live, observed)
+    done = found.reached and not told["left"]
+    counts = {"moves": len(told["moves"]), "left": len(told["left"])}
+    if listed is not None:
+        for kind in counts:
+            told[kind] = [each for each in told[kind] if each["object"].rpartition("/")[0] in ("", listed)]
+    if output in (Format.JSON, Format.YAML):
+        print_data(told, output)
+    else:
+        for remark in observed.remarks:
+            complain(remark)
+        _print(told, counts["moves"], output)
+        others = sum(counts.values()) - sum(len(told[kind]) for kind in counts)
+        tell_of_others(others, "object", listed)
+    if not done:
+        raise typer.Exit(ExitCode.NO)
+
+
+def _held(observed: Observed) -> list[Held]:
+    """As the supervisor's balancing sees the open objects; those that nobody has are placed anyway."""
+    living = observed.members.living
+    held = []
+    for view in observed.views:
+        if view.completed or view.faults:
+            continue
+        holder = None if view.drain is not None else living.get(view.executor_uid)
+        held.append(Held(view.uid, "" if holder is None else holder.id, 1.0, view.migratable and not view.deleting))
+    return held
+
+
+def _as_data(found: Plan, goal: Goal, live: list[str], observed: Observed) -> dict[str, Any]:
+    names = {view.uid: _name(view) for view in observed.views}
+    by_uid = {view.uid: view for view in observed.views}
+    forced = [(move, _why_forced(by_uid[move.uid], observed)) for move in found.forced]
+    voluntary = [(move, f"for {goal} load") for move in found.voluntary]
+    counts = Counter(
+        {id_: len(observed.open_of(member)) for id_, member in observed.members.current.items() if id_ in live}
+    )
+    after = Counter(counts)
+    for move, _ in (*forced, *voluntary):
+        after[move.target] += 1
+        if move.origin in after:
+            after[move.origin] -= 1
+    return {
+        "goal": str(goal),
+        "reached": found.reached,
+        "why": found.why,
+        "moves": [
+            {"object": names.get(move.uid, move.uid), "from": move.origin, "to": move.target, "why": why}
+            for move, why in (*forced, *voluntary)
+        ],
+        "left": [{"object": _name(view), "why": why} for view, why in _left(found, live, observed)],
+        "open": dict(sorted(counts.items())),
+        "after": {id_: after[id_] for id_ in sorted(live)},
+        "desiredExecutors": _desired(observed),
+        "remarks": list(observed.remarks),
+    }
+
+
+def _name(view: ObjectView) -> str:
+    return f"{view.namespace}/{view.name}" if view.namespace else view.name
+
+
+def _left(found: Plan, live: Collection[str], observed: Observed) -> Iterator[tuple[ObjectView, str]]:
+    """Objects that no live executor may have, and why. Whether all of them fit at once is not looked at."""
+    placer = observed.placer()
+    forced = {move.uid for move in found.forced}
+    for view in observed.views:
+        if view.faults and not view.completed:
+            yield view, view.faults[0]
+        elif view.uid in forced:
+            standing = placer.explain(facts_of(view))
+            if not any(each.place is not None and each.executor in live for each in standing.candidates):
+                yield view, str(standing.refusal or "no executor is left")
+
+
+def _why_forced(view: ObjectView, observed: Observed) -> str:
+    """Why an object has to move, or to be assigned, whatever the load."""
+    if not view.executor:
+        return "unassigned"
+    if view.executor_uid not in observed.members.living:
+        return f"its holder {view.executor} is lost"
+    if view.drain is not None:
+        return f"its holder {view.executor} is asked to stop: {view.drain.cause}"
+    return f"its holder {view.executor} is left out"
+
+
+def _desired(observed: Observed) -> int | None:
+    """None: the configuration does not say what one executor takes."""
+    settings = observed.settings
+    if settings.desired_per_executor is None:
+        return None
+    sizing = SizingConfig(settings.desired_per_executor, settings.desired_min, settings.desired_max)
+    weight = sum(not view.completed for view in observed.views)
+    return desired_executors(SizingState(), sizing, weight, 0.0).desired
+
+
+def _print(told: dict[str, Any], total: int, form: Format) -> None:
+    """`total`: the number of moves in all namespaces."""
+    moves = told["moves"]
+    if moves:
+        print_table(_COLUMNS, [(each["object"], each["from"] or "-", each["to"], each["why"]) for each in moves], form)
+    say(f"{counted(total, 'move')} to the goal {told['goal']}{'' if told['reached'] else '; ' + told['why']}")
+    for each in told["left"]:
+        say(f"{each['object']}: {each['why']}")
+    before = ", ".join(f"{id_} {count}" for id_, count in told["open"].items())
+    after = ", ".join(f"{id_} {count}" for id_, count in told["after"].items())
+    say(f"open now: {before or 'no executor is live'}")
+    if total:
+        say(f"open after: {after}")
+    if told["desiredExecutors"] is not None:
+        say(f"executors wanted: {told['desiredExecutors']}")

@@ -1,0 +1,166 @@
+"""`situate sharding status`: executors with what they hold, objects by what becomes of them, and who leads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final
+
+from situate.cli.failures import mendable_failures
+from situate.cli.formats import Format
+from situate.cli.output import Column, print_data, print_table
+from situate.cli.sharding.blocking import write_refused
+from situate.cli.sharding.entry import Asked
+from situate.cli.sharding.reading import Observed, observe
+from situate.cli.streams import complain, say
+from situate.cli.watching import show_status
+from situate.objects.coordination import Lease
+from situate.sharding.assignment import ObjectView
+from situate.sharding.liveness import age_s
+from situate.sharding.members import Ending, Executor
+
+NOT_READY: Final = "NotReady"
+"""In place of a status, for an executor whose Lease has run out; Kubernetes says so of nodes."""
+_COLUMNS = (
+    Column("executor"),
+    Column("status"),
+    Column("open", right=True),
+    Column("capacity", right=True),
+    Column("draining", right=True),
+    Column("renewed"),
+    Column("revision", wide=True),
+    Column("metrics", wide=True),
+    Column("uid", wide=True),
+)
+
+
+def show(asked: Asked, output: Format, *, watch: bool) -> None:
+    """Print it."""
+
+    def once() -> None:
+        with mendable_failures():
+            observed = observe(asked.entry(), asked)
+        told = _as_data(observed)
+        if output in (Format.JSON, Format.YAML):
+            print_data(told, output)
+            return
+        for remark in observed.remarks:
+            complain(remark)
+        _print(told, output)
+
+    show_status(once, output, watch=watch)
+
+
+def _as_data(observed: Observed) -> dict[str, Any]:
+    members, leader = observed.members, observed.leader
+    living = sorted(members.living.values(), key=lambda each: (each.id, each.uid))
+    known = {each.uid for each in living}
+    return {
+        "resource": observed.settings.resource,
+        "pool": observed.settings.pool,
+        "partition": observed.settings.partition,
+        "leader": leader.spec.holder_identity if leader is not None else "",
+        "term": leader.spec.lease_transitions if leader is not None else None,
+        "strategy": observed.settings.strategy,
+        "supervisorProblem": observed.supervisor_problem,
+        "writeRefused": write_refused(observed),
+        "executors": sorted(
+            [*(_executor(each, observed) for each in living), *_not_ready(observed)],
+            key=lambda each: (each["id"], each["uid"]),
+        ),
+        "removed": [
+            {"id": each.id, "uid": each.uid, "ending": str(each.ending)}
+            for each in sorted(members.removed.values(), key=lambda each: (each.id, each.uid))
+        ],
+        "objects": dict(Counter(_state(view, known) for view in observed.views)),
+        "remarks": list(observed.remarks),
+    }
+
+
+def _executor(each: Executor, observed: Observed) -> dict[str, Any]:
+    held = observed.open_of(each)
+    lease = observed.leases.get(each.uid)
+    return {
+        "id": each.id,
+        "uid": each.uid,
+        "status": str(each.status),
+        "open": len(held),
+        "capacity": each.capacity,
+        "draining": sum(view.drain is not None for view in held),
+        "renewedSecondsAgo": _age_s(lease, observed.wall),
+        "revision": each.revision,
+        "metrics": dict(each.metrics),
+    }
+
+
+def _not_ready(observed: Observed) -> Iterator[dict[str, Any]]:
+    """Executors whose Lease has run out, or that are proven dead, until their Lease is deleted or released."""
+    for each in observed.members.removed.values():
+        lease = observed.leases.get(each.uid)
+        if each.ending is Ending.RELEASED or lease is None:
+            continue
+        held = [view for view in observed.views if not view.completed and view.executor_uid == each.uid]
+        yield {
+            "id": each.id,
+            "uid": each.uid,
+            "status": NOT_READY,
+            "open": len(held),
+            "capacity": None,
+            "draining": 0,
+            "renewedSecondsAgo": _age_s(lease, observed.wall),
+            "revision": "",
+            "metrics": {},
+        }
+
+
+def _age_s(lease: Lease | None, wall: datetime) -> float | None:
+    """By the executor's clock and ours: for people, never for a decision."""
+    age = None if lease is None else age_s(lease, wall)
+    return None if age is None else round(age, 1)
+
+
+def _state(view: ObjectView, known: set[str]) -> str:
+    if view.completed:
+        return "succeeded" if view.successful else "failed"
+    if view.faults:
+        return "unreadable"
+    if not view.executor:
+        return "unassigned"
+    return "assigned" if view.executor_uid in known else "orphaned"
+
+
+def _print(told: dict[str, Any], form: Format) -> None:
+    led = f"led by {told['leader']}, term {told['term']}"
+    if told["supervisorProblem"]:
+        led = f"no supervisor leads ({told['supervisorProblem']})"
+    elif not told["leader"]:
+        led = "the leader is not known"
+    part = f", partition {told['partition']}" if told["partition"] is not None else ""
+    healthy = sum(each["status"] == "Healthy" for each in told["executors"])
+    say(f"{told['resource']}, pool {told['pool']}{part}: {led}; {told['strategy']}")
+    if told["writeRefused"]:
+        say(f"the API server refuses the supervisor's writes: {told['writeRefused']}")
+    say(f"{healthy} of {len(told['executors'])} executors can be given work")
+    if told["executors"]:
+        print_table(_COLUMNS, [_row(each) for each in told["executors"]], form)
+    counts = told["objects"]
+    order = ("assigned", "unassigned", "orphaned", "unreadable", "succeeded", "failed")
+    say("objects: " + (", ".join(f"{counts[state]} {state}" for state in order if counts.get(state)) or "none"))
+    for each in told["removed"]:
+        say(f"executor {each['id']} ({each['uid']}) is gone: {each['ending']}")
+
+
+def _row(each: dict[str, Any]) -> tuple[object, ...]:
+    age = each["renewedSecondsAgo"]
+    return (
+        each["id"],
+        each["status"],
+        each["open"],
+        "-" if each["capacity"] is None else f"{each['capacity']:g}",
+        each["draining"] or "-",
+        "-" if age is None else f"{age:.0f} s ago",
+        each["revision"] or "-",
+        ", ".join(f"{name} {value:g}" for name, value in sorted(each["metrics"].items())) or "-",
+        each["uid"],
+    )
