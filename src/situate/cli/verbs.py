@@ -51,7 +51,7 @@ VERBS: Final = {
     "embedded": Verb("situate.cli.embedded", Group.TRY, "Run an API server alone, in memory."),
     "scheduler": Verb("situate.cli.scheduler", Group.INSPECT, "Pods on nodes: why, what if, compare."),
     "vpod": Verb("situate.cli.vpod.commands", Group.INSPECT, "Virtual replicas on the Pods of StatefulSets."),
-    "spot": Verb("situate.cli.spot", Group.INSPECT, "Workloads on spot and on-demand nodes."),
+    "spot": Verb("situate.cli.spot.commands", Group.INSPECT, "Workloads on spot and on-demand nodes."),
     "vm": Verb("situate.cli.vm", Group.INSPECT, "Virtual machines that grow, shrink and move."),
     "sharding": Verb("situate.cli.shard", Group.INSPECT, "Custom resources on executors, and their archive."),
     "check": Verb("situate.cli.check", Group.INSTALL, "Check the configuration, and the cluster for it."),
