@@ -19,7 +19,6 @@ from situate.cli.main import app
 from situate.cli.streams import UNREAD
 from tests.cli.processes import KUBECTL, call
 
-SPOT_CLUSTER = Path(__file__).parents[2] / "examples" / "spot-cluster.yaml"
 EXAMPLES = Path(__file__).parents[2] / "examples" / "knative"
 
 
@@ -92,15 +91,20 @@ def test_the_examples_of_vpod_work(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert printed(*arguments)
 
 
-def test_the_examples_of_spot_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    examples = re.findall(r"^ +situate (spot .+)$", printed("spot", "-h"), re.MULTILINE)
-    assert {example.split()[1] for example in examples} == {"status", "explain", "plan", "ungate"}
-    shutil.copy(SPOT_CLUSTER, tmp_path / "cluster.yaml")
+@pytest.mark.parametrize(
+    ("group", "writing"), [("spot", {"ungate"}), ("vm", {"drain", "uncordon"})], ids=["spot", "vm"]
+)
+def test_the_examples_of_a_group_work(
+    group: str, writing: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    examples = re.findall(rf"^ +situate ({group} .+)$", printed(group, "-h"), re.MULTILINE)
+    assert {example.split()[1] for example in examples} == {"status", "explain", "plan", *writing}
+    shutil.copy(EXAMPLES.with_name(f"{group}-cluster.yaml"), tmp_path / "cluster.yaml")
     monkeypatch.chdir(tmp_path)
     for example in examples:
         arguments = shlex.split(example)
-        if "ungate" in arguments:
-            continue  # it writes, and so has no --objects: see test_spot_verbs.py
+        if arguments[1] in writing:
+            continue  # there is no --objects: files are not written to
         if "--objects" not in arguments:
             arguments += ["--objects", "cluster.yaml"]
         result = CliRunner().invoke(app, arguments)

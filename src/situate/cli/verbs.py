@@ -52,7 +52,7 @@ VERBS: Final = {
     "scheduler": Verb("situate.cli.scheduler", Group.INSPECT, "Pods on nodes: why, what if, compare."),
     "vpod": Verb("situate.cli.vpod.commands", Group.INSPECT, "Virtual replicas on the Pods of StatefulSets."),
     "spot": Verb("situate.cli.spot.commands", Group.INSPECT, "Workloads on spot and on-demand nodes."),
-    "vm": Verb("situate.cli.vm", Group.INSPECT, "Virtual machines that grow, shrink and move."),
+    "vm": Verb("situate.cli.vm.commands", Group.INSPECT, "Virtual machines that grow, shrink and move."),
     "sharding": Verb("situate.cli.shard", Group.INSPECT, "Custom resources on executors, and their archive."),
     "check": Verb("situate.cli.check", Group.INSTALL, "Check the configuration, and the cluster for it."),
     "crds": Verb("situate.cli.crds", Group.INSTALL, "Print the custom resource definitions."),
