@@ -120,3 +120,23 @@ def test_the_examples_of_vpod_work(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ended = CliRunner().invoke(app, arguments)
         assert ended.exit_code == (ExitCode.NO if "plan" in arguments else ExitCode.DONE)
         assert ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("group", "writing"), [("spot", {"ungate"}), ("vm", {"drain", "uncordon"})], ids=["spot", "vm"]
+)
+def test_the_examples_of_a_group_work(
+    group: str, writing: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    examples = re.findall(rf"^ +situate ({group} .+)$", printed(group, "-h"), re.MULTILINE)
+    assert {example.split()[1] for example in examples} == {"status", "explain", "plan", *writing}
+    shutil.copy(EXAMPLES.with_name(f"{group}-cluster.yaml"), tmp_path / "cluster.yaml")
+    monkeypatch.chdir(tmp_path)
+    for example in examples:
+        arguments = shlex.split(example)
+        if arguments[1] in writing:
+            continue  # there is no --objects: files are not written to
+        if "--objects" not in arguments:
+            arguments += ["--objects", "cluster.yaml"]
+        result = CliRunner().invoke(app, arguments)
+        assert (result.exit_code in (0, 1), bool(result.stdout)) == (True, True), result.output

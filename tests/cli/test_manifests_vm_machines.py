@@ -25,7 +25,9 @@ def test_it_runs_beside_a_standby_with_its_lease_and_its_health_where_it_is_inst
     (port,) = container["ports"]
     arguments = container["args"]
     assert arguments[arguments.index("--health-address") + 1] == f":{port['containerPort']}"
-    assert arguments[arguments.index("--lease-namespace") + 1] == objects["Role"]["metadata"]["namespace"] == "ours"
+    assert (
+        arguments[arguments.index("--installation-namespace") + 1] == objects["Role"]["metadata"]["namespace"] == "ours"
+    )
     help_ = CliRunner().invoke(app, [*arguments, "--help"])
     assert help_.exit_code == 0
 

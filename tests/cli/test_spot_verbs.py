@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,7 @@ def playground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playground]
     server.start()
     try:
         eventually("the server answers", made.kubeconfig.exists)
+        made.kubectl("config", "set-context", "--current", "--namespace", "shop")
         made.apply(
             *({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in ("shop", "situate")),
             a_node("spot-1", "spot"),
@@ -136,16 +137,19 @@ def test_status_for_people(playground: Playground) -> None:
     code, told, remarks = playground.run("status")
     assert code == 0
     lines = told.splitlines()
-    assert lines[0] == "1 of 3 workloads have as many pods on demand as they ask for; nobody leads"
+    assert lines[0] == "1 of 3 workloads have the on-demand Pods they ask for; no leader"
     assert lines[1].split()[:4] == ["WORKLOAD", "PHASE", "REPLICAS", "TARGET"]
     assert "no prices are known: spot is taken to cost 70% less than on demand" in told
-    assert "on-demand nodes have room for 4 of 11 pods, 7 would wait" in told
+    assert "on-demand nodes fit 4 of 11 Pods, 7 would wait" in told
     assert "InvalidPolicy" in told
-    assert "nothing is installed in namespace situate" in remarks
+    installed = (
+        "nothing is installed in namespace situate: there is no Lease situate-spot; --installation-namespace names"
+    )
+    assert installed in remarks
     # nobody can install what the server does not have, so nothing else is advised
     assert "situate: resourcequotas are not served by this cluster, and count as none" in remarks.splitlines()
     _, wide, _ = playground.run("status", "-o", "wide", "-n", "shop")
-    assert "SAID BY" in wide
+    assert "POLICY-FROM" in wide
     assert "m5/a" in wide
     assert playground.data("status", "-n", "elsewhere")["workloads"] == []
 
@@ -174,8 +178,8 @@ def test_explain_tells_who_says_what_and_what_would_stay(playground: Playground)
     assert at_fault["faults"][0].startswith(f'Deployment shop/api: {ON_DEMAND}: found "many", allowed: a number')
     code, told, _ = playground.run("explain", "shop/web")
     assert code == 1
-    ended = "0 of 6 stay, 80 s outage, 80 s under quorum; on-demand nodes have room for 4 of the other 6"
-    assert f"if all spot ended now: {ended}" in told
+    ended = "0 of 6 stay, 80 s outage, 80 s under quorum; on-demand nodes fit 4 of the other 6"
+    assert f"if all spot nodes ended now: {ended}" in told
 
 
 @pytest.mark.finding("N20")
@@ -215,10 +219,10 @@ def uid_of(playground: Playground, deployment: str) -> str:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("web",), "web: name it as NAMESPACE/NAME"),
-        (("shop/wep",), "shop/wep: there is no such workload or pod; did you mean web?"),
-        (("statefulset/shop/web",), "shop/web: there is no such workload or pod"),
-        (("deployment/web",), "default/web: there is no such workload or pod"),
+        (("web", "-n", "default"), "default/web: there is no such workload or Pod"),
+        (("wep",), "shop/wep: there is no such workload or Pod; did you mean web?"),
+        (("statefulset/shop/web",), "shop/web: there is no such workload or Pod"),
+        (("deployment/wep",), "shop/wep: there is no such workload or Pod"),
         (
             ("job/web", "-n", "shop"),
             'job/web: found type "job", allowed: deployment, statefulset, rollout, cloneset, pod',
@@ -332,24 +336,34 @@ def test_what_the_leader_has_recorded_is_the_advisers_ground(playground: Playgro
 
 @pytest.mark.rule("spot:P9", "spot:P7")
 def test_ungate_lets_pods_go_and_takes_no_other_gate_away(playground: Playground) -> None:
-    assert playground.run("ungate")[1] == "no pod waits behind the gate of spot\n"
-    for name, gates in (("alone", [GATE]), ("held", ["example.com/other", GATE])):
-        spec = {"containers": [{"name": "c", "image": "x"}], "schedulingGates": [{"name": gate} for gate in gates]}
+    assert playground.run("ungate", "-A")[1] == "no Pod waits behind the gate of spot\n"
+
+    def gates() -> dict[str, list[str]]:
+        pods = json.loads(playground.kubectl("get", "pods", "-n", "situate", "-o", "json"))["items"]
+        return {
+            pod["metadata"]["name"]: [gate["name"] for gate in pod["spec"].get("schedulingGates", [])] for pod in pods
+        }
+
+    for name, wanted in (("alone", [GATE]), ("held", ["example.com/other", GATE])):
+        spec = {"containers": [{"name": "c", "image": "x"}], "schedulingGates": [{"name": gate} for gate in wanted]}
         metadata = {"name": name, "namespace": "situate"}
         playground.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
     try:
-        would = playground.data("ungate", "--dry-run")
+        would = playground.data("ungate", "-A", "--dry-run")
+        assert would["dryRun"] is True
         assert [(each["pod"], each["result"]) for each in would["pods"]] == [
             ("situate/alone", "would be let go"),
             ("situate/held", "would be let go"),
         ]
-        assert playground.data("ungate", "-n", "shop")["pods"] == []
-        done = playground.data("ungate")
+        told = "no Pod waits behind the gate of spot in namespace shop; -A looks in all\n"
+        assert playground.run("ungate")[1] == playground.run("ungate", "-n", "shop")[1] == told
+        code, _, error = playground.run("ungate", "-A", "-n", "shop")
+        assert (code, "leave one of them out" in error) == (2, True)
+        assert gates() == {"alone": [GATE], "held": ["example.com/other", GATE]}, "nothing was written"
+        done = playground.data("ungate", "-n", "situate")
         assert (done["letGo"], done["failed"]) == (2, 0)
-        pods = json.loads(playground.kubectl("get", "pods", "-n", "situate", "-o", "json"))["items"]
-        left = {each["metadata"]["name"]: each["spec"].get("schedulingGates", []) for each in pods}
-        assert left == {"alone": [], "held": [{"name": "example.com/other"}]}
-        assert playground.data("ungate")["pods"] == []
+        assert gates() == {"alone": [], "held": ["example.com/other"]}
+        assert playground.data("ungate", "-A")["pods"] == []
     finally:
         playground.kubectl("delete", "pods", "alone", "held", "-n", "situate", "--now")
 
@@ -377,13 +391,124 @@ def test_without_a_file_the_settings_are_those_of_the_installation(playground: P
     assert playground.data("status")["readOnly"] is False
 
 
-def test_the_examples_of_its_help_work(playground: Playground) -> None:
-    told = CliRunner().invoke(app, ["spot", "-h"]).stdout
-    examples = [line.split()[2:] for line in told.splitlines() if line.startswith("  situate spot ")]
-    assert {example[0] for example in examples} == {"status", "explain", "plan", "ungate"}
-    for example in examples:
-        if "-f" not in example:
-            assert playground.run(*example)[0] in (0, 1)
+EXAMPLE = Path(__file__).parents[2] / "examples" / "spot-cluster.yaml"
+
+
+def offline(*arguments: str, objects: Path = EXAMPLE) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["spot", *arguments, "--objects", str(objects)])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_a_list_is_about_one_namespace_and_its_sums_are_the_clusters(playground: Playground) -> None:
+    """The context's is shop."""
+    _, here, _ = playground.run("status")
+    assert here == playground.run("status", "-n", "shop")[1] == playground.run("status", "-A")[1]
+    _, elsewhere, _ = playground.run("status", "-n", "situate")
+    assert elsewhere.splitlines()[0] == here.splitlines()[0]
+    assert "shop/" not in elsewhere.partition("nodes:")[0]
+    assert "3 workloads in other namespaces than situate not listed; -A lists all" in elsewhere
+    assert "4 moves in other namespaces than situate not listed" in playground.run("plan", "-n", "situate")[1]
+    for verb in ("status", "plan"):
+        code, told, error = playground.run(verb, "-A", "-n", "shop")
+        assert (code, told) == (2, "")
+        assert "-A lists all namespaces, and -n shop only one" in error
+
+
+@pytest.mark.parametrize("verb", ["status", "plan", "explain shop/web", "explain web", "explain pod/shop/db-0"])
+def test_files_tell_what_their_cluster_tells(playground: Playground, tmp_path: Path, verb: str) -> None:
+    kinds = "nodes,pods,deployments,replicasets,statefulsets,namespaces,configmaps,leases,services"
+    (tmp_path / "cluster.json").write_text(playground.kubectl("get", kinds, "-A", "-o", "json"))
+    arguments = [*verb.split(), *(("-n", "shop") if verb == "explain web" else ()), "-o", "json"]
+    code, asked, _ = playground.run(*arguments)
+    ended, read, _ = offline(*arguments, objects=tmp_path)
+    assert ended == code
+    told = [json.loads(each) for each in (asked, read)]
+    for each in told:  # a server says which kinds it does not serve, files cannot
+        assert each.pop("remarks")
+    assert told[0] == told[1]
+    assert "web" in read or "db" in read
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        pytest.param(("plan",), 1, id="two workloads are blocked"),
+        pytest.param(("plan", "-n", "shop"), 1, id="one of this namespace"),
+        pytest.param(("plan", "-n", "elsewhere"), 0, id="none of this namespace"),
+        pytest.param(("plan", "--set", "spot.autoscaling=true"), 0, id="nodes can be added"),
+        pytest.param(("plan", "--set", "spot.mode=disabled"), 0, id="none is managed"),
+        pytest.param(("explain", "shop/web"), 1, id="below its floor"),
+        pytest.param(("explain", "shop/web", "--set", "spot.mode=disabled"), 0, id="not managed"),
+        pytest.param(("status",), 0, id="a status says what is"),
+        pytest.param(("explain", "web"), 2, id="files have no context, so it is default/web"),
+        pytest.param(("explain", "web", "-n", "shop"), 1, id="found by -n"),
+    ],
+)
+def test_how_commands_end(arguments: tuple[str, ...], code: int) -> None:
+    ended, _, error = offline(*arguments)
+    assert ended == code, error
+
+
+def changed(folder: Path, change: Callable[[dict[str, Any]], None]) -> Path:
+    """The example after a function has changed each object."""
+    listing = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))
+    for item in listing["items"]:
+        change(item)
+    file = folder / "changed.json"
+    file.write_text(json.dumps(listing))
+    return file
+
+
+def test_it_ends_with_1_for_a_pod_that_waits_and_with_0_if_nothing_is_left_over(tmp_path: Path) -> None:
+    def content(item: dict[str, Any]) -> None:
+        if item["kind"] in ("Deployment", "StatefulSet"):
+            item["metadata"]["annotations"] = {ON_DEMAND: "1" if item["metadata"]["namespace"] == "shop" else "0"}
+
+    file = changed(tmp_path, content)
+    for verb in ("plan", "explain shop/web", "explain billing/api"):
+        assert offline(*verb.split(), objects=file)[0] == 0
+
+    def waits(item: dict[str, Any]) -> None:
+        content(item)
+        if item["metadata"]["name"] == "web-6c9f7-ddddd":
+            del item["spec"]["nodeName"], item["status"]
+
+    file = changed(tmp_path, waits)
+    code, told, _ = offline("plan", objects=file)
+    assert (code, "1 Pod would have no node: shop/web-6c9f7-ddddd" in told) == (1, True)
+    assert json.loads(offline("plan", "-o", "json", objects=file)[1])["withoutNode"] == ["shop/web-6c9f7-ddddd"]
+    assert offline("plan", "-n", "billing", objects=file)[0] == 0
+    assert [offline("explain", each, objects=file)[0] for each in ("shop/web", "shop/db")] == [1, 0]
+
+
+def test_too_many_on_demand_and_no_way_back_is_a_blocked_move(tmp_path: Path) -> None:
+    def less(item: dict[str, Any]) -> None:
+        if item["kind"] in ("Deployment", "StatefulSet"):
+            item["metadata"]["annotations"] = {ON_DEMAND: "0" if item["metadata"]["name"] == "web" else "all-spot"}
+        if item["metadata"]["name"].startswith("spot-"):
+            item["status"]["allocatable"]["cpu"] = "2"  # four Pods of 500m fill it
+
+    file = changed(tmp_path, less)
+    code, told, _ = offline("explain", "shop/web", objects=file)
+    assert "1 Pod too many on demand" in told
+    assert (code, "no move now:" in told) == (1, True)
+    assert offline("explain", "billing/api", objects=file)[0] == 0
+
+
+def test_the_installation_is_looked_for_in_its_own_namespace(tmp_path: Path) -> None:
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": NAME, "namespace": "platform"},
+        "spec": {"holderIdentity": "pod-1"},
+    }
+    (tmp_path / "lease.json").write_text(json.dumps(lease))
+    more = ("--objects", str(tmp_path / "lease.json"))
+    assert "no leader" in offline("status", *more)[1]
+    _, told, remarks = offline("status", *more, "--installation-namespace", "platform")
+    assert "led by pod-1" in told
+    assert remarks == ""
 
 
 class _Refusing(BaseHTTPRequestHandler):

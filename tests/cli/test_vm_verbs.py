@@ -1,11 +1,13 @@
-"""`situate vm explain`, `plan`, `drain` and `undrain` on a cluster whose objects stay as they are."""
+"""`situate vm explain`, `plan`, `drain` and `uncordon` on a cluster whose objects stay as they are."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import random
+import re
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,8 @@ from situate.vm.names import (
     TARGET_NODE,
     USAGE,
 )
+from tests.cli.processes import KUBECTL, call, process
+from tests.waiting import eventually
 
 Said = Callable[..., Any]
 UNIT = '{"vCPUs":"250m","mem":"1Gi"}'
@@ -105,35 +109,35 @@ async def said(tmp_path: Path) -> AsyncIterator[Said]:
         file = tmp_path / "kubeconfig"
         write_kubeconfig(file, kubeconfig(server.url))
 
-        async def call(*arguments: str, verb: str = "vm", code: int = 0) -> str:
+        async def asked(*arguments: str, verb: str = "vm", code: int = 0) -> str:
             line = [verb, *arguments, "--kubeconfig", str(file)]
             result = await asyncio.to_thread(CliRunner().invoke, app, line)
-            assert result.exit_code == code, result.output
+            assert result.exit_code == code, (line, result.output, result.exception)
             return result.output
 
         async def annotations(name: str) -> Any:
             return (await client.get(NODES, name)).metadata.annotations
 
-        call.client = client  # type: ignore[attr-defined]  # what the fixture gives besides
-        call.annotations = annotations  # type: ignore[attr-defined]  # what the fixture gives besides
+        asked.client = client  # type: ignore[attr-defined]  # what the fixture gives besides
+        asked.annotations = annotations  # type: ignore[attr-defined]  # what the fixture gives besides
         try:
-            yield call
+            yield asked
         finally:
             await client.close()
 
 
 @pytest.mark.rule("vm:B39", "vm:B40")
 async def test_why_a_machine_is_short_and_what_would_be_done(said: Said) -> None:
-    told = await said("explain", "a")
+    told = await said("explain", "a", code=1)
     assert "holds 4 cpu, 16Gi memory and asks for 6 cpu, 24Gi memory" in told
-    assert "short by 2 cpu, 8Gi memory: its node has no room for it" in told
-    assert "1 cpu, 4Gi memory of that is free, and granted with the next look of whoever leads" in told
+    assert "short by 2 cpu, 8Gi memory: its node has too little free capacity" in told
+    assert "1 cpu, 4Gi memory of that is free; the leader grants it next" in told
     assert "would help: " in told
     assert "default/b" in told
     assert "it has what it asks for" in await said("explain", "default/b-x")
     absent = await said("explain", "c", code=2)
     assert "default/c" in absent
-    assert "machines there: a, b; why a pod gets no node is told by: situate scheduler explain POD -n default" in absent
+    assert "VMs there: a, b; why a Pod has no node: situate scheduler explain POD -n default" in absent
     broken = MergePatch({"metadata": {"annotations": {SCALING_UNIT: '{"vCPUs":0,"mem":"1Gi"}'}}})
     await said.client.patch(PODS, "b-x", broken, "default")  # type: ignore[attr-defined]  # see the next
     absent = await said("explain", "b", code=2)
@@ -146,21 +150,21 @@ async def test_why_a_machine_is_short_and_what_would_be_done(said: Said) -> None
     assert "neighbours" in await said("plan")
     beyond = MergePatch({"metadata": {"annotations": {REQUESTED: '{"vCPUs":20,"mem":"80Gi"}'}}})
     await said.client.patch(PODS, "b-x", beyond, "default")  # type: ignore[attr-defined]  # what the fixture gives besides
-    told = await said("explain", "b")
+    told = await said("explain", "b", code=1)
     assert "its own maximum is 16 cpu, 64Gi memory: beyond that nothing is granted" in told
     assert "short by 13 cpu, 52Gi memory" in told
 
 
 @pytest.mark.finding("N14")
 async def test_explain_takes_a_type_and_a_name_as_kubectl_does(said: Said) -> None:
-    wanted = (await said("explain", "default/a")).partition("room is expected by")[0]
+    wanted = (await said("explain", "default/a", code=1)).partition("the capacity is expected by")[0]
     assert "holds 4 cpu" in wanted
     for name in ("vm/a", "virtualmachine/a", "virtualmachines.vm.neon.tech/a", "pod/a-x", "vm/default/a"):
-        assert (await said("explain", name)).startswith(wanted)
+        assert (await said("explain", name, code=1)).startswith(wanted)
         if name.count("/") == 1:
-            assert "default/a" in await said("explain", name, "-n", "default")
-    assert "neither a pod nor a VirtualMachine" in await said("explain", "pod/a", code=2)
-    assert "neither a pod nor a VirtualMachine" in await said("explain", "vm/a-x", code=2)
+            assert "default/a" in await said("explain", name, "-n", "default", code=1)
+    assert "no Pod or VirtualMachine of this name" in await said("explain", "pod/a", code=2)
+    assert "no Pod or VirtualMachine of this name" in await said("explain", "vm/a-x", code=2)
     refused = await said("explain", "deployment/a", "-n", "default", code=2)
     assert 'deployment/a: found type "deployment", allowed: pod, virtualmachine, virtualmachineinstance' in refused
 
@@ -172,10 +176,10 @@ async def test_room_that_nobody_has_granted_yet_is_no_want_of_room(said: Said) -
         await client.create(LEASES, {"metadata": {"name": "vm"}, "spec": lease}, "default")
         less = MergePatch({"metadata": {"annotations": {REQUESTED: '{"vCPUs":5,"mem":"20Gi"}'}}})
         await client.patch(PODS, "a-x", less, "default")
-        told = await said("explain", "a", "--installation", "default")
-        assert "  short by 1 cpu, 4Gi memory\n  that is free, and granted" in told
+        told = await said("explain", "a", "--installation-namespace", "default", code=1)
+        assert "  short by 1 cpu, 4Gi memory\n  that is free; the leader grants it" in told
         assert "would help" not in told
-        led = "nobody holds Lease vm in namespace default: nothing is granted or moved until a scheduler runs there"
+        led = "no process holds Lease vm in namespace default: nothing is granted or moved until a scheduler runs there"
         assert (led in told) is not bool(lease)
         await client.delete(LEASES, "vm", "default")
 
@@ -193,23 +197,23 @@ async def test_a_machine_without_a_node_is_shown_with_what_keeps_it_from_one(sai
         "spec": {"schedulerName": "situate-vm", "containers": [{"name": "runner", "image": "i"}]},
     }
     await client.create(PODS, pod, "default")
-    assert "no scheduler has said why: its schedulerName is situate-vm" in await said("explain", "large")
+    assert "no scheduler has said why; its schedulerName is situate-vm" in await said("explain", "large", code=1)
     why = {"type": "PodScheduled", "status": "False", "message": "0/2 nodes are available: 2 too little cpu"}
     await client.patch_status(PODS, "large-x", MergePatch({"status": {"conditions": [why]}}), "default")
 
     told = await said("status")
-    assert told.startswith("situate-vm: 4 machines, 1 short of what it asks for, 2 without a node; nobody leads"), told
+    assert told.startswith("situate-vm: 4 VMs, 1 short of what it asks for, 2 without a node; no leader"), told
     rows = [line.split() for line in told.splitlines() if line.startswith("default/la")]
     assert [row[0] for row in rows] == ["default/large", "default/late"]
     assert [" ".join(row[6:]) for row in rows] == ["waits for a node", "has no pod"]
     listed = json.loads(await said("status", "-o", "json"))["withoutNode"]
     assert [(each["machine"], each["pod"]) for each in listed] == [("large", "large-x"), ("late", None)]
     for name in ("large", "large-x"):
-        told = await said("explain", name)
+        told = await said("explain", name, code=1)
         assert "default/large has no node\n  0/2 nodes are available: 2 too little cpu" in told
         assert "situate scheduler explain large-x -n default" in told
-    assert "there is no pod for it" in await said("explain", "late")
-    assert json.loads(await said("explain", "late", "-o", "json"))["node"] is None
+    assert "it has no Pod yet" in await said("explain", "late", code=1)
+    assert json.loads(await said("explain", "late", "-o", "json", code=1))["node"] is None
 
 
 @pytest.mark.rule("vm:B33", "vm:B39")
@@ -222,7 +226,7 @@ async def test_a_plain_pod_that_is_short_of_a_larger_size_is_shown(said: Said) -
     wish = MergePatch({"metadata": {"annotations": {RESIZE_REQUESTED: '{"cpu":"3"}'}}})
     await client.patch(PODS, "plain", wish, "default")
     told = await said("status")
-    assert "1 pod is short of a larger size; nobody leads" in told
+    assert "1 Pod is short of a larger size; no leader" in told
     (row,) = (line.split() for line in told.splitlines() if line.startswith("default/plain"))
     assert row == ["default/plain", "n1", "1", "4Gi", "3", "4Gi", "2"]
     (listed,) = json.loads(await said("status", "-o", "json"))["pods"]
@@ -288,7 +292,7 @@ async def test_what_moves_is_shown_once_on_either_node_and_for_whom(said: Said) 
     assert (move["machine"], move["to"], move["copied"]) == ("b", "n2", 0.4)
     assert move["claim"]["for"] == {"kind": "VM", "name": "default/a-x", "machine": "default/a"}
     told = await said("status")
-    assert told.startswith("situate-vm: 2 machines, 1 short of what it asks for"), "b is one, on two nodes"
+    assert told.startswith("situate-vm: 2 VMs, 1 short of what it asks for"), "b is one, on two nodes"
     assert [line.split()[:2] for line in told.splitlines() if "default/b" in line][:2] == [
         ["default/b", "n1"],
         ["default/b", "n2"],
@@ -334,20 +338,148 @@ async def test_of_a_machine_on_its_way_it_is_said_that_it_moves_and_it_is_short_
     wants = MergePatch({"metadata": {"annotations": {REQUESTED: '{"vCPUs":4,"mem":"16Gi"}', SCALING_UNIT: UNIT}}})
     for pod in ("b-x", "b-y"):
         await client.patch(PODS, pod, wants, "default")
-    assert "2 machines, 2 short of what they ask for" in await said("status"), "on two nodes, and yet one machine"
+    assert "2 VMs, 2 short of what they ask for" in await said("status"), "on two nodes, and yet one machine"
 
 
 @pytest.mark.rule("vm:B46")
-async def test_a_node_is_emptied_when_somebody_says_so(said: Said) -> None:
+@pytest.mark.parametrize("uncordon", ["uncordon", "undrain"])
+async def test_a_node_is_emptied_when_somebody_says_so(said: Said, uncordon: str) -> None:
+    annotations = said.annotations  # type: ignore[attr-defined]  # see the fixture
+    assert "node n1 would be drained: 2 VMs on it: default/a, default/b" in await said("drain", "n1", "--dry-run")
+    assert DRAIN not in await annotations("n1"), "nothing was written"
     assert "kubectl cordon n1" in await said("drain", "n1")
-    assert (await said.annotations("n1"))[DRAIN] == "true"  # type: ignore[attr-defined]  # see the fixture
-    planned = json.loads(await said("plan", "-o", "json"))
+    assert (await annotations("n1"))[DRAIN] == "true"
+    assert "node n1 is drained already: 2 VMs" in await said("drain", "n1", "--dry-run")
+    planned = json.loads(await said("plan", "-o", "json", code=1))
     assert ("default/b", "n2") in {(each["vm"], each["to"]) for each in planned["moves"]}
-    assert "node n1" in {each["about"] for each in planned["reasons"]}
-    assert "not emptied any more" in await said("undrain", "n1")
-    assert DRAIN not in await said.annotations("n1")  # type: ignore[attr-defined]  # see the fixture
-    assert "there are: n1, n2" in await said("drain", "n9", code=2)
-    assert "no node is named:" in await said("drain", "", code=2)
+    assert planned["reasons"] == [
+        {"about": "node n1", "reason": "default/a-x stays for the room that is being made for it"}
+    ]
+    assert planned["leftOver"] == ["node n1"]
+    assert "would no longer be drained" in await said(uncordon, "n1", "--dry-run")
+    assert (await annotations("n1"))[DRAIN] == "true", "nothing was written"
+    assert "no longer drained" in await said(uncordon, "n1")
+    assert DRAIN not in await annotations("n1")
+    assert "nothing would be written" in await said(uncordon, "n1", "--dry-run")
+    for arguments in (("drain",), (uncordon,), ("drain", "--dry-run"), (uncordon, "--dry-run")):
+        assert "there are: n1, n2" in await said(*arguments, "n9", code=2)
+        assert "no node is named:" in await said(*arguments, "", code=2)
+
+
+def test_the_former_name_of_uncordon_is_not_listed() -> None:
+    told = CliRunner().invoke(app, ["vm", "-h"]).stdout
+    assert "uncordon" in told
+    assert "undrain" not in told
+
+
+async def ended(client: Client, pod: str) -> None:
+    await client.patch_status(PODS, pod, MergePatch({"status": {"phase": "Succeeded"}}), "default")
+
+
+@pytest.mark.rule("vm:B46")
+async def test_a_drain_waits_until_no_machine_is_left_and_says_how_many_are(said: Said, tmp_path: Path) -> None:
+    client: Client = said.client  # type: ignore[attr-defined]  # see the fixture
+    plain = {"metadata": {"name": "plain"}, "spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}}
+    await client.create(PODS, plain, "default")
+    config = ("--kubeconfig", str(tmp_path / "kubeconfig"))
+    waiting = process(tmp_path, "drain", "vm", "drain", "n1", "--wait", "--timeout", "0", *config)
+    waiting.start()
+    try:
+        for pod, line in (("b-x", "2 VMs are left on node n1"), ("a-x", "1 VM is left on node n1")):
+            shows = partial(eventually, line, waiting.log.read_text, re.compile(f"^{line}$", re.MULTILINE).search)
+            await asyncio.to_thread(shows)
+            assert waiting.running
+            await ended(client, pod)
+        last = "no VM is left on node n1\n"  # the other Pod stays
+        await asyncio.to_thread(eventually, "it ends", waiting.log.read_text, lambda text: text.endswith(last))
+    finally:
+        waiting.stop()
+
+
+@pytest.mark.rule("vm:B46")
+async def test_a_drain_ends_with_1_when_its_time_is_over(said: Said) -> None:
+    await ended(said.client, "b-x")  # type: ignore[attr-defined]  # see the fixture
+    told = await said("drain", "n1", "--wait", "--timeout", "10ms", code=1)
+    assert "1 VM is left on node n1\n" in told
+    assert "1 VM is left on node n1 after 10ms: default/a; `situate vm plan` says why" in told
+    assert (await said.annotations("n1"))[DRAIN] == "true"  # type: ignore[attr-defined]  # see the fixture
+    assert "no VM is left on node n2" in await said("drain", "n2", "--wait", "--timeout", "10ms")
+    for wrong in ("soon", "-1s", "5"):
+        assert "--timeout: found" in await said("drain", "n2", "--timeout", wrong, code=2)
+
+
+@pytest.mark.parametrize("verb", ["status", "plan", "explain a", "explain vm/default/b", "explain pod/a-x"])
+async def test_files_tell_what_their_cluster_tells(said: Said, tmp_path: Path, verb: str) -> None:
+    config = ("--kubeconfig", str(tmp_path / "kubeconfig"))
+    kinds = ("nodes,pods,leases", "neonvm,neonvmm")
+    for number, each in enumerate(kinds):
+        got = await asyncio.to_thread(call, tmp_path, str(KUBECTL), *config, "get", each, "-A", "-o", "json")
+        assert got.returncode == 0, got.stderr
+        (tmp_path / f"{number}.json").write_text(got.stdout)
+    files = tuple(part for number in range(len(kinds)) for part in ("--objects", str(tmp_path / f"{number}.json")))
+    code = int(verb in ("explain a", "explain pod/a-x"))
+    asked, read = [
+        json.loads((await said(*verb.split(), "-o", "json", *where, code=code)).partition("\nsituate: ")[0])
+        for where in ((), files)
+    ]
+    for told in (asked, read):  # where nothing is installed files say less; when a move would end depends on the clock
+        told.pop("remarks", None)
+        told.pop("eta", None)
+    assert asked == read
+    assert {"default/b", "default/b-x", "default/a-x", "b-x"} & set(json.dumps(read).split('"'))
+
+
+@pytest.mark.finding("N30")
+async def test_lists_are_about_one_namespace_and_nodes_and_sums_are_the_clusters(said: Said) -> None:
+    here, there = await said("status"), await said("status", "-n", "other")
+    assert here == await said("status", "-A") == await said("status", "-n", "default")
+    assert there.splitlines()[0] == here.splitlines()[0]
+    assert "n1" in there
+    assert "default/" not in there
+    assert "2 VMs in other namespaces than other not listed; -A lists all" in there
+    assert json.loads(await said("status", "-n", "other", "-o", "json"))["machines"] == []
+    assert "default/b" in await said("plan")
+    assert "1 move in other namespaces than other not listed; -A lists all" in await said("plan", "-n", "other")
+    for verb in ("status", "plan"):
+        assert "leave one of them out" in await said(verb, "-A", "-n", "other", code=2)
+
+
+async def test_a_plan_ends_with_1_for_what_stays_short_or_has_no_node(said: Said) -> None:
+    client: Client = said.client  # type: ignore[attr-defined]  # see the fixture
+    assert json.loads(await said("plan", "-o", "json"))["leftOver"] == [], "b makes room for a"
+    full = MergePatch({"spec": {"unschedulable": True}})
+    await client.patch(NODES, "n2", full)
+    planned = json.loads(await said("plan", "-o", "json", code=1))
+    assert (planned["moves"], planned["leftOver"]) == ([], ["default/a"])
+    assert "default/a: " in await said("plan", code=1)
+    assert json.loads(await said("plan", "-n", "other", "-o", "json"))["leftOver"] == []
+    less = MergePatch({"metadata": {"annotations": {REQUESTED: '{"vCPUs":4,"mem":"16Gi"}'}}})
+    await client.patch(PODS, "a-x", less, "default")
+    assert json.loads(await said("plan", "-o", "json"))["leftOver"] == []
+    guest = {"cpus": {"min": 1, "use": 1, "max": 1}, "memorySlots": {"min": 1, "use": 1, "max": 1}}
+    spec = {"schedulerName": "situate-vm", "guest": guest}
+    await client.create(MACHINES, {"metadata": {"name": "late"}, "spec": spec}, "default")
+    assert "default/late has no node: it has no Pod yet" in await said("plan", code=1)
+    assert "late" not in await said("plan", "-n", "other")
+
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "vm-cluster.yaml"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("status",), 0),
+        (("plan",), 0),
+        (("explain", "shop/web"), 0),
+        (("explain", "shop/db"), 1),
+        (("explain", "vm/db", "-n", "shop"), 1),
+        (("explain", "db"), 2),
+    ],
+)
+def test_how_commands_end_on_files(arguments: tuple[str, ...], code: int) -> None:
+    result = CliRunner().invoke(app, ["vm", *arguments, "--objects", str(EXAMPLE)])
+    assert (result.exit_code, "Traceback" in result.output) == (code, False), result.output
 
 
 async def test_check_has_a_line_for_each_right_also_where_several_products_need_it(said: Said, tmp_path: Path) -> None:

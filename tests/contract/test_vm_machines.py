@@ -43,7 +43,7 @@ async def machines(work: Work) -> AsyncIterator[Api]:
 @contextmanager
 def program(server: Server, work: Work, folder: Path, number: int) -> Iterator[Process]:
     kubeconfig = str(server.kubeconfig(folder))
-    within = ("--namespace", work.namespace, "--lease-namespace", work.namespace, "--lease-seconds", "2")
+    within = ("--namespace", work.namespace, "--installation-namespace", work.namespace, "--lease-seconds", "2")
     made = process(folder, f"machines-{number}", "vm", "machines", "--kubeconfig", kubeconfig, *within)
     made.start()
     try:

@@ -175,7 +175,7 @@ def programs(server: Server, work: Work, folder: Path, home: str = "default", **
         },
     }
     (folder / "situate.yaml").write_text(yaml.safe_dump(document))
-    within = ("--namespace", work.namespace, "--lease-namespace", work.namespace)
+    within = ("--namespace", work.namespace, "--installation-namespace", work.namespace)
     scheduler = process(folder, "vm", "run", "-f", str(folder / "situate.yaml"), *kubeconfig)
     stand_in = process(folder, "machines", "vm", "machines", *kubeconfig, *within)
     with ExitStack() as ends:

@@ -122,7 +122,7 @@ def test_the_example_shows_what_the_page_shows(tmp_path: Path) -> None:
         start_new_session=True,
     )
     assert shell.stdin is not None
-    situate = (str(Path(sys.executable).with_name("situate")), "vm", "status", "--installation", "default")
+    situate = (str(Path(sys.executable).with_name("situate")), "vm", "status", "--installation-namespace", "default")
 
     def status() -> str:
         kubeconfig = ("--kubeconfig", str(tmp_path / "vm" / "kubeconfig"))

@@ -35,7 +35,8 @@ def test_the_rights_of_the_installation_are_enough_to_look_and_what_is_missing_i
 
     def asked(verb: str, kubeconfig: Path, *arguments: str) -> tuple[int, Any, str]:
         told = cluster.situate(
-            *("spot", verb, *arguments, "-o", "json", "--installation", installed.space), kubeconfig=kubeconfig
+            *("spot", verb, *arguments, "-o", "json", "--installation-namespace", installed.space),
+            kubeconfig=kubeconfig,
         )
         return told.returncode, json.loads(told.stdout) if told.stdout else None, told.stderr
 

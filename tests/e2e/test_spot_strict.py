@@ -69,7 +69,7 @@ def test_no_pod_slips_through_and_none_is_left_behind(strict: Installed) -> None
     # uninstalled as docs/spot.md says: nothing sets gates any more, then pods are let go, then the rest goes
     gates = [each for each in strict.objects if each["kind"].startswith("Mutating")]
     cluster.kubectl("delete", "-f", "-", given=gates)
-    ungated = cluster.situate("spot", "ungate", kubeconfig=cluster.plane.folder / "admin.kubeconfig")
+    ungated = cluster.situate("spot", "ungate", "-A", kubeconfig=cluster.plane.folder / "admin.kubeconfig")
     assert ungated.returncode == 0, ungated.stdout + ungated.stderr
     cluster.kubectl("delete", "--ignore-not-found", "--wait=false", "-f", "-", given=strict.objects)
     assert classes(strict.wait_pods("web", 14))[""] == 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
 
 from situate.cli.failures import WrongInput
 from situate.cli.file_kinds import AGENT, misplaced
@@ -13,9 +12,6 @@ from situate.objects.settings_overrides import with_overrides, with_sources
 from situate.objects.yaml_text import load_yaml
 from situate.runtime.configuration import BadConfiguration, flag_overrides
 from situate.vm.agent.settings import AgentSettings
-
-NODE_VARIABLE: Final = "SITUATE_NODE"
-"""The node that the process runs on, where a pod's fields set it."""
 
 
 def agent_settings(file: Path | None, assignments: Iterable[str]) -> AgentSettings:

@@ -76,6 +76,8 @@ def _objects_of(path: Path, option: str, *, alone: bool) -> Iterator[Dumped]:
     `alone`: the file was named, so that it has to hold objects; a folder may hold other files of ours.
     """
     documents = _documents(path, option)
+    if alone and not documents:
+        raise WrongInput(f"{option} {path}: the file is empty; write it again with kubectl get -o yaml")
     for each in documents:
         several = len(documents) > 1 or each.number > 1
         number = f"document {each.number}" if several else ""

@@ -11,9 +11,10 @@ from copy import deepcopy
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from situate.cli.agent_file import NODE_VARIABLE, agent_settings
+from situate.cli.agent_file import agent_settings
 from situate.cli.failures import WrongInput
 from situate.cli.manifests_vm import SECRET
+from situate.cli.vm.variables import NODE_VARIABLE
 from situate.objects.authorization import Permission
 from situate.objects.yaml_text import load_yaml
 from situate.vm.agent.permissions import permissions

@@ -14,7 +14,7 @@ NAME: Final = "situate-vm-machines"
 
 def machines_arguments(namespace: str, port: int) -> tuple[str, ...]:
     """Of the process; `namespace`: of its Lease."""
-    return ("vm", "machines", "--lease-namespace", namespace, "--health-address", f":{port}")
+    return ("vm", "machines", "--installation-namespace", namespace, "--health-address", f":{port}")
 
 
 def machines_rights(namespace: str) -> tuple[Permission, ...]:

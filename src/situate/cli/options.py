@@ -45,7 +45,7 @@ ListedNamespaceOption = Annotated[
         autocompletion=complete_namespaces,
     ),
 ]
-AllNamespacesOption = Annotated[bool, typer.Option("--all-namespaces", "-A", help="List all namespaces.")]
+AllNamespacesOption = Annotated[bool, typer.Option("--all-namespaces", "-A", help="All namespaces.")]
 InstallationNamespaceOption = Annotated[
     str,
     typer.Option(

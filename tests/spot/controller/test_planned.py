@@ -22,7 +22,7 @@ Moves = dict[str, list[tuple[str, str]]]
 
 
 def planned(kubeconfig: Path) -> Moves:
-    result = CliRunner().invoke(app, ["spot", "plan", "-o", "json", "--kubeconfig", str(kubeconfig)])
+    result = CliRunner().invoke(app, ["spot", "plan", "-A", "-o", "json", "--kubeconfig", str(kubeconfig)])
     assert result.exit_code == 0, result.output
     found: Moves = defaultdict(list)
     for move in json.loads(result.stdout)["moves"]:

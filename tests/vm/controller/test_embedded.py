@@ -8,6 +8,7 @@ import random
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -135,12 +136,12 @@ def access(folder: Path, url: str) -> Iterator[Path]:
 
 
 def status(file: Path, *options: str) -> str:
-    return said(file, "status", "--installation", NAMESPACE, *options)
+    return said(file, "status", "--installation-namespace", NAMESPACE, *options)
 
 
-def said(file: Path, *arguments: str) -> str:
+def said(file: Path, *arguments: str, code: int = 0) -> str:
     result = CliRunner().invoke(app, ["vm", *arguments, "--kubeconfig", str(file)])
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == code, result.output
     return result.stdout
 
 
@@ -165,8 +166,8 @@ async def test_a_neighbour_makes_room_and_the_command_line_shows_it(tmp_path: Pa
         with access(tmp_path, server.url) as file:
             shown = json.loads(await asyncio.to_thread(status, file, "-o", "json"))
             table = await asyncio.to_thread(status, file)
-            why = json.loads(await asyncio.to_thread(said, file, "explain", "a", "-o", "json"))
-            story = await asyncio.to_thread(said, file, "explain", f"{NAMESPACE}/a")
+            why = json.loads(await asyncio.to_thread(partial(said, file, "explain", "a", "-o", "json", code=1)))
+            story = await asyncio.to_thread(partial(said, file, "explain", f"{NAMESPACE}/a", code=1))
             dry_run = json.loads(await asyncio.to_thread(said, file, "plan", "-o", "json"))
         assert shown["leader"] == "vm-1"
         assert [(each["machine"], each["from"], each["to"], each["state"]) for each in shown["moves"]] == [
@@ -185,8 +186,8 @@ async def test_a_neighbour_makes_room_and_the_command_line_shows_it(tmp_path: Pa
         assert [(each["vm"], each["target"], each["state"]) for each in why["plan"]["moves"]] == [
             ("default/b", "n2", "copying")
         ]
-        assert "short by 2 cpu, 8Gi memory: its node has no room for it" in story
-        assert "room is expected by" in story
+        assert "short by 2 cpu, 8Gi memory: its node has too little free capacity" in story
+        assert "the capacity is expected by" in story
         assert dry_run["moves"] == [], "the room is on its way"
         await annotate(client, "b", {HYPERVISOR: '{"usedMemory":"64Mi"}'})
         await eventually(lambda: approved(client, "a"), lambda found: found == [wanted, wanted])

@@ -37,6 +37,7 @@ def test_the_cheapest_go_first_and_as_many_as_may() -> None:
     made = drain(seen, "n1", NOW, WIDE)
     assert (made.way, whither(made), made.claims) == (Way.DRAIN, [("small", "n2"), ("mid", "n2")], ())
     assert made.reasons[0] == "shop/big waits: 2 moves leave node n1, and no more than 2 may"
+    assert not made.unsolved, "the others leave when these have left"
 
 
 @pytest.mark.rule("vm:B46", "vm:B26")
@@ -53,7 +54,8 @@ def test_who_stays_is_explained() -> None:
     pods = (plain("web", 1), vm("fixed", 1, migratable=False), vm("huge", 8), vm("hot", 1, moved_at=(NOW - 1,)))
     seen = state(drained("n1", 20, *pods), node("n2", 5))
     made = drain(seen, "n1", NOW, WIDE)
-    assert (made.way, made.moves) == (None, ())
+    assert (made.way, made.moves, made.unsolved) == (None, (), True)
+    assert not drain(state(drained("n1", 20, plain("web", 1))), "n1", NOW, WIDE).unsolved, "only machines are to leave"
     assert [reason.split(" ", 1) for reason in made.reasons] == [
         ["shop/web", "is no virtual machine"],
         ["shop/fixed", "has no label that allows moving it"],

@@ -326,6 +326,7 @@ def test_where_not_all_can_be_had_most_whole_units_are() -> None:
     seen = state(node("n1", 20, vm("A", 4, 14, migratable=False), vm("B", 2), vm("C", 5), plain("p", 9)), node("n2", 7))
     made = plan(seen, "A", NOW, RULES)
     assert (made.way, whither(made)) == (Way.PART, [("B", "n2"), ("C", "n2")])
+    assert made.unsolved, "it stays short of the rest"
     assert sum((amount.cpu for _, amount in claimed(made)), 0) == 7000
     tight = replace(seen, nodes={**seen.nodes, "n2": node("n2", 5)})
     assert whither(plan(tight, "A", NOW, RULES)) == [("C", "n2")]
@@ -367,9 +368,10 @@ def test_nobody_is_evicted_who_is_not_needed() -> None:
 def test_where_no_move_helps_it_says_how_big_a_node_would() -> None:
     seen = state(node("n1", 10, A, vm("B", 6)), node("n2", 5))
     made = plan(seen, "A", NOW, RULES)
-    assert (made.way, made.needs_node) == (None, units(6))
+    assert (made.way, made.needs_node, made.unsolved) == (None, units(6), True)
     bigger = replace(seen, nodes={**seen.nodes, "new": node("new", units(6))})
-    assert plan(bigger, "A", NOW, RULES).way is Way.NEIGHBOURS
+    solved = plan(bigger, "A", NOW, RULES)
+    assert (solved.way, solved.unsolved) == (Way.NEIGHBOURS, False)
     nobody = state(node("n1", 10, A, plain("p", 6)), node("n2", 5))
     assert plan(nobody, "A", NOW, RULES).needs_node is None
     alone = state(node("n1", 10, vm("A", 4, 7), plain("p", 6)), node("n2", 5))
@@ -383,6 +385,7 @@ def test_no_plan_is_made_while_no_move_may_leave() -> None:
     wide = replace(RULES, calm=Calm(link=2**40))
     made = plan(seen, "A", NOW, wide)
     assert made.reasons == ("2 moves leave node n1, and no more than 2 may",)
+    assert not made.unsolved, "a move that ends is all that it waits for"
     done = replace(seen, moves={each.key: replace(each, stage=Stage.DONE) for each in moves})
     assert whither(plan(done, "A", NOW, wide)) == [("B", "n2")]
 
@@ -392,7 +395,7 @@ def test_who_waits_for_a_place_needs_no_node_and_who_would_need_one_needs_it_all
     arriving = (move("x", "n8", "n2", stage=Stage.STARTING), move("y", "n9", "n2", stage=Stage.STARTING))
     wide = replace(RULES, calm=Calm(link=2**40))
     made = plan(replace(SIMPLE, moves={each.key: each for each in arriving}), "A", NOW, wide)
-    assert (made.way, made.needs_node) == (None, None)
+    assert (made.way, made.needs_node, made.unsolved) == (None, None, False)
     assert made.reasons == ("the targets that there are have as many moves coming as they may",)
     many = {each.key: each for each in (move(f"m{number}", "n8", "n9") for number in range(5))}
     full = state(node("n1", 10, A, vm("B", 6)), node("n2", 5))

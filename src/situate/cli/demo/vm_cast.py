@@ -56,7 +56,7 @@ class VmCast:
             (folder / name).write_bytes(content)
         await products.start("vm", vm_objects.configuration(self._port), namespace=objects.MACHINES)
         (account,) = await products.install(Product.VM_MACHINES, None)
-        leases = ("--lease-namespace", account.namespace, "--namespace", objects.TENANT)
+        leases = ("--installation-namespace", account.namespace, "--namespace", objects.TENANT)
         as_account = ("--kubeconfig", str(account.kubeconfig))
         await products.stage.start("vm-machines", "vm", "machines", *leases, *as_account)
         file = products.write("agent", vm_objects.agent_configuration(self._port, folder))

@@ -6,7 +6,6 @@ files is an empty list; the resources are those that have an object or a definit
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from situate.cli.dumps import Dumped, read_objects
+from situate.cli.failures import WrongInput
 from situate.cluster.paths import Target, target
 from situate.kube.transport import Stream
 from situate.objects.field_selectors import field_text, parse_field_selector
@@ -22,24 +22,36 @@ from situate.objects.label_selectors import parse_selector
 from situate.objects.messages import Request, Response
 
 _CRD: Final = "CustomResourceDefinition"
+_WRITE_THEM: Final = "write the objects with kubectl get -A -o yaml"
+
+
+Named = dict[tuple[str, str], Mapping[str, Any]]
+"""Objects of one type by namespace and name, in the order in which an API server lists them."""
 
 
 class FileTransport:
     """The objects of files, in memory."""
 
     def __init__(self, paths: Iterable[Path], option: str = "--objects") -> None:
-        """Reads the files at once. Raises `WrongInput`, which names `option`, the file and the line."""
-        found = list(read_objects(paths, option))
+        """Reads the files at once. Raises `WrongInput`, which names `option`, the file and the line.
+
+        An object that several files hold is the one of the last file.
+        """
+        given = tuple(paths)
+        found = list(read_objects(given, option))
+        if not found:
+            raise WrongInput(f"{option} {', '.join(map(str, given))}: found no object; {_WRITE_THEM}")
         self._served = {(api_version, plural): entry for api_version, plural, entry in _defined(found)}
         plurals = {
             (_group(api_version), entry["kind"]): plural for (api_version, plural), entry in self._served.items()
         }
-        self._objects: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
+        objects: dict[tuple[str, str], Named] = {}
         for each in found:
             plural = plurals.get((_group(each.api_version), each.kind)) or guessed_plural(each.kind)
-            self._objects[each.api_version, plural].append(each.content)
+            objects.setdefault((each.api_version, plural), {})[_named(each.content)] = each.content
             entry = {"kind": each.kind, "namespaced": bool(_named(each.content)[0]), "status": True}
             self._served.setdefault((each.api_version, plural), entry)
+        self._objects = {type_: dict(sorted(named.items(), key=_key)) for type_, named in objects.items()}
 
     async def send(self, request: Request, *, timeout_s: float = 30.0) -> Response:  # noqa: ARG002
         """405 for a write, 404 for an object that no file has."""
@@ -73,24 +85,24 @@ class FileTransport:
         listed = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": resources}
         return Response(200, msgspec.json.encode(listed))
 
-    def _of(self, wanted: Target) -> list[Mapping[str, Any]]:
+    def _of(self, wanted: Target) -> Named:
         api_version = f"{wanted.group}/{wanted.version}" if wanted.group else wanted.version
-        return self._objects.get((api_version, wanted.plural), [])
+        return self._objects.get((api_version, wanted.plural), {})
 
     def _one(self, wanted: Target) -> Response:
-        for each in self._of(wanted):
-            if _named(each) == (wanted.namespace, wanted.name):
-                return Response(200, msgspec.json.encode(each))
-        return _failure(404, "NotFound", f'{wanted.plural} "{wanted.name}" not found in the files')
+        found = self._of(wanted).get((wanted.namespace, wanted.name))
+        if found is None:
+            return _failure(404, "NotFound", f'{wanted.plural} "{wanted.name}" not found in the files')
+        return Response(200, msgspec.json.encode(found))
 
     def _list(self, wanted: Target, request: Request) -> Response:
         labels = parse_selector(request.parameter("labelSelector"))
         fields = parse_field_selector(request.parameter("fieldSelector"))
         items = [
             each
-            for each in self._of(wanted)
-            if wanted.namespace in ("", _named(each)[0])
-            and labels.matches(_metadata(each).get("labels") or {})
+            for (namespace, _), each in self._of(wanted).items()
+            if wanted.namespace in ("", namespace)
+            and labels.matches(_labels(each))
             and fields.matches({one.field: field_text(each, one.field) for one in fields.requirements})
         ]
         listed = {"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items}
@@ -145,6 +157,17 @@ def _group(api_version: str) -> str:
 def _metadata(content: Mapping[str, Any]) -> Mapping[str, Any]:
     metadata = content.get("metadata")
     return metadata if isinstance(metadata, Mapping) else {}
+
+
+def _labels(content: Mapping[str, Any]) -> Mapping[str, str]:
+    """None of an object whose labels cannot be read: the reader of the object names the mistake."""
+    labels = _metadata(content).get("labels")
+    return labels if isinstance(labels, Mapping) else {}
+
+
+def _key(named: tuple[tuple[str, str], object]) -> str:
+    """Of an object in etcd, by which an API server sorts a list."""
+    return "/".join(named[0])
 
 
 def _named(content: Mapping[str, Any]) -> tuple[str, str]:

@@ -1,8 +1,8 @@
-"""`situate spot explain`: why pods of a workload are where they are, who would be moved, what a wave would leave."""
+"""`situate spot explain`: why Pods of a workload are where they are, which would be moved, what a wave would leave."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -18,21 +18,14 @@ from situate.cli.object_names import (
     readings,
     require_explained,
 )
-from situate.cli.options import (
-    ContextOption,
-    KubeconfigOption,
-    NamespaceOption,
-    OptionalFileOption,
-    OutputOption,
-    SetOption,
-)
 from situate.cli.output import Column, print_data, print_table
 from situate.cli.progress import progress
-from situate.cli.spot.options import InstallationOption
-from situate.cli.spot.reading import Observed, Where, observe
+from situate.cli.spot.reading import Asked, Observed
 from situate.cli.spot.reports import loss_data, moment, workload_data
 from situate.cli.streams import complain, say
+from situate.objects.counts import counted
 from situate.objects.settings import did_you_mean
+from situate.spot.decide import Phase
 from situate.spot.explain import PodStory, Story, explain_workload
 from situate.spot.ledger import Ledger
 from situate.spot.model import Owner, PodKey
@@ -40,7 +33,7 @@ from situate.spot.observed import NO_MEMORY, workload_of
 from situate.spot.owners import KINDS, read_decision
 
 _RESERVATIONS = (
-    "answers whose pods nobody has seen yet are known to the leader alone: situate_spot_reservations counts them"
+    "the leader alone knows its reservations for Pods that it has not seen yet: situate_spot_reservations counts them"
 )
 _SHORT = {"Deployment": DEPLOYMENT.short, "StatefulSet": STATEFULSET.short}
 _TYPES = (
@@ -50,7 +43,7 @@ _TYPES = (
 _PODS = (
     Column("pod"),
     Column("class"),
-    Column("counts as"),
+    Column("counts-as"),
     Column("node"),
     Column("state"),
     Column("ready"),
@@ -59,36 +52,21 @@ _PODS = (
 )
 
 
-def _workloads(ctx: typer.Context, incomplete: str) -> list[str]:
+def complete_workloads(ctx: typer.Context, incomplete: str) -> list[str]:
     first, slash, _ = incomplete.partition("/")
     if slash and POD.called(first):
         return complete_objects(ctx, incomplete, lambda: [(POD, "v1")])
     return complete_objects(ctx, incomplete, lambda: [(DEPLOYMENT, "v1"), (STATEFULSET, "v1")])
 
 
-def explain(
-    name: Annotated[
-        str,
-        typer.Argument(
-            help="A workload or a pod: NAMESPACE/NAME, or NAME or TYPE/NAME with -n.", autocompletion=_workloads
-        ),
-    ],
-    namespace: NamespaceOption = None,
-    file: OptionalFileOption = None,
-    installation: InstallationOption = "situate",
-    assignments: SetOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-    output: OutputOption = Format.TABLE,
-) -> None:
-    """Say what a workload asks for and who says so, as what each pod counts, and what would stay if all spot ended.
-
-    TURN is a pod's place among those that would be moved. Exits with 1 if fewer pods are on demand than it asks for.
-    """
+def show(name: str, asked: Asked, namespace: str | None, output: Format) -> None:
+    """Prints it; ends with 1 if the workload lacks on-demand Pods, a move is blocked, or a Pod waits."""
     with mendable_failures():
-        meant = _named(name, namespace)
-        observed = observe(file, assignments, Where(kubeconfig, context, installation))
-        owner, chosen = _found(observed, name, meant)
+        meant = readings(name, namespace, _TYPES)
+        asked.check()
+        default = asked.where.namespace(namespace)
+        observed = asked.observed()
+        owner, chosen = _found(observed, name, meant, default)
         with progress("counting"):
             story = explain_workload(
                 observed.state, observed.situation, observed.places, Ledger.empty(), owner.uid, observed.now
@@ -100,30 +78,32 @@ def explain(
         for remark in observed.remarks:
             complain(remark)
         _print(story, chosen, observed, output)
-    if story.report.need > 0:
+    if _left_over(story):
         raise typer.Exit(ExitCode.NO)
 
 
-def _named(text: str, namespace: str | None) -> tuple[ObjectName, ...]:
-    """What may be meant. Raises `WrongInput`."""
-    found = readings(text, namespace, _TYPES)
-    if found == (ObjectName(None, "", text),):
-        raise WrongInput(f"{text}: name it as NAMESPACE/NAME, or as NAME or TYPE/NAME with -n NAMESPACE")
-    return found
+def _left_over(story: Story) -> bool:
+    """Of a managed workload: it lacks on-demand Pods, a move is blocked, or a Pod has no node."""
+    report = story.report
+    if report.phase is Phase.UNMANAGED:
+        return False
+    blocked = report.need != 0 and report.blocked is not None
+    return report.need > 0 or blocked or any(each.pod.live and not each.pod.node for each in story.pods)
 
 
-def _found(observed: Observed, text: str, meant: tuple[ObjectName, ...]) -> tuple[Owner, str]:
-    """The workload, and the uid of the pod if one was named; empty for a workload. Raises `WrongInput`."""
+def _found(observed: Observed, text: str, meant: tuple[ObjectName, ...], default: str) -> tuple[Owner, str]:
+    """The workload, and the uid of the Pod if one was named; empty for a workload. Raises `WrongInput`."""
     key = PodKey("", "")
     for each in meant:
-        key = PodKey(each.namespace or "default", each.name)
+        key = PodKey(each.namespace or default, each.name)
         found = _found_at(observed, each.type, key)
         if found is not None:
             return found
     require_explained(text, _TYPES)
     hint = did_you_mean(key.name, [owner.name for owner in observed.owners if owner.namespace == key.namespace])
     raise WrongInput(
-        f"{key}: there is no such workload or pod{'; ' + hint if hint else ''}; `situate spot status` lists workloads"
+        f"{key}: there is no such workload or Pod{'; ' + hint if hint else ''}; "
+        "`situate spot status -A -o wide` lists workloads"
     )
 
 
@@ -146,7 +126,7 @@ def _found_at(observed: Observed, kind: ObjectType | None, key: PodKey) -> tuple
                     return owner, pod.uid
         bare = next((pod for pod in observed.pods.values() if _key(pod.metadata) == key), None)
         if bare is not None:
-            raise WrongInput(f"pod {key}: no Deployment or StatefulSet controls it, so that it is left alone")
+            raise WrongInput(f"Pod {key}: no Deployment or StatefulSet controls it, so spot never moves it")
     return None
 
 
@@ -158,22 +138,22 @@ def _print(story: Story, chosen: str, observed: Observed, form: Format) -> None:
     report, owner = story.report, story.owner
     target = report.target
     say(
-        f"{owner} asks for {target.on_demand} of {target.replicas} pods on demand ({target.policy}: {target.source}); "
-        f"{report.on_demand} are, and it is {report.phase}"
+        f"{owner} asks for {target.on_demand} of {target.replicas} Pods on demand ({target.policy}: {target.source}); "
+        f"{report.on_demand} are on demand, phase {report.phase}"
     )
-    say(f"it takes part: {report.source}" if str(report.phase) != "unmanaged" else f"it takes no part: {report.source}")
+    say(f"{'not ' if report.phase is Phase.UNMANAGED else ''}managed by spot: {report.source}")
     if report.asked != target.on_demand:
-        say(f"{target.on_demand - report.asked} of them are owed for want of room, {report.asked} are asked for now")
+        say(f"{target.on_demand - report.asked} of them wait for on-demand capacity; {report.asked} are asked for now")
     if story.conflict:
         say(f"conflict: {story.conflict} of its template allows {owner.pinned or 'no'} nodes only")
     if report.need:
-        less = f"{report.need} too few" if report.need > 0 else f"{-report.need} too many"
+        less = f"{counted(abs(report.need), 'Pod')} too {'few' if report.need > 0 else 'many'}"
         until = f" until {moment(report.until)}" if report.until is not None else ""
-        blocked = f"; nothing is moved now: {report.blocked}{until}" if report.blocked is not None else ""
-        say(f"{less} on demand, {report.total} moves away{blocked}")
+        blocked = f"; no move now: {report.blocked}{until}" if report.blocked is not None else ""
+        say(f"{less} on demand, {counted(report.total, 'move')} needed{blocked}")
     classes = ", ".join(f"{count} {name}" for name, count in sorted(story.classes.items()))
     coming = f"; the next one would be {story.next_class}" if story.next_class is not None else ""
-    say(f"live pods by class: {classes or 'none'}{coming}")
+    say(f"live Pods by class: {classes or 'none'}{coming}")
     pods = [each for each in story.pods if chosen in ("", each.pod.uid)]
     if pods:
         print_table(_PODS, [_row(each, observed) for each in pods], form)
@@ -181,9 +161,9 @@ def _print(story: Story, chosen: str, observed: Observed, form: Format) -> None:
         say(f"now: {order}")
     ended = story.if_spot_ended
     going = ended.replicas - ended.stay
-    room = "" if ended.fit >= going else f"; on-demand nodes have room for {ended.fit} of the other {going}"
+    room = "" if ended.fit >= going else f"; on-demand nodes fit {ended.fit} of the other {going}"
     say(
-        f"if all spot ended now: {ended.stay} of {ended.replicas} stay, {ended.outage_s:g} s outage, "
+        f"if all spot nodes ended now: {ended.stay} of {ended.replicas} stay, {ended.outage_s:g} s outage, "
         f"{ended.under_quorum_s:g} s under quorum{room}"
     )
     say(_RESERVATIONS)

@@ -1,10 +1,10 @@
-"""`situate spot plan`: what the controller would move from here on, and what it comes to (B31, B24, B43, B44)."""
+"""`situate spot plan`: what the controller would move from here on, and the cost before and after."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import Annotated, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
 import msgspec
 import typer
@@ -12,13 +12,13 @@ import typer
 from situate import __version__
 from situate.cli.failures import ExitCode, mendable_failures
 from situate.cli.formats import DataFormat, Format
-from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, OutputOption, SetOption
 from situate.cli.output import Column, print_data, print_objects, print_table
 from situate.cli.progress import progress
-from situate.cli.spot.options import InstallationOption, NamespaceOption
-from situate.cli.spot.reading import Observed, Where, observe
+from situate.cli.read_cluster.others import tell_of_others
+from situate.cli.spot.reading import Asked, Observed
 from situate.cli.spot.reports import ASSUMED, notices_data, recorded_wave, room_data, room_line, workloads
 from situate.cli.streams import complain, say
+from situate.objects.counts import counted
 from situate.objects.quantity import Quantity
 from situate.spot.advice import Advice, advice
 from situate.spot.comparison import Means, compared
@@ -38,71 +38,73 @@ _MOVES = (
     Column("pod"),
     Column("reason"),
     Column("how"),
-    Column("class then"),
-    Column("node then"),
+    Column("class-after"),
+    Column("node-after"),
     Column("leaves", wide=True),
 )
 _MEANS = (
     Column("workload"),
     Column("by"),
-    Column("on demand", right=True),
-    Column("at twice the replicas", right=True),
-    Column("placed without spot", right=True),
+    Column("on-demand", right=True),
+    Column("at-twice-the-replicas", right=True),
+    Column("placed-without-spot", right=True),
     Column("remark", wide=True),
 )
 _ADVICE = (
     Column("workload"),
-    Column("asks for", right=True),
-    Column("would have been enough", right=True),
-    Column("waves too large", right=True),
-    Column("seconds short a month", right=True),
+    Column("asked", right=True),
+    Column("enough", right=True),
+    Column("waves-too-large", right=True),
+    Column("seconds-short-per-month", right=True),
 )
 
 
-def plan(
-    file: OptionalFileOption = None,
-    namespace: NamespaceOption = None,
-    compare: Annotated[
-        bool, typer.Option("--compare", help="Show beside it what spread constraints or WorkloadSpread would give.")
-    ] = False,
-    balloons: Annotated[
-        bool, typer.Option("--balloons", help="Print, for kubectl apply, pods that hold the room a wave would lack.")
-    ] = False,
-    image: Annotated[str, typer.Option(help="The image of these pods; they do nothing.")] = f"situate:{__version__}",
-    installation: InstallationOption = "situate",
-    assignments: SetOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-    output: OutputOption = Format.TABLE,
-) -> None:
-    """Show every pod that would be moved, in order and with the reason, and what it comes to. Nothing is written.
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """Options of the plan alone."""
 
-    The moves are what the controller does if nothing else happens meanwhile; cool-downs, windows and budgets only take
-    time. Exits with 1 if a workload would stay short of on-demand pods, or a pod would find no node.
-    """
+    compare: bool = False
+    balloons: bool = False
+    image: str | None = None
+    """Of the Pods of `--balloons`; None: of this version."""
+
+
+def show(asked: Asked, namespace: str | None, output: Format, extras: Extras, *, of_all: bool) -> None:
+    """Prints it; ends with 1 if a listed workload lacks on-demand Pods or is blocked, or a Pod of it has no node."""
     with mendable_failures():
-        observed = observe(file, assignments, Where(kubeconfig, context, installation))
+        asked.check()
+        listed = asked.where.listed(namespace, of_all=of_all)
+        observed = asked.observed()
         with progress("deciding"):
             everywhere = planned(observed.state, observed.situation, observed.places, observed.now)
             managed = _managed(observed)
             going = displaced(managed, observed.situation.cluster.nodes, observed.history.largest)
             room = wave_room(going, observed.places)
-    found = everywhere if namespace is None else _narrowed(everywhere, namespace)
     for remark in observed.remarks:
         complain(remark)
-    if balloons:
-        _print_balloons(room, observed, installation, image, output)
+    if extras.balloons:
+        image = extras.image or f"situate:{__version__}"
+        _print_balloons(room, observed, asked.installation, image, output)
         return
+    found = everywhere if listed is None else _narrowed(everywhere, listed)
+    waiting = _waiting(found, _within(listed, managed))
     if output in (Format.JSON, Format.YAML):
-        print_data(_as_data(found, managed, room, observed, namespace), output)
+        print_data(_as_data(found, managed, waiting, room, observed, listed), output)
     else:
-        _print(found, managed, room, observed, namespace, output, compare=compare)
-    if found.short or any(not move.to for move in found.moves):
+        _print(found, managed, waiting, room, observed, listed, output, compare=extras.compare)
+        tell_of_others(len(everywhere.moves) - len(found.moves), "move", listed)
+    if found.short or found.blocked or waiting:
         raise typer.Exit(ExitCode.NO)
 
 
+def _waiting(found: Plan, chosen: Iterable[Workload]) -> list[str]:
+    """Pods of the workloads that would have no node after all moves; by name."""
+    pods = (pod for each in chosen for pod in found.after.pods.get(each.owner.uid, ()))
+    return sorted(str(pod.key) for pod in pods if pod.live and not pod.node)
+
+
 def _managed(observed: Observed) -> list[Workload]:
-    """Those that take part."""
+    """Those that spot manages."""
     reports = decide(observed.state, observed.situation, observed.now).reports
     return [each for each in workloads(observed) if reports[each.owner.uid].phase is not Phase.UNMANAGED]
 
@@ -129,6 +131,7 @@ def _narrowed(found: Plan, namespace: str) -> Plan:
 def _print(
     found: Plan,
     managed: Sequence[Workload],
+    waiting: Sequence[str],
     room: WaveRoom,
     observed: Observed,
     namespace: str | None,
@@ -138,17 +141,19 @@ def _print(
 ) -> None:
     moves = found.moves
     touched = len({move.owner for move in moves})
-    say(
-        f"{len(moves)} pods of {touched} workloads would be moved" + ("" if found.complete else ", and more after them")
-    )
+    more = "" if found.complete else ", and more after them"
+    say(f"{counted(len(moves), 'Pod')} of {counted(touched, 'workload')} would be moved{more}")
     if moves:
         print_table(_MOVES, [_move_row(move) for move in moves], form)
         restarts = ", ".join(f"{owner} {count}" for owner, count in sorted(found.restarts.items()))
         say(f"restarts: {restarts}")
-    say(f"on-demand places needed besides those that are left: {found.on_demand_room}")
-    say(f"cost of all on demand: {found.share_before:.0%} now, {found.share_after:.0%} then{_rests_on(observed)}")
+    say(f"additional on-demand capacity needed: {counted(found.on_demand_room, 'Pod')}")
+    cost = f"{found.share_before:.0%} now, {found.share_after:.0%} after"
+    say(f"cost, where all on demand is 100%: {cost}{_rests_on(observed)}")
     for owner, why in sorted(found.blocked.items()):
-        say(f"{owner} stays as it is: {why}")
+        say(f"{owner} is blocked: {why}")
+    if waiting:
+        say(f"{counted(len(waiting), 'Pod')} would have no node: {', '.join(waiting)}")
     for notice in notices_data(found.notices, observed, namespace):
         say(f"{notice['object']}: {notice['reason']}: {notice['message']}")
     for line in (room_line(room, observed.history), recorded_wave(observed.history)):
@@ -179,7 +184,7 @@ def _move_row(move: PlannedMove) -> tuple[object, ...]:
         move.reason,
         move.how.lower(),
         move.comes_back,
-        move.to or "none has room",
+        move.to or "no node",
         move.leaves or "-",
     )
 
@@ -214,7 +219,7 @@ def _compared(each: Workload, observed: Observed) -> tuple[Means, ...]:
 
 
 def _unread(chosen: Iterable[Workload], observed: Observed) -> list[str]:
-    """Annotations of other tools that say something, and nobody reads them (B43)."""
+    """A sentence for each workload with annotations of other tools that are not read."""
     situation = observed.situation
     if situation.rules.import_keys:
         return []
@@ -232,7 +237,12 @@ def _unread(chosen: Iterable[Workload], observed: Observed) -> list[str]:
 
 
 def _as_data(
-    found: Plan, managed: Sequence[Workload], room: WaveRoom, observed: Observed, namespace: str | None
+    found: Plan,
+    managed: Sequence[Workload],
+    waiting: Sequence[str],
+    room: WaveRoom,
+    observed: Observed,
+    namespace: str | None,
 ) -> dict[str, Any]:
     chosen = _within(namespace, managed)
     prices = observed.situation.prices
@@ -260,6 +270,7 @@ def _as_data(
         "pricesOf": prices.date,
         "assumedDiscount": None if prices.date else prices.default_discount,
         "blocked": dict(sorted(found.blocked.items())),
+        "withoutNode": list(waiting),
         "notices": notices_data(found.notices, observed, namespace),
         "headroom": room_data(room, observed.history, spot_nodes, observed.now),
         "unreadKeys": _unread(chosen, observed),

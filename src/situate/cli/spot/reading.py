@@ -17,9 +17,9 @@ from typing import Any, Final
 from situate.cli.configured import load, spot_settings, without_file
 from situate.cli.failures import NotAllowed, WrongInput
 from situate.cli.progress import progress
+from situate.cli.read_cluster.where import Where
 from situate.cli.spot.installed import Unknown, installed_settings
 from situate.kube.client import Client
-from situate.kube.connect import connect, find_connection
 from situate.kube.errors import Forbidden, KubeError, NotFound
 from situate.kube.reflector import Reflector
 from situate.objects.coordination import Lease
@@ -48,16 +48,6 @@ _NEEDED: Final = frozenset(("pods", "nodes", "deployments.apps", "replicasets.ap
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
-    """Which cluster, and which installation in it."""
-
-    kubeconfig: Path | None
-    context: str | None
-    installation: str
-    """Its namespace."""
-
-
-@dataclass(frozen=True, slots=True)
 class Observed:
     """Everything, as of one moment."""
 
@@ -83,17 +73,42 @@ class Observed:
         return sorted(self.situation.cluster.owners.values(), key=lambda each: (each.namespace, each.name, each.kind))
 
 
-def observe(file: Path | None, assignments: Iterable[str] | None, where: Where) -> Observed:
-    """What a cluster shows now, by the settings of the file with those of `--set`.
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the options of a command say."""
 
-    Without a file by those of the installation, or the defaults where there is none. Raises `KubeError`, `WrongInput`,
-    `BadConfiguration` or `NotAllowed`.
-    """
-    given = tuple(assignments or ())
-    settings = _of_file(file, given)
-    configure_logging("warning")  # what cannot be read on the way is told on standard error
-    with progress("reading the cluster"):
-        return asyncio.run(_observe(settings, file, given, where))
+    file: Path | None
+    assignments: tuple[str, ...]
+    installation: str
+    """Namespace of the installation whose settings, Lease and records count."""
+    where: Where
+
+    @classmethod
+    def of(
+        cls,
+        file: Path | None,
+        assignments: Iterable[str] | None,
+        installation: str,
+        kubeconfig: Path | None,
+        context: str | None,
+        objects: Iterable[Path] | None,
+    ) -> Asked:
+        return cls(file, tuple(assignments or ()), installation, Where.of(kubeconfig, context, objects))
+
+    def check(self) -> None:
+        """Reads the settings: what is wrong with them needs no cluster. Raises `WrongInput` and `BadConfiguration`."""
+        _of_file(self.file, self.assignments)
+
+    def observed(self) -> Observed:
+        """The cluster or the files now, by the settings of the file with those of `--set`.
+
+        Without a file by those of the installation, or the defaults where there is none. Raises `KubeError`,
+        `WrongInput`, `BadConfiguration` or `NotAllowed`.
+        """
+        settings = _of_file(self.file, self.assignments)
+        configure_logging("warning")  # what cannot be read on the way is told on standard error
+        with progress(f"reading {', '.join(map(str, self.where.objects)) or 'the cluster'}"):
+            return asyncio.run(_observe(settings, self))
 
 
 def _of_file(file: Path | None, given: tuple[str, ...]) -> SpotSettings:
@@ -103,43 +118,40 @@ def _of_file(file: Path | None, given: tuple[str, ...]) -> SpotSettings:
     return settings or SpotSettings()
 
 
-async def _observe(settings: SpotSettings, file: Path | None, given: tuple[str, ...], where: Where) -> Observed:
-    client = connect(find_connection(where.kubeconfig, where.context), random.Random())
+async def _observe(settings: SpotSettings, asked: Asked) -> Observed:
+    client = asked.where.client()
     remarks = _Remarks()
     try:
-        if file is None:
-            settings = await _of_installation(client, where.installation, given, remarks) or settings
-        return await _observed(settings, Path() if file is None else file.parent, where.installation, client, remarks)
+        if asked.file is None:
+            settings = await _of_installation(client, asked, remarks) or settings
+        return await _observed(settings, asked, client, remarks)
     finally:
         await client.close()
 
 
-async def _of_installation(
-    client: Client, namespace: str, given: tuple[str, ...], remarks: _Remarks
-) -> SpotSettings | None:
+async def _of_installation(client: Client, asked: Asked, remarks: _Remarks) -> SpotSettings | None:
     try:
-        return await installed_settings(client, namespace, given)
+        return await installed_settings(client, asked.installation, asked.assignments)
     except Unknown as problem:
         remarks.said.append(f"the settings of the installation cannot be read, so the defaults are shown: {problem}")
         return None
 
 
-async def _observed(
-    settings: SpotSettings, folder: Path, installation: str, client: Client, remarks: _Remarks
-) -> Observed:
+async def _observed(settings: SpotSettings, asked: Asked, client: Client, remarks: _Remarks) -> Observed:
     rng = random.Random()
     watched = Watched.of(client, rng, settings.owner_kinds)
     cache = Cache(watched, settings.table, settings.rules(), wall=time.time)
     around = Around(client, cache.cluster, rng, time.monotonic)
     rooms = Rooms(watched, client, rng, settings.table)
-    cache.recall(await _valid_policies(client, installation, remarks))
+    cache.recall(await _valid_policies(client, asked.installation, remarks))
     for reflector in (*watched.reflectors(), *around.reflectors(), *rooms.storage):
         await _fill(client, reflector, remarks)
     remarks.require()
     await around.look()
+    folder = Path() if asked.file is None else asked.file.parent
     pricing = Pricing(client, lambda: settings.prices, folder, lambda _: None)
     await pricing.look()
-    lease = await _lease(client, installation, remarks)
+    lease = await _lease(client, asked, remarks)
     cluster = cache.cluster
     situation = Situation(
         cluster,
@@ -212,13 +224,15 @@ async def _valid_policies(client: Client, installation: str, remarks: _Remarks) 
     return from_text(found.data.get(KEY, ""))
 
 
-async def _lease(client: Client, installation: str, remarks: _Remarks) -> Lease | None:
+async def _lease(client: Client, asked: Asked, remarks: _Remarks) -> Lease | None:
+    namespace = asked.installation
     try:
-        return await client.get(LEASES, NAME, installation)
+        return await client.get(LEASES, NAME, namespace)
     except NotFound:
-        remarks.said.append(
-            f"nothing is installed in namespace {installation}: there is no Lease {NAME}; this is what would be"
-        )
+        absent = f"nothing is installed in namespace {namespace}: there is no Lease {NAME}"
+        if asked.where.objects:
+            absent = f"the files hold no Lease {namespace}/{NAME}: the leader and its records are not known"
+        remarks.said.append(f"{absent}; --installation-namespace names another namespace")
     except KubeError as problem:
-        remarks.said.append(f"who leads cannot be told: {problem}")
+        remarks.said.append(f"the leader is not known: {problem}")
     return None

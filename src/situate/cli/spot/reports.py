@@ -172,15 +172,15 @@ def room_data(room: WaveRoom, history: History, nodes: int, now: float) -> dict[
 
 
 def room_line(room: WaveRoom, history: History) -> str:
-    """Whether on-demand nodes could take what a wave would displace."""
+    """Whether on-demand nodes have the capacity for the Pods that a wave would displace."""
     wave = "if all spot nodes ended" if history.largest is None else f"in a wave of {history.largest} spot nodes"
     if not room.displaced:
-        return f"{wave}: no pod would need a place"
+        return f"{wave}: no Pod would need another node"
     if not room.missing:
-        return f"{wave}: on-demand nodes have room for all {room.displaced} pods"
+        return f"{wave}: on-demand nodes fit all {room.displaced} Pods"
     return (
-        f"{wave}: on-demand nodes have room for {room.fit} of {room.displaced} pods, {room.missing} would wait; "
-        "situate spot plan --balloons prints pods that keep the room"
+        f"{wave}: on-demand nodes fit {room.fit} of {room.displaced} Pods, {room.missing} would wait; "
+        "`situate spot plan --balloons` prints Pods that reserve the capacity"
     )
 
 

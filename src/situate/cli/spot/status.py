@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from situate.cli.failures import mendable_failures
 from situate.cli.formats import Format
-from situate.cli.options import (
-    ContextOption,
-    KubeconfigOption,
-    OptionalFileOption,
-    OutputOption,
-    SetOption,
-    WatchOption,
-)
 from situate.cli.output import Column, print_data, print_table
 from situate.cli.progress import progress
-from situate.cli.spot.options import InstallationOption, NamespaceOption
-from situate.cli.spot.reading import Observed, Where, observe
+from situate.cli.read_cluster.others import tell_of_others
+from situate.cli.spot.reading import Asked, Observed
 from situate.cli.spot.reports import (
     blocked_text,
     cost_data,
@@ -34,6 +27,7 @@ from situate.cli.spot.reports import (
 )
 from situate.cli.streams import complain, say
 from situate.cli.watching import show_status
+from situate.objects.counts import counted
 from situate.spot.decide import Phase, decide
 from situate.spot.headroom import displaced, wave_room
 from situate.spot.model import Capacity, NodeState
@@ -43,7 +37,7 @@ _WORKLOADS = (
     Column("phase"),
     Column("replicas", right=True),
     Column("target", right=True),
-    Column("on demand", right=True),
+    Column("on-demand", right=True),
     Column("spot", right=True),
     Column("elsewhere", right=True),
     Column("ready", right=True),
@@ -51,7 +45,7 @@ _WORKLOADS = (
     Column("cost", right=True),
     Column("blocked"),
     Column("policy", wide=True),
-    Column("said by", wide=True),
+    Column("policy-from", wide=True),
 )
 _NODES = (
     Column("node"),
@@ -64,38 +58,31 @@ _NODES = (
 )
 
 
-def status(
-    file: OptionalFileOption = None,
-    namespace: NamespaceOption = None,
-    installation: InstallationOption = "situate",
-    assignments: SetOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-    watch: WatchOption = False,
-    output: OutputOption = Format.TABLE,
-) -> None:
-    """Show each workload with its target and where its pods are, nodes that end, the cost, and room for a wave.
+def show(asked: Asked, namespace: str | None, output: Format, *, of_all: bool, watch: bool) -> None:
+    """Prints it."""
 
-    Workloads that take no part, and nodes that are as they should be, are shown with -o wide.
-    """
-
-    def show() -> None:
+    def once() -> None:
         with mendable_failures():
-            observed = observe(file, assignments, Where(kubeconfig, context, installation))
+            asked.check()
+            listed = asked.where.listed(namespace, of_all=of_all)
+            observed = asked.observed()
             with progress("counting"):
-                told, lines = _as_data(observed, namespace)
+                told, lines = _as_data(observed)
+        every = told["workloads"]
+        told["workloads"] = [each for each in every if listed in (None, each["namespace"])]
+        told["notices"] = notices_data(told["notices"], observed, listed)
         if output in (Format.JSON, Format.YAML):
             print_data(told, output)
             return
         for remark in observed.remarks:
             complain(remark)
-        _print(told, lines, output, observed.now)
+        _print(told, every, lines, output, observed.now, listed)
 
-    show_status(show, output, watch=watch)
+    show_status(once, output, watch=watch)
 
 
-def _as_data(observed: Observed, namespace: str | None) -> tuple[dict[str, Any], list[str]]:
-    """For programs; and sentences about money and room for people."""
+def _as_data(observed: Observed) -> tuple[dict[str, Any], list[str]]:
+    """Of all namespaces, with `notices` as they are; and sentences about money and room for people."""
     situation = observed.situation
     decision = decide(observed.state, situation, observed.now)
     every = workloads(observed)
@@ -110,13 +97,9 @@ def _as_data(observed: Observed, namespace: str | None) -> tuple[dict[str, Any],
         "leader": lease.spec.holder_identity if lease is not None else "",
         "readOnly": observed.settings.read_only,
         "wave": decision.wave,
-        "workloads": [
-            workload_data(each.owner, decision.reports[each.owner.uid], each, observed)
-            for each in every
-            if namespace in (None, each.owner.namespace)
-        ],
+        "workloads": [workload_data(each.owner, decision.reports[each.owner.uid], each, observed) for each in every],
         "nodes": [node_data(node, on_node[node.name], observed.now) for node in nodes],
-        "notices": notices_data(decision.notices, observed, namespace),
+        "notices": decision.notices,
         "cost": cost_data(cost, observed),
         "headroom": room_data(room, observed.history, spot_nodes, observed.now),
         "remarks": list(observed.remarks),
@@ -124,19 +107,28 @@ def _as_data(observed: Observed, namespace: str | None) -> tuple[dict[str, Any],
     return told, [*cost_lines(cost, observed), room_line(room, observed.history), recorded_wave(observed.history)]
 
 
-def _print(told: dict[str, Any], lines: list[str], form: Format, now: float) -> None:
-    listed = told["workloads"]
-    part = [each for each in listed if each["phase"] != Phase.UNMANAGED]
+def _print(
+    told: dict[str, Any],
+    every: Sequence[dict[str, Any]],
+    lines: Iterable[str],
+    form: Format,
+    now: float,
+    listed: str | None,
+) -> None:
+    """`every`: the workloads of all namespaces; `listed`: the namespace of those that are shown, None for all."""
+    part = [each for each in every if each["phase"] != Phase.UNMANAGED]
     held = sum(each["need"] <= 0 for each in part)
-    led = f"led by {told['leader']}" if told["leader"] else "nobody leads"
-    read_only = "; read only: nothing is moved" if told["readOnly"] else ""
-    say(f"{held} of {len(part)} workloads have as many pods on demand as they ask for; {led}{read_only}")
+    led = f"led by {told['leader']}" if told["leader"] else "no leader"
+    read_only = "; readOnly: no Pod is moved" if told["readOnly"] else ""
+    say(f"{held} of {counted(len(part), 'workload')} have the on-demand Pods they ask for; {led}{read_only}")
     if told["wave"]:
-        say("a wave is running: nodes are ending, and policy moves nothing")
-    shown = listed if form is Format.WIDE else part
+        say("a wave is running: spot nodes are ending, and no Pod is moved by policy")
+    candidates = every if form is Format.WIDE else part
+    shown = [each for each in candidates if listed in (None, each["namespace"])]
     if shown:
         shares = {line["object"]: line["share"] for line in told["cost"]["workloads"]}
         print_table(_WORKLOADS, [_row(each, shares, now) for each in shown], form)
+    tell_of_others(len(candidates) - len(shown), "workload", listed)
     nodes = told["nodes"] if form is Format.WIDE else [each for each in told["nodes"] if _remarkable(each)]
     if nodes:
         say()
@@ -175,5 +167,5 @@ def _remarkable(node: dict[str, Any]) -> bool:
 
 def _node_row(node: dict[str, Any]) -> tuple[object, ...]:
     left = "-" if node["secondsLeft"] is None else f"{node['secondsLeft']} s"
-    why = node["why"] or ("no label says what it is" if node["capacity"] == Capacity.UNKNOWN else "-")
+    why = node["why"] or ("no label for its capacity" if node["capacity"] == Capacity.UNKNOWN else "-")
     return node["node"], node["capacity"], node["state"], node["pods"], left, why, node["pool"] or "-"

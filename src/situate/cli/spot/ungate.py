@@ -1,32 +1,29 @@
-"""`situate spot ungate`: lets pods go that wait unclassified behind the gate of strict mode (P9).
+"""`situate spot ungate`: removes the gate of strict mode from Pods that wait behind it without a class.
 
-For when nobody leads, and before an uninstallation: a gate that nobody takes away keeps its pod waiting for ever.
+It is for a cluster without a leader, and for uninstalling: a Pod whose gate stays waits for ever.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import typer
 
 from situate.cli.failures import ExitCode, mendable_failures
 from situate.cli.formats import Format
-from situate.cli.options import ContextOption, KubeconfigOption, OutputOption
 from situate.cli.output import Column, print_data, print_table
 from situate.cli.progress import progress
-from situate.cli.spot.options import NamespaceOption
+from situate.cli.read_cluster.where import Where
 from situate.cli.streams import complain, say
 from situate.kube.client import Client
-from situate.kube.connect import connect, find_connection
 from situate.kube.errors import Forbidden, KubeError, NotFound, Unauthorized
 from situate.kube.patches import JsonPatch
+from situate.objects.counts import counted
 from situate.objects.pods import Pod
 from situate.objects.resources import PODS
 from situate.spot.gating import released
@@ -55,25 +52,17 @@ class Ungated:
     why: str = ""
 
 
-def ungate(
-    namespace: NamespaceOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which pods would be let go.")] = False,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-    output: OutputOption = Format.TABLE,
-) -> None:
-    """Let every pod go that waits behind the gate of spot, without a class: schedulers place them where they like.
-
-    A process that leads classes such pods within a second; this is for when none does. Exits with 1 if a pod is left.
-    """
-    with mendable_failures(), progress("letting pods go"):
-        found = asyncio.run(_ungate(namespace, kubeconfig, context, dry_run=dry_run))
+def show(where: Where, namespace: str | None, output: Format, *, of_all: bool, dry_run: bool) -> None:
+    """Does it and prints it; ends with 1 if a Pod keeps its gate."""
+    with mendable_failures(), progress("removing gates"):
+        chosen = where.listed(namespace, of_all=of_all)
+        found = asyncio.run(_ungate(where, chosen, dry_run=dry_run))
     counts = Counter(each.result for each in found)
     if output in (Format.JSON, Format.YAML):
         pods = [{"pod": each.pod, "result": str(each.result), "why": each.why} for each in found]
         print_data({"dryRun": dry_run, **{_key(one): counts[one] for one in Result}, "pods": pods}, output)
     else:
-        _print(found, counts, output)
+        _print(found, counts, chosen, output)
     if counts[Result.FAILED]:
         raise typer.Exit(ExitCode.NO)
 
@@ -83,25 +72,24 @@ def _key(result: Result) -> str:
     return head + "".join(map(str.capitalize, rest))
 
 
-def _print(found: Sequence[Ungated], counts: Counter[Result], form: Format) -> None:
+def _print(found: Sequence[Ungated], counts: Counter[Result], chosen: str | None, form: Format) -> None:
+    where = "" if chosen is None else f" in namespace {chosen}"
     if not found:
-        say("no pod waits behind the gate of spot")
+        say(f"no Pod waits behind the gate of spot{where}" + ("" if chosen is None else "; -A looks in all"))
         return
     said = ", ".join(f"{counts[each]} {each}" for each in Result if counts[each])
-    say(f"{len(found)} pods wait behind the gate of spot: {said}")
+    say(f"{counted(len(found), 'Pod waits', 'Pods wait')} behind the gate of spot{where}: {said}")
     rows = [(each.pod, each.result, each.why or "-") for each in found]
     if form is Format.WIDE:
         print_table(_COLUMNS, rows, form)
         return
     for each in found:
         if each.result is Result.FAILED:
-            complain(f"pod {each.pod} is left as it is: {each.why}")
+            complain(f"Pod {each.pod} keeps its gate: {each.why}")
 
 
-async def _ungate(
-    namespace: str | None, kubeconfig: Path | None, context: str | None, *, dry_run: bool
-) -> list[Ungated]:
-    client = connect(find_connection(kubeconfig, context), random.Random())
+async def _ungate(where: Where, namespace: str | None, *, dry_run: bool) -> list[Ungated]:
+    client = where.client()
     try:
         page = await client.list_all(PODS, namespace, field_selector="status.phase=Pending")
         waiting = [pod for pod in page.items if _gated(pod)]

@@ -7,19 +7,18 @@ import os
 import random
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
 
 import aiohttp
 import typer
 
-from situate.cli.agent_file import NODE_VARIABLE, agent_settings
+from situate.cli.agent_file import agent_settings
 from situate.cli.ending import ended
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
-from situate.cli.options import ContextOption, KubeconfigOption, SetOption
 from situate.cli.reaching import Reaching
+from situate.cli.vm.variables import NODE_VARIABLE
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.kube.connection import Connection
@@ -45,24 +44,17 @@ _QPS, _BURST = 50.0, 100
 _EVENTS_QPS = 5.0
 
 
-def agent(
-    node: Annotated[
-        str, typer.Option("--node", envvar=NODE_VARIABLE, help="The node whose machines are looked after.")
-    ] = "",
-    all_nodes: Annotated[bool, typer.Option("--all-nodes", help="One agent for the machines of all nodes.")] = False,
-    file: Annotated[Path | None, typer.Option("--file", "-f", help="The agent's configuration, YAML or JSON.")] = None,
-    assignments: SetOption = None,
-    health_address: Annotated[
-        str, typer.Option(help="HOST:PORT of /healthz, /readyz and /metrics; empty: none.")
-    ] = ":8081",
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+def run(
+    node: str,
+    file: Path | None,
+    assignments: Iterable[str] | None,
+    health_address: str,
+    kubeconfig: Path | None,
+    context: str | None,
+    *,
+    all_nodes: bool,
 ) -> None:
-    """Look after the size of virtual machines: ask the scheduler for what their load needs, and resize them.
-
-    Without guests, as on an embedded cluster: --set monitor.kind=standIn --set metrics.source=annotation, and the load
-    in the annotation vm.situate.dev/load of each VirtualMachine, as {"load1": 1.5, "memoryUsed": "1Gi"}.
-    """
+    """Runs it until a signal, and ends the command."""
     with mendable_failures():
         if bool(node) == all_nodes:
             raise WrongInput(f"name one node with --node (or ${NODE_VARIABLE}), or say --all-nodes")

@@ -1,67 +1,153 @@
-"""`situate vm drain` and `undrain`: have the machines of a node moved away, or let them stay (B46)."""
+"""`situate vm drain` and `uncordon`: have the VMs of a node moved away, or let them stay."""
 
 from __future__ import annotations
 
 import asyncio
-import random
-from typing import Annotated
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
 
 import typer
 
-from situate.cli.completing import complete_nodes
-from situate.cli.failures import WrongInput, mendable_failures
-from situate.cli.options import ContextOption, KubeconfigOption
+from situate.cli.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.progress import progress
+from situate.cli.read_cluster.where import Where
 from situate.cli.streams import complain, say
+from situate.cli.timeouts import timeout_s
+from situate.cli.vm.reading import settings_of
 from situate.kube.client import Client
-from situate.kube.connect import connect, find_connection
-from situate.kube.connection import Connection
 from situate.kube.errors import NotFound
 from situate.kube.patches import MergePatch
+from situate.objects.counts import counted
 from situate.objects.nodes import Node
-from situate.objects.resources import NODES
+from situate.objects.resources import NODES, PODS
 from situate.vm.names import DRAIN
+from situate.vm.systems import System, system_of
 
-NodeArgument = Annotated[str, typer.Argument(help="The name of a node.", autocompletion=complete_nodes)]
+_LOOK_S: Final = 1.0
+_MOST_NAMES: Final = 10
 
 
-def drain(node: NodeArgument, kubeconfig: KubeconfigOption = None, context: ContextOption = None) -> None:
-    """Have every machine that may be moved leave a node, cheapest first, within the limits; other pods stay.
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """As `--wait` and `--timeout` say."""
 
-    The annotation vm.situate.dev/drain is all that is written; no machine goes to the node while it has it, other pods
-    may: `kubectl cordon` keeps them out.
-    """
+    wait: bool
+    timeout: str
+
+
+def start(
+    node: str, where: Where, file: Path | None, assignments: Iterable[str] | None, waiting: Waiting, *, dry_run: bool
+) -> None:
+    """Sets the annotation; ends with 1 if it is to wait, and a VM is left at the time-out."""
     with mendable_failures():
-        found = asyncio.run(_annotated(find_connection(kubeconfig, context), node, "true"))
-    said = "" if found.spec.unschedulable else f"; other pods may still go there: kubectl cordon {node}"
-    say(
-        f"node {node} is to be emptied of machines by whoever leads: `situate vm status` shows that, and the moves, "
-        f"`situate vm plan` what cannot leave{said}"
-    )
+        within_s = timeout_s(waiting.timeout)
+        system = system_of(settings_of(file, assignments or ()))
+        left = asyncio.run(_start(where, node, system, within_s if waiting.wait else None, dry_run=dry_run))
+    if left:
+        complain(
+            f"{counted(len(left), 'VM is', 'VMs are')} left on node {node} after {waiting.timeout}: {_listed(left)}; "
+            "`situate vm plan` says why"
+        )
+        raise typer.Exit(ExitCode.NO)
 
 
-def undrain(node: NodeArgument, kubeconfig: KubeconfigOption = None, context: ContextOption = None) -> None:
-    """Let machines stay on a node, and go there; moves that have begun go on."""
+def end(node: str, where: Where, *, dry_run: bool) -> None:
+    """Removes the annotation."""
     with mendable_failures():
-        found = asyncio.run(_annotated(find_connection(kubeconfig, context), node, None))
-    if any(taint.key == DRAIN for taint in found.spec.taints):
-        complain(f"node {node} has a taint {DRAIN}, which says the same: kubectl taint node {node} {DRAIN}-")
-    say(f"node {node} is not emptied any more")
+        asyncio.run(_end(where, node, dry_run=dry_run))
 
 
-async def _annotated(connection: Connection, name: str, value: str | None) -> Node:
-    client = connect(connection, random.Random())
+async def _start(where: Where, name: str, system: System[Any], within_s: float | None, *, dry_run: bool) -> list[str]:
+    """The VMs that are left; none if nothing is waited for."""
+    client = where.client()
     try:
-        return await _patched(client, name, value)
+        if dry_run:
+            node = await _node(client, name)
+            there = await _machines(client, name, system)
+            drains = "is drained already" if DRAIN in node.metadata.annotations else "would be drained"
+            say(f"node {name} {drains}: {counted(len(there), 'VM')} on it{': ' if there else ''}{_listed(there)}")
+            return []
+        node = await _annotated(client, name, "true")
+        others = "" if node.spec.unschedulable else f"; other Pods may still go there: kubectl cordon {name}"
+        say(
+            f"node {name} is drained of VMs by the leader: `situate vm status` shows the moves, "
+            f"`situate vm plan` the VMs that cannot leave{others}"
+        )
+        return [] if within_s is None else await _emptied(client, name, system, within_s)
     finally:
         await client.close()
 
 
-async def _patched(client: Client, name: str, value: str | None) -> Node:
-    if not name:
-        raise WrongInput("no node is named: name one, as `kubectl get nodes` does")
+async def _end(where: Where, name: str, *, dry_run: bool) -> None:
+    client = where.client()
+    try:
+        node = await (_node(client, name) if dry_run else _annotated(client, name, None))
+    finally:
+        await client.close()
+    if any(taint.key == DRAIN for taint in node.spec.taints):
+        complain(f"node {name} has the taint {DRAIN}, which drains it as well: kubectl taint node {name} {DRAIN}-")
+    if not dry_run:
+        say(f"node {name} is no longer drained of VMs")
+    elif DRAIN in node.metadata.annotations:
+        say(f"node {name} would no longer be drained of VMs")
+    else:
+        say(f"node {name} is not drained by its annotation {DRAIN}; nothing would be written")
+
+
+async def _emptied(client: Client, name: str, system: System[Any], within_s: float) -> list[str]:
+    """Says how many VMs are left as their number changes."""
+    ends = time.monotonic() + within_s
+    said: int | None = None
+    with progress(f"waiting for the VMs on node {name} to leave"):
+        while left := await _machines(client, name, system):
+            if len(left) != said:
+                say(f"{counted(len(left), 'VM is', 'VMs are')} left on node {name}")
+                sys.stdout.flush()  # a log shows it now, not when the wait is over
+                said = len(left)
+            rest_s = ends - time.monotonic()
+            if rest_s <= 0:
+                return left
+            await asyncio.sleep(min(_LOOK_S, rest_s))
+    say(f"no VM is left on node {name}")
+    return []
+
+
+async def _machines(client: Client, node: str, system: System[Any]) -> list[str]:
+    """`namespace/name` of the VMs whose Pods are on the node and have not ended."""
+    pods = (await client.list_all(PODS, field_selector=f"spec.nodeName={node}")).items
+    refs = (system.machine_of(pod) for pod in pods if not pod.finished)
+    return sorted({str(ref) for ref in refs if ref is not None})
+
+
+async def _node(client: Client, name: str) -> Node:
+    _require_name(name)
+    try:
+        return await client.get(NODES, name)
+    except NotFound:
+        raise await _unknown(client, name) from None
+
+
+async def _annotated(client: Client, name: str, value: str | None) -> Node:
+    _require_name(name)
     try:
         return await client.patch(NODES, name, MergePatch({"metadata": {"annotations": {DRAIN: value}}}))
     except NotFound:
-        known = sorted(each.metadata.name for each in (await client.list_all(NODES)).items)
-        there = ", ".join(known[:10]) + (", …" if len(known) > 10 else "") or "none"
-        raise WrongInput(f"no node is named {name}; there are: {there}") from None
+        raise await _unknown(client, name) from None
+
+
+def _require_name(name: str) -> None:
+    if not name:
+        raise WrongInput("no node is named: name one, as `kubectl get nodes` does")
+
+
+async def _unknown(client: Client, name: str) -> WrongInput:
+    known = sorted(each.metadata.name for each in (await client.list_all(NODES)).items)
+    return WrongInput(f"no node is named {name}; there are: {_listed(known) or 'none'}")
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")

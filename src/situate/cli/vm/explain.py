@@ -1,28 +1,24 @@
-"""`situate vm explain`: why a machine or a pod does not have what it wants, and what would help."""
+"""`situate vm explain`: why a VM or a Pod has less than it asks for, and what would help."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from situate.cli.cluster_names import complete_objects
-from situate.cli.completing import complete_namespaces
-from situate.cli.failures import WrongInput, mendable_failures
+from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.formats import Format
 from situate.cli.object_names import POD, ObjectName, ObjectType, readings, require_explained
-from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, OutputOption, SetOption
 from situate.cli.output import Column, print_data, print_table
 from situate.cli.streams import complain, say
-from situate.cli.vm.reading import Observed, Where, decided, observe
-from situate.cli.vm.status import InstallationOption
+from situate.cli.vm.reading import Asked, Observed, decided
 from situate.vm.answering import Reason
 from situate.vm.backends import MACHINES
 from situate.vm.explaining.pods import explain_pod
 from situate.vm.kubevirt.names import INSTANCES
 
-_NAMESPACE = "default"
 _TYPES = (
     POD,
     ObjectType("VirtualMachine", "virtualmachines", MACHINES.group, ("vm", "vms")),
@@ -38,69 +34,53 @@ _MOVES = (
     Column("cost", right=True),
 )
 _REASONS = {
-    Reason.NO_ROOM.value: "its node has no room for it",
-    Reason.CLAIMED_BY_OTHERS.value: "what room its node has is kept for others",
+    Reason.NO_ROOM.value: "its node has too little free capacity",
+    Reason.CLAIMED_BY_OTHERS.value: "the free capacity of its node is reserved for others",
     Reason.FROZEN.value: "it is being moved",
-    Reason.STARTING.value: "the scheduler has just begun",
+    Reason.STARTING.value: "the scheduler has just started",
 }
-_ALTERNATIVES = (Column("way"), Column("cost", right=True), Column("why not"))
+_ALTERNATIVES = (Column("way"), Column("cost", right=True), Column("why-not"))
 
 
-def _machines(ctx: typer.Context, incomplete: str) -> list[str]:
+def complete_machines(ctx: typer.Context, incomplete: str) -> list[str]:
     first, slash, _ = incomplete.partition("/")
     types = _TYPES if slash and POD.called(first) else _TYPES[1:]
     return complete_objects(ctx, incomplete, lambda: [(each, "v1") for each in types])
 
 
-def explain(
-    pod: Annotated[
-        str,
-        typer.Argument(
-            help="A pod or a VirtualMachine: NAME, NAMESPACE/NAME, or TYPE/NAME as pod/web, vm/db.",
-            autocompletion=_machines,
-        ),
-    ],
-    namespace: Annotated[
-        str | None,
-        typer.Option(
-            "--namespace",
-            "-n",
-            help="Where it is, unless it says so itself; default: default.",
-            autocompletion=complete_namespaces,
-        ),
-    ] = None,
-    file: OptionalFileOption = None,
-    installation: InstallationOption = "situate",
-    assignments: SetOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-    output: OutputOption = Format.TABLE,
-) -> None:
-    """Say what a pod is short of and why, who waits beside it, what moves for it, and what would help.
-
-    It is worked out from the cluster's objects; who waits since when is known to the leader alone, which tells it at
-    GET /explain/pod/NAMESPACE/NAME of its permit port.
-    """
+def show(name: str, asked: Asked, namespace: str | None, output: Format) -> None:
+    """Prints it; ends with 1 if the VM or Pod has less than it asks for, or no node."""
     with mendable_failures():
-        meant = readings(pod, namespace, _TYPES)
-        observed = observe(file, assignments, Where(kubeconfig, context, installation))
-        told = next((found for each in meant if (found := _told(observed, each)) is not None), None)
+        asked.check()
+        meant = readings(name, namespace, _TYPES)
+        default = asked.where.namespace(namespace)
+        observed = asked.observed()
+        told = next((found for each in meant if (found := _told(observed, each, default)) is not None), None)
         if told is None:
             for remark in observed.remarks:  # what cannot be read may be just this
                 complain(remark)
-            require_explained(pod, _TYPES)
-            raise WrongInput(_absent(observed, meant[-1].namespace or _NAMESPACE, meant[-1].name))
+            require_explained(name, _TYPES)
+            raise WrongInput(_absent(observed, meant[-1].namespace or default, meant[-1].name))
     if output in (Format.JSON, Format.YAML):
         print_data(told, output)
-        return
-    for remark in observed.remarks:
-        complain(remark)
-    _print(told, output)
+    else:
+        for remark in observed.remarks:
+            complain(remark)
+        _print(told, output)
+    if _lacks(told):
+        raise typer.Exit(ExitCode.NO)
 
 
-def _told(observed: Observed, meant: ObjectName) -> dict[str, Any] | None:
-    """None: there is no such pod or machine."""
-    namespace = meant.namespace or _NAMESPACE
+def _lacks(told: dict[str, Any]) -> bool:
+    """Whether it has less than it asks for, or no node."""
+    if told["node"] is None or told.keys() & {"refused", "putOff"}:
+        return True
+    return any(amount != "0" for amount in told["shortBy"].values())
+
+
+def _told(observed: Observed, meant: ObjectName, default: str) -> dict[str, Any] | None:
+    """None: there is no such Pod or VM."""
+    namespace = meant.namespace or default
     name = _pod_name(observed, meant, namespace)
     if name:
         return explain_pod(decided(observed.state), namespace, name, observed.now, observed.rules)
@@ -126,9 +106,9 @@ def _pod_name(observed: Observed, meant: ObjectName, namespace: str) -> str:
 def _absent(observed: Observed, namespace: str, name: str) -> str:
     pods = [pod for node in observed.state.nodes.values() for pod in node.pods.values()]
     known = sorted({pod.machine.ref.name for pod in pods if pod.machine is not None and pod.ref.namespace == namespace})
-    there = f"; machines there: {', '.join(known[:10])}{', …' if len(known) > 10 else ''}" if known else ""
-    absent = f"{namespace}/{name}: neither a pod nor a VirtualMachine of this name is on a node that is known{there}"
-    return f"{absent}; why a pod gets no node is told by: situate scheduler explain POD -n {namespace}"
+    there = f"; VMs there: {', '.join(known[:10])}{', …' if len(known) > 10 else ''}" if known else ""
+    absent = f"{namespace}/{name}: no Pod or VirtualMachine of this name is on a known node{there}"
+    return f"{absent}; why a Pod has no node: situate scheduler explain POD -n {namespace}"
 
 
 def _print(told: dict[str, Any], form: Format) -> None:
@@ -159,19 +139,19 @@ def _sentences(told: dict[str, Any]) -> Iterator[str]:
         yield f"{told['namespace']}/{told['machine'] or told['pod']} has no node"
         yield f"  {told['why']}"
         if told["pod"]:
-            yield f"  what each node says of it: situate scheduler explain {told['pod']} -n {told['namespace']}"
+            yield f"  the reason for each node: situate scheduler explain {told['pod']} -n {told['namespace']}"
         return
     yield f"{told['pod']} on node {told['node']}"
     yield f"  holds {_amounts(told['reserved'])} and asks for {_amounts(told['requested'])}"
     if "evacuation" in told:
-        yield f"  its pod was to be evicted: {told['evacuation']}"
+        yield f"  its Pod was to be evicted: {told['evacuation']}"
     if "maximum" in told:
         yield f"  its own maximum is {_amounts(told['maximum'])}: beyond that nothing is granted"
     if "refused" in told:
         why = told["refused"]
-        yield f"  its wish for another size is not attempted: {why['message']} ({why['reason']})"
+        yield f"  its resize request is refused: {why['message']} ({why['reason']})"
     if "putOff" in told:
-        yield f"  its kubelet has put the resize off: it finds no room for {_some(told['putOff'])} of that yet"
+        yield f"  its kubelet has deferred the resize: it has no capacity for {_some(told['putOff'])} of that yet"
     short = _some(told["shortBy"])
     if not short:
         if told["reason"] == Reason.FROZEN.value:
@@ -183,19 +163,19 @@ def _sentences(told: dict[str, Any]) -> Iterator[str]:
     yield f"  short by {short}" + ("" if free == short else f": {_REASONS.get(told['reason'], told['reason'])}")
     if free:
         what = "that" if free == short else f"{free} of that"
-        yield f"  {what} is free, and granted with the next look of whoever leads"
+        yield f"  {what} is free; the leader grants it next"
     queue, room = told["queue"], told["room"]
     if queue["position"] is not None:
         ahead = f", ahead of {', '.join(queue['aheadOf'])}" if queue["aheadOf"] else ""
-        yield f"  number {queue['position']} of those who wait on the node{ahead}"
-    yield f"  the node has {_amounts(room['total'])}, of which {_amounts(room['reserved'])} are booked"
+        yield f"  number {queue['position']} in the queue of the node{ahead}"
+    yield f"  the node has {_amounts(room['total'])}, of which {_amounts(room['reserved'])} are reserved"
     for held in room["held"]:
-        way = f"held for {held['for']} (claim {held['claim']})" if held["claim"] else f"saved up for {held['for']}"
+        way = f"held for {held['for']} (claim {held['claim']})" if held["claim"] else f"saved for {held['for']}"
         yield f"  {_amounts(held['amount'])} of it are {way}"
     if any(amount != "0" for amount in room["incoming"].values()):
-        yield f"  {_amounts(room['incoming'])} of it are reserved for machines that come"
+        yield f"  {_amounts(room['incoming'])} of it are reserved for incoming VMs"
     if told["eta"] is not None:
-        yield f"  room is expected by {told['eta']}, once the moves below are over"
+        yield f"  the capacity is expected by {told['eta']}, after the moves below"
     for change in told["wouldHelp"]:
         yield f"  would help: {change}"
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import random
 import socket
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated
+from pathlib import Path
 
 import typer
 
 from situate.cli.ending import ended
 from situate.cli.failures import ExitCode, mendable_failures
-from situate.cli.options import ContextOption, KubeconfigOption
 from situate.cli.reaching import Reaching
 from situate.kube.connect import connect, find_connection
 from situate.kube.connection import Connection
@@ -29,51 +29,37 @@ from situate.vm.machines.controller import MachinesController
 
 _QPS, _BURST = 100.0, 200
 _ELECTION_QPS = 20.0
-_DEFAULT = Settings()
 _GIVES_UP, _RETRIES = 10 / 15, 2 / 15
 """Of the Lease's duration: until a leader that cannot renew gives up, and between two attempts (client-go's)."""
 
 
-def machines(
-    namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", help="Only machines of this namespace; default: of all.")
-    ] = None,
-    lease_namespace: Annotated[
-        str | None, typer.Option(help="Of the Lease; default: the namespace of the kubeconfig's context.")
-    ] = None,
-    lease_seconds: Annotated[float, typer.Option(min=1.0, help="Until another process may take over.")] = 15.0,
-    scale_seconds: Annotated[
-        float, typer.Option(min=0.0, help="How long a machine takes to change its size.")
-    ] = _DEFAULT.scale_s,
-    handover_seconds: Annotated[
-        float, typer.Option(min=0.0, help="How long the pod that was left waits for a hand-over to be written.")
-    ] = _DEFAULT.handover_s,
-    health_address: Annotated[str, typer.Option(help="HOST:PORT of /healthz, /readyz and /metrics; empty: none.")] = "",
-    compat: Annotated[
-        bool, typer.Option("--compat", help="A second migration of a machine waits, as NeonVM's, and does not fail.")
-    ] = False,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds, as the options say."""
+
+    lease_s: float
+    scale_s: float
+    handover_s: float
+
+
+def run(
+    namespace: str | None,
+    installation: str | None,
+    seconds: Times,
+    health_address: str,
+    kubeconfig: Path | None,
+    context: str | None,
+    *,
+    compat: bool,
 ) -> None:
-    """Play VM controller and migrator on a cluster without a hypervisor, until SIGTERM or Ctrl-C.
-
-    VirtualMachines get runner pods, grow and shrink as their spec says, and move as VirtualMachineMigrations
-    say. No guest ever runs. What a machine's hypervisor does stands in its annotation
-    vm.situate.dev/hypervisor, such as {"usedMemory": "2Gi", "dirtyRate": "50Mi", "failAtPercent": 99}.
-
-    \b
-    situate crds vm | kubectl apply --server-side -f -
-    situate vm machines
-
-    Never run it beside NeonVM: both would act upon the same objects. `situate manifests vm-machines` prints what a
-    cluster needs for it.
-    """
+    """Runs it until a signal, and ends the command. `installation`: None for the context's namespace."""
     with mendable_failures():
-        settings = Settings(scale_s=scale_seconds, handover_s=handover_seconds, compat=compat)
+        settings = Settings(scale_s=seconds.scale_s, handover_s=seconds.handover_s, compat=compat)
         connection = find_connection(kubeconfig, context)
-        times = ElectionTimes(lease_seconds, lease_seconds * _GIVES_UP, lease_seconds * _RETRIES)
+        lease_s = seconds.lease_s
+        times = ElectionTimes(lease_s, lease_s * _GIVES_UP, lease_s * _RETRIES)
         identity = f"{socket.gethostname()}_{os.urandom(4).hex()}"
-        candidacy = Candidacy(lease_namespace or connection.namespace, identity, times)
+        candidacy = Candidacy(installation or connection.namespace, identity, times)
         configure_logging()
         raise typer.Exit(run_process(_run(settings, candidacy, namespace, health_address, connection)))
 

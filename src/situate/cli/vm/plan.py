@@ -1,18 +1,20 @@
-"""`situate vm plan`: what would be moved now, for whom and why. A dry run: nothing is ever written."""
+"""`situate vm plan`: the moves that would begin now, each with its reason and beneficiary. Nothing is written."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from situate.cli.failures import mendable_failures
+import typer
+
+from situate.cli.failures import ExitCode, mendable_failures
 from situate.cli.formats import Format
-from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, OutputOption, SetOption
 from situate.cli.output import Column, print_data, print_table
+from situate.cli.read_cluster.others import tell_of_others
 from situate.cli.streams import complain, say
-from situate.cli.vm.reading import Observed, Where, decided, observe
-from situate.cli.vm.status import InstallationOption, machine_of, moves_as_data, short_text
+from situate.cli.vm.reading import Asked, Observed, decided
+from situate.cli.vm.status import machine_of, moves_as_data, short_text
 from situate.vm.claims import Move
 from situate.vm.explaining.words import moved, quantities
 from situate.vm.planner import Planner
@@ -31,26 +33,27 @@ _COLUMNS = (
 )
 
 
-def plan(
-    file: OptionalFileOption = None,
-    installation: InstallationOption = "situate",
-    assignments: SetOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-    output: OutputOption = Format.TABLE,
-) -> None:
-    """Show what would be moved now: for machines that are short, nodes over their watermark, and those to be emptied.
-
-    Moves that are under way are listed apart. Limits and cool-downs count, as they do for the leader.
-    """
+def show(asked: Asked, namespace: str | None, output: Format, *, of_all: bool) -> None:
+    """Prints it; ends with 1 if a listed VM stays short or has no node, or a VM cannot leave its node."""
     with mendable_failures():
-        observed = observe(file, assignments, Where(kubeconfig, context, installation))
-        told = _as_data(observed)
+        asked.check()
+        listed = asked.where.listed(namespace, of_all=of_all)
+        observed = asked.observed()
+        everything = [_planned(each, observed) for each in _plans(observed)]
+    chosen = [_narrowed(each, listed) for each in everything]
+    told = _as_data(chosen, observed, listed)
     if output in (Format.JSON, Format.YAML):
         print_data(told, output)
-        return
-    for remark in observed.remarks:
-        complain(remark)
+    else:
+        for remark in observed.remarks:
+            complain(remark)
+        _print(told, output)
+        tell_of_others(sum(len(each["moves"]) for each in everything) - len(told["moves"]), "move", listed)
+    if told["leftOver"] or told["withoutNode"]:
+        raise typer.Exit(ExitCode.NO)
+
+
+def _print(told: dict[str, Any], output: Format) -> None:
     if told["moves"]:
         print_table(_COLUMNS, [_row(each) for each in told["moves"]], output)
     elif told["underWay"]:
@@ -60,29 +63,53 @@ def plan(
     for each in told["underWay"]:
         say(_under_way(each))
     for each in told["evictions"]:
-        say(f"{each['pod']} would be evicted for {each['for']}")
+        say(f"Pod {each['pod']} would be evicted for {each['for']}")
     for reason in told["reasons"]:
         say(f"{reason['about']}: {reason['reason']}")
+    for each in told["withoutNode"]:
+        say(f"{each['namespace']}/{each['machine']} has no node: {each['why']}")
 
 
-def _as_data(observed: Observed) -> dict[str, Any]:
-    moves: list[dict[str, Any]] = []
-    evictions: list[dict[str, str]] = []
-    reasons: list[dict[str, str]] = []
-    for about, made, state in _plans(observed):
-        moves += [_move(each, made, state, observed) for each in made.moves]
-        evictions += [{"pod": str(each), "for": about} for each in made.evictions]
-        reasons += [{"about": about, "reason": each} for each in made.reasons]
-        if made.needs_node is not None:
-            amounts = ", ".join(
-                f"{amount} {name}" for name, amount in quantities(made.needs_node, observed.rules).items()
-            )
-            reasons.append({"about": about, "reason": f"a new node with room for {amounts} would help"})
+def _planned(step: Step, observed: Observed) -> dict[str, Any]:
+    """One plan as data, with whom it is about."""
+    made, about = step.made, step.about
+    reasons = [{"about": about, "reason": each} for each in made.reasons]
+    if made.needs_node is not None:
+        needed = quantities(made.needs_node, observed.rules).items()
+        amounts = ", ".join(f"{amount} {name}" for name, amount in needed)
+        reasons.append({"about": about, "reason": f"a new node with {amounts} free would help"})
     return {
-        "moves": moves,
-        "underWay": moves_as_data(observed, None),
-        "evictions": evictions,
+        "about": about,
+        "namespace": step.namespace,
+        "moves": [_move(each, made, step.state, observed) for each in made.moves],
+        "evictions": [{"pod": str(each), "for": about} for each in made.evictions],
         "reasons": reasons,
+        "leftOver": [about] if made.unsolved else [],
+    }
+
+
+def _narrowed(planned: dict[str, Any], listed: str | None) -> dict[str, Any]:
+    """What concerns the listed namespace; a plan for a node keeps its reasons, since nodes are the cluster's."""
+    if listed in (None, planned["namespace"]):
+        return planned
+    if planned["namespace"] is None:
+        return planned | {"moves": [each for each in planned["moves"] if each["vm"].startswith(f"{listed}/")]}
+    return planned | {"moves": [], "evictions": [], "reasons": [], "leftOver": []}
+
+
+def _as_data(chosen: Sequence[dict[str, Any]], observed: Observed, listed: str | None) -> dict[str, Any]:
+    def of(part: str) -> list[Any]:
+        return [one for each in chosen for one in each[part]]
+
+    return {
+        "moves": of("moves"),
+        "underWay": moves_as_data(observed, listed),
+        "evictions": of("evictions"),
+        "reasons": of("reasons"),
+        "leftOver": of("leftOver"),
+        "withoutNode": [
+            each.as_data() for each in observed.unplaced if each.machine and listed in (None, each.namespace)
+        ],
         "remarks": list(observed.remarks),
     }
 
@@ -95,13 +122,27 @@ def _under_way(each: dict[str, Any]) -> str:
     return f"under way: {machine} from {each['from'] or '?'} to {each['to'] or '?'}, {each['state']}{copied}{made_for}"
 
 
-def _plans(observed: Observed) -> Iterator[tuple[str, Plan, State]]:
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One plan after the others."""
+
+    about: str
+    """The VM or Pod that is short, or `node n1`."""
+    namespace: str | None
+    """None for a node."""
+    made: Plan
+    state: State
+    """Before it, with the moves of the former ones."""
+
+
+def _plans(observed: Observed) -> Iterator[Step]:
     """One after the other, each with the moves of the former ones, as the ledger would have them made (B26)."""
     state, planner, now, rules = decided(observed.state), Planner(), observed.now, observed.rules
     waiting = [(pod, waiter) for uid, waiter in state.waiters.items() if (pod := state.pod(uid)) is not None]
     for pod, _ in sorted(waiting, key=lambda each: (-each[0].priority, each[1].since, each[0].uid)):
         made = planner.plan(state, pod.uid, now, rules)
-        yield str(pod.ref if pod.machine is None else pod.machine.ref), made, state
+        ref = pod.ref if pod.machine is None else pod.machine.ref
+        yield Step(str(ref), ref.namespace, made, state)
         state = _with(state, made)
     for name in sorted(state.nodes):
         node = state.nodes[name]
@@ -111,7 +152,7 @@ def _plans(observed: Observed) -> Iterator[tuple[str, Plan, State]]:
             made = planner.relief(state, name, now, rules)
         else:
             continue
-        yield f"node {name}", made, state
+        yield Step(f"node {name}", None, made, state)
         state = _with(state, made)
 
 

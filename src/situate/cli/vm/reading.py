@@ -19,8 +19,8 @@ from typing import Any, Final
 from situate.cli.configured import load, vm_settings, without_file
 from situate.cli.failures import NotAllowed, WrongInput
 from situate.cli.progress import progress
+from situate.cli.read_cluster.where import Where
 from situate.kube.client import Client
-from situate.kube.connect import connect, find_connection
 from situate.kube.errors import Forbidden, KubeError, NotFound
 from situate.kube.reflector import Reflector
 from situate.objects.coordination import Lease
@@ -42,16 +42,6 @@ from situate.vm.unreadable import Unreadable
 
 _NEEDED: Final = frozenset(("pods", "nodes"))
 """Without these nothing can be counted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Where:
-    """Which cluster, and which installation in it."""
-
-    kubeconfig: Path | None
-    context: str | None
-    installation: str
-    """Its namespace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,22 +81,54 @@ class Observed:
     """What could not be read, and what follows from that; a sentence each."""
 
 
-def observe(file: Path | None, assignments: Iterable[str] | None, where: Where) -> Observed:
-    """What a cluster shows now, by the settings of the file with those of `--set`; without a file by the defaults.
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the options of a command say."""
 
-    Raises `KubeError`, `WrongInput`, `BadConfiguration` or `NotAllowed`.
-    """
-    given = tuple(assignments or ())
+    file: Path | None
+    assignments: tuple[str, ...]
+    installation: str
+    """Namespace of the installation whose Lease counts."""
+    where: Where
+
+    @classmethod
+    def of(
+        cls,
+        file: Path | None,
+        assignments: Iterable[str] | None,
+        installation: str,
+        kubeconfig: Path | None,
+        context: str | None,
+        objects: Iterable[Path] | None,
+    ) -> Asked:
+        return cls(file, tuple(assignments or ()), installation, Where.of(kubeconfig, context, objects))
+
+    def check(self) -> None:
+        """Reads the settings: what is wrong with them needs no cluster. Raises `WrongInput` and `BadConfiguration`."""
+        settings_of(self.file, self.assignments)
+
+    def observed(self) -> Observed:
+        """The cluster or the files now, by the settings of the file with those of `--set`, or the defaults.
+
+        Raises `KubeError`, `WrongInput`, `BadConfiguration` or `NotAllowed`.
+        """
+        settings = settings_of(self.file, self.assignments)
+        configure_logging("warning")
+        with progress(f"reading {', '.join(map(str, self.where.objects)) or 'the cluster'}"):
+            return asyncio.run(_observe(settings, self))
+
+
+def settings_of(file: Path | None, assignments: Iterable[str]) -> VmSettings:
+    """Raises `WrongInput` and `BadConfiguration`."""
+    given = tuple(assignments)
     settings = vm_settings(without_file(given) if file is None else load(file, given))
     if settings is None and file is not None:
         raise WrongInput(f"{file}: there is no vm section; add `vm: {{}}` with what differs from the defaults")
-    configure_logging("warning")
-    with progress("reading the cluster"):
-        return asyncio.run(_observe(settings or VmSettings(), where))
+    return settings or VmSettings()
 
 
-async def _observe(settings: VmSettings, where: Where) -> Observed:
-    client = connect(find_connection(where.kubeconfig, where.context), random.Random())
+async def _observe(settings: VmSettings, asked: Asked) -> Observed:
+    client = asked.where.client()
     remarks = _Remarks()
     try:
         rules = settings.rules()
@@ -121,7 +143,7 @@ async def _observe(settings: VmSettings, where: Where) -> Observed:
             raise NotAllowed("\n".join(remarks.fatal))
         observing.take_in()
         _pair_targets(ledger)
-        lease = await _lease(client, settings.lease_name, where.installation, remarks)
+        lease = await _lease(client, settings.lease_name, asked, remarks)
         unplaced = sorted(_unplaced(watched, system), key=lambda each: (each.namespace, each.machine, each.pod))
         state = _with_sources(ledger.state)
         return Observed(rules, state, time.time(), lease, tuple(unplaced), tuple(remarks.said))
@@ -163,7 +185,7 @@ def _unplaced(watched: VmWatched, system: System[Any]) -> Iterator[Unplaced]:
     for machine in watched.machines.store.list():
         pods, of = runners[machine.metadata.uid], (machine.metadata.namespace, machine.metadata.name)
         if not pods:
-            yield Unplaced(*of, "", "there is no pod for it: whoever runs machines makes one")
+            yield Unplaced(*of, "", "it has no Pod yet: the VM controller creates one")
         elif not any(each.spec.node_name for each in pods):
             yield Unplaced(*of, pods[0].metadata.name, _why_it_waits(pods[0]))
     for pod in alone:
@@ -174,7 +196,7 @@ def _why_it_waits(pod: Pod) -> str:
     said = pod.condition("PodScheduled")
     if said is not None and said.message:
         return said.message
-    return f"no scheduler has said why: its schedulerName is {pod.spec.scheduler_name}"
+    return f"no scheduler has said why; its schedulerName is {pod.spec.scheduler_name}"
 
 
 def decided(state: State) -> State:
@@ -216,18 +238,20 @@ async def _fill(client: Client, reflector: Reflector[Any], system: System[Any], 
         reflector.store.put(each)
 
 
-async def _lease(client: Client, name: str, installation: str, remarks: _Remarks) -> Lease | None:
+async def _lease(client: Client, name: str, asked: Asked, remarks: _Remarks) -> Lease | None:
+    namespace = asked.installation
     try:
-        lease = await client.get(LEASES, name, installation)
+        lease = await client.get(LEASES, name, namespace)
     except NotFound:
-        remarks.said.append(
-            f"there is no Lease {name} in namespace {installation}: nobody decides there; --installation names another"
-        )
+        absent = f"there is no Lease {name} in namespace {namespace}: no leader decides there"
+        if asked.where.objects:
+            absent = f"the files hold no Lease {namespace}/{name}: the leader is not known"
+        remarks.said.append(f"{absent}; --installation-namespace names another namespace")
     except KubeError as problem:
-        remarks.said.append(f"who leads cannot be told: {problem}")
+        remarks.said.append(f"the leader is not known: {problem}")
     else:
         if not lease.spec.holder_identity:
-            holder = f"nobody holds Lease {name} in namespace {installation}"
+            holder = f"no process holds Lease {name} in namespace {namespace}"
             remarks.said.append(f"{holder}: nothing is granted or moved until a scheduler runs there")
         return lease
     return None

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from situate.cli.failures import mendable_failures
 from situate.cli.formats import Format
-from situate.cli.options import (
-    ContextOption,
-    KubeconfigOption,
-    OptionalFileOption,
-    OutputOption,
-    SetOption,
-    WatchOption,
-)
 from situate.cli.output import Column, print_data, print_table
+from situate.cli.read_cluster.others import tell_of_others
 from situate.cli.streams import complain, say
-from situate.cli.vm.reading import Observed, Where, observe
+from situate.cli.vm.reading import Asked, Observed
 from situate.cli.watching import show_status
 from situate.objects.counts import counted
 from situate.vm.amounts import RESOURCES, Amounts
@@ -28,10 +19,6 @@ from situate.vm.model import Node, Phase, Pod, Role
 from situate.vm.state import State
 from situate.vm.text import cpu_value, memory_value
 
-InstallationOption = Annotated[str, typer.Option("--installation", help="The namespace that situate itself runs in.")]
-NamespaceOption = Annotated[
-    str | None, typer.Option("--namespace", "-n", help="Only machines of this namespace; default: of all.")
-]
 _NODES = (
     Column("node"),
     Column("resource"),
@@ -75,41 +62,40 @@ _MOVES = (
 )
 
 
-def status(
-    file: OptionalFileOption = None,
-    namespace: NamespaceOption = None,
-    installation: InstallationOption = "situate",
-    assignments: SetOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-    watch: WatchOption = False,
-    output: OutputOption = Format.TABLE,
-) -> None:
-    """Show each node with what is booked and held on it, each machine with what it wants, and what moves for whom."""
+def show(asked: Asked, namespace: str | None, output: Format, *, of_all: bool, watch: bool) -> None:
+    """Prints it."""
 
-    def show() -> None:
+    def once() -> None:
         with mendable_failures():
-            observed = observe(file, assignments, Where(kubeconfig, context, installation))
-        told = _as_data(observed, namespace)
+            asked.check()
+            listed = asked.where.listed(namespace, of_all=of_all)
+            observed = asked.observed()
+        everything = _as_data(observed)
+        told = _narrowed(everything, listed)
         if output in (Format.JSON, Format.YAML):
             print_data(told, output)
             return
         for remark in observed.remarks:
             complain(remark)
-        _print(told, output)
+        _print(told, everything, output)
+        tell_of_others(len(_names(everything)) - len(_names(told)), "VM", listed)
 
-    show_status(show, output, watch=watch)
+    show_status(once, output, watch=watch)
 
 
-def _as_data(observed: Observed, namespace: str | None) -> dict[str, Any]:
+def _narrowed(told: dict[str, Any], listed: str | None) -> dict[str, Any]:
+    """With the VMs, Pods and moves of one namespace; nodes are the cluster's. None: of all."""
+    if listed is None:
+        return told
+    parts = ("machines", "pods", "withoutNode", "moves")
+    return told | {part: [each for each in told[part] if each["namespace"] == listed] for part in parts}
+
+
+def _as_data(observed: Observed) -> dict[str, Any]:
+    """Of all namespaces."""
     state = observed.state
     lease = observed.lease
-    pods = [
-        (pod, node.name)
-        for node in state.nodes.values()
-        for pod in node.pods.values()
-        if namespace in (None, pod.ref.namespace)
-    ]
+    pods = [(pod, node.name) for node in state.nodes.values() for pod in node.pods.values()]
     pods.sort(key=_place)
     return {
         "leader": lease.spec.holder_identity if lease is not None else "",
@@ -121,10 +107,8 @@ def _as_data(observed: Observed, namespace: str | None) -> dict[str, Any]:
             for pod, node in pods
             if pod.machine is None and pod.requested.exceeds(pod.reserved)
         ],
-        "withoutNode": [
-            each.as_data() for each in observed.unplaced if each.machine and namespace in (None, each.namespace)
-        ],
-        "moves": moves_as_data(observed, namespace),
+        "withoutNode": [each.as_data() for each in observed.unplaced if each.machine],
+        "moves": moves_as_data(observed, None),
         "remarks": list(observed.remarks),
     }
 
@@ -245,18 +229,23 @@ def _quantities(amounts: Amounts, observed: Observed) -> dict[str, str]:
     }
 
 
-def _print(told: dict[str, Any], form: Format) -> None:
-    led = f"led by {told['leader']}" if told["leader"] else "nobody leads"
-    nowhere = told["withoutNode"]
+def _names(told: dict[str, Any]) -> set[tuple[str, str]]:
+    """Of the VMs: one that moves has two Pods."""
     names = {(each["namespace"], each["name"]) for each in told["machines"]}
-    names |= {(each["namespace"], each["machine"]) for each in nowhere}
-    short = (each for each in told["machines"] if any(amount != "0" for amount in each["short"].values()))
-    waiting = len({(each["namespace"], each["name"]) for each in short})  # one that moves has two pods
-    count = counted(len(names), "machine")
-    ask = "they ask" if waiting > 1 or (not waiting and len(names) != 1) else "it asks"
-    lost = f", {len(nowhere)} without a node" if nowhere else ""
-    plain = len(told["pods"])
-    lost += f"; {counted(plain, 'pod is', 'pods are')} short of a larger size" if plain else ""
+    return names | {(each["namespace"], each["machine"]) for each in told["withoutNode"]}
+
+
+def _print(told: dict[str, Any], everything: dict[str, Any], form: Format) -> None:
+    """The sums are those of all namespaces."""
+    led = f"led by {told['leader']}" if told["leader"] else "no leader"
+    nowhere = told["withoutNode"]
+    short = (each for each in everything["machines"] if any(amount != "0" for amount in each["short"].values()))
+    waiting = len({(each["namespace"], each["name"]) for each in short})
+    count = counted(len(_names(everything)), "VM")
+    ask = "they ask" if waiting > 1 or (not waiting and len(_names(everything)) != 1) else "it asks"
+    lost = f", {len(everything['withoutNode'])} without a node" if everything["withoutNode"] else ""
+    plain = len(everything["pods"])
+    lost += f"; {counted(plain, 'Pod is', 'Pods are')} short of a larger size" if plain else ""
     say(f"{told['schedulerName']}: {count}, {waiting or 'none'} short of what {ask} for{lost}; {led}")
     if told["nodes"]:
         print_table(_NODES, [row for each in told["nodes"] for row in _node_rows(each)], form)

@@ -182,7 +182,7 @@ class Gates:
     def _tell(self, pod: PodFacts, seconds: float) -> None:
         message = (
             f"it has waited {seconds:.0f} s for its class: no process of spot leads, or it cannot write; "
-            "`situate spot ungate` lets pods go without one"
+            "`situate spot ungate -A` lets pods go without one"
         )
         self._log.warning("a pod waits behind the gate", pod=str(pod.key), seconds=round(seconds))
         self._record(_reference(pod), WARNING, "GatedTooLong", message)

@@ -85,14 +85,21 @@ def _emptied(ident: str, state: State, node: str, look: Look, way: Way, who: Who
     steps = [Step(mover, target) for mover, target in zip(chosen, targets, strict=True)]
     moves, claims = built(ident, steps, view.now, view.rules)
     cost = fsum(each.cost for each in chosen)
-    return Plan(ident, way if moves else None, moves, claims, cost=cost, reasons=_left_behind(view, node, waits, who))
+    left = _left_behind(view, node, who)
+    reasons = tuple(_why_it_is_left(view, pod, waits) for pod in left)
+    unsolved = any(pod.machine is not None and bool(view.stays(pod) or not waits) for pod in left)
+    return Plan(ident, way if moves else None, moves, claims, cost=cost, reasons=reasons, unsolved=unsolved)
 
 
-def _left_behind(view: View, node: str, waits: str, who: Who) -> tuple[str, ...]:
-    """Of each pod that should and does not leave with these moves, why."""
+def _left_behind(view: View, node: str, who: Who) -> tuple[Pod, ...]:
+    """The pods that should and do not leave with these moves."""
     leaving = {move.source.uid for move in view.moves}
-    pods = (pod for pod in view.state.nodes[node].pods.values() if pod.uid not in leaving and who(pod))
-    return tuple(f"{pod.ref} {view.stays(pod) or (f'waits: {waits}' if waits else _NO_TARGET)}" for pod in pods)
+    pods = view.state.nodes[node].pods.values()
+    return tuple(pod for pod in pods if pod.uid not in leaving and who(pod))
+
+
+def _why_it_is_left(view: View, pod: Pod, waits: str) -> str:
+    return f"{pod.ref} {view.stays(pod) or (f'waits: {waits}' if waits else _NO_TARGET)}"
 
 
 _NO_TARGET = "stays because no other node has room for it below its watermark, and would take it"

@@ -11,7 +11,7 @@ from situate.vm.planning.demand import need, whole_units
 from situate.vm.planning.limits import under_way, unlimited
 from situate.vm.planning.movers import Asker, Mover
 from situate.vm.planning.options import Option, Short, eviction, grown, itself, neighbours, part, waiting
-from situate.vm.planning.plan import Alternative, Plan
+from situate.vm.planning.plan import Alternative, Plan, Way
 from situate.vm.planning.targets import Fits, anywhere
 from situate.vm.planning.view import View, cheapest
 from situate.vm.rules import Rules
@@ -66,11 +66,16 @@ def _planned(ident: str, view: View, short: Short) -> Plan:
     others = tuple(Alternative(each.way, each.cost, each.why_not or "costs more") for each in tried if each is not best)
     if best is None:
         node = _needed_node(view, short, leavers)
-        return Plan(ident, needs_node=node, alternatives=others, reasons=tuple(each.why_not for each in tried))
+        return Plan(
+            ident, needs_node=node, alternatives=others, reasons=tuple(each.why_not for each in tried), unsolved=True
+        )
     moves, claims = built(ident, best.steps, view.now, view.rules)
     cost = best.cost or 0.0
     reasons = () if moves or best.evictions else ("moves under way leave the room that is missing",)
-    return Plan(ident, best.way, moves, claims, best.evictions, cost, alternatives=others, reasons=reasons)
+    unsolved = best.way is Way.PART
+    return Plan(
+        ident, best.way, moves, claims, best.evictions, cost, alternatives=others, reasons=reasons, unsolved=unsolved
+    )
 
 
 def _cheapest(options: Sequence[Option]) -> Option | None:

@@ -71,6 +71,9 @@ class Plan:
     alternatives: tuple[Alternative, ...] = ()
     reasons: tuple[str, ...] = ()
     """Sentences for people: what kept a node, a machine or a way from being taken."""
+    unsolved: bool = False
+    """Whether a pod stays short, or a machine stays on a node that it is to leave. What only waits for the limits of
+    moves at work (B26) is not meant."""
 
     def __bool__(self) -> bool:
         """Whether anything is to be done."""

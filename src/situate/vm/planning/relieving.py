@@ -43,7 +43,9 @@ def relief(state: State, node: str, now: float, rules: Rules, fits: Fits = anywh
     targets = view.placed(chosen)
     if not chosen or targets is None:
         pods = state.nodes[node].pods.values()
-        return Plan(ident, reasons=tuple(f"{pod.ref} {view.stays(pod) or 'has no target'}" for pod in pods))
+        return Plan(
+            ident, reasons=tuple(f"{pod.ref} {view.stays(pod) or 'has no target'}" for pod in pods), unsolved=True
+        )
     steps = [Step(mover, target) for mover, target in zip(chosen, targets, strict=True)]
     moves, claims = built(ident, steps, now, rules)
     return Plan(ident, Way.RELIEF, moves, claims, cost=fsum(each.cost for each in chosen))

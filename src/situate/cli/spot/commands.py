@@ -1,0 +1,166 @@
+"""The commands of `situate spot`: their arguments and help. What they do is imported when one runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from situate.cli.formats import Format
+from situate.cli.options import (
+    AllNamespacesOption,
+    ContextOption,
+    DryRunOption,
+    InstallationNamespaceOption,
+    KubeconfigOption,
+    ListedNamespaceOption,
+    NamespaceOption,
+    ObjectsOption,
+    OptionalFileOption,
+    OutputOption,
+    SetOption,
+    WatchOption,
+)
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Workloads on spot and on-demand nodes. Only ungate writes, and only to Pods behind the gate of spot.",
+    epilog="""Examples:
+
+\b
+situate spot status -A
+situate spot explain shop/web
+situate spot plan -A --set spot.autoscaling=true
+situate spot ungate -A --dry-run
+
+Without a cluster, from a copy of its objects:
+
+\b
+KINDS=nodes,pods,deployments,replicasets,statefulsets,namespaces
+kubectl get $KINDS,poddisruptionbudgets,leases -A -o yaml > cluster.yaml
+situate spot plan --objects cluster.yaml
+
+Page: docs/spot.md""",
+)
+
+
+def _complete_workloads(ctx: typer.Context, incomplete: str) -> list[str]:
+    from situate.cli.spot.explain import complete_workloads
+
+    return complete_workloads(ctx, incomplete)
+
+
+@app.command(short_help="Show workloads, nodes and what they cost.")
+def status(
+    file: OptionalFileOption = None,
+    namespace: ListedNamespaceOption = None,
+    all_namespaces: AllNamespacesOption = False,
+    installation: InstallationNamespaceOption = "situate",
+    assignments: SetOption = None,
+    objects: ObjectsOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    watch: WatchOption = False,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Show each workload with its target and its Pods, nodes that end, the cost, and the capacity for a wave.
+
+    Nodes, cost and capacity are those of the whole cluster. -o wide also shows workloads that spot does not manage, and
+    nodes without a problem.
+    """
+    from situate.cli.spot.reading import Asked
+    from situate.cli.spot.status import show
+
+    asked = Asked.of(file, assignments, installation, kubeconfig, context, objects)
+    show(asked, namespace, output, of_all=all_namespaces, watch=watch)
+
+
+@app.command(short_help="Say why the Pods of a workload are where they are.")
+def explain(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="A workload or a Pod: NAME, NAMESPACE/NAME or TYPE/NAME, such as deployment/web or pod/web-0.",
+            autocompletion=_complete_workloads,
+            show_default=False,
+        ),
+    ],
+    namespace: NamespaceOption = None,
+    file: OptionalFileOption = None,
+    installation: InstallationNamespaceOption = "situate",
+    assignments: SetOption = None,
+    objects: ObjectsOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Say how many on-demand Pods a workload asks for, how each Pod counts, and what stays if all spot nodes end.
+
+    TURN is a Pod's place in the order of moves. Exits with 1 if the workload has too few on-demand Pods, a move is
+    blocked, or a Pod waits for a node.
+    """
+    from situate.cli.spot.explain import show
+    from situate.cli.spot.reading import Asked
+
+    show(name, Asked.of(file, assignments, installation, kubeconfig, context, objects), namespace, output)
+
+
+@app.command(short_help="Show what would be moved, in which order and why.")
+def plan(
+    file: OptionalFileOption = None,
+    namespace: ListedNamespaceOption = None,
+    all_namespaces: AllNamespacesOption = False,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Also show what topology spread constraints or WorkloadSpread would give.")
+    ] = False,
+    balloons: Annotated[
+        bool, typer.Option("--balloons", help="Print Pods for kubectl apply that reserve what a wave would lack.")
+    ] = False,
+    image: Annotated[
+        str | None,
+        typer.Option(
+            metavar="IMAGE", help="The image of the Pods of --balloons, which do nothing; default: situate:VERSION."
+        ),
+    ] = None,
+    installation: InstallationNamespaceOption = "situate",
+    assignments: SetOption = None,
+    objects: ObjectsOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Show every Pod that would be moved, in order and with the reason, and the cost before and after.
+
+    All workloads are planned for; -n and -A choose those that are listed. Cool-downs, windows and budgets only take
+    time and are not shown.
+
+    Exits with 1 if a listed workload keeps too few on-demand Pods, a move is blocked, or a Pod waits for a node.
+    """
+    from situate.cli.spot.plan import Extras, show
+    from situate.cli.spot.reading import Asked
+
+    asked = Asked.of(file, assignments, installation, kubeconfig, context, objects)
+    extras = Extras(compare=compare, balloons=balloons, image=image)
+    show(asked, namespace, output, extras, of_all=all_namespaces)
+
+
+@app.command(short_help="Let Pods go that wait unclassified behind the gate.")
+def ungate(
+    namespace: NamespaceOption = None,
+    all_namespaces: AllNamespacesOption = False,
+    dry_run: DryRunOption = False,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Remove the scheduling gate of spot from every Pod that waits behind it; schedulers place the Pods on any node.
+
+    The leader classifies such Pods within a second. Use this command where no leader runs. Exits with 1 if a Pod keeps
+    its gate.
+    """
+    from situate.cli.read_cluster.where import Where
+    from situate.cli.spot.ungate import show
+
+    show(Where.of(kubeconfig, context), namespace, output, of_all=all_namespaces, dry_run=dry_run)

@@ -1,0 +1,281 @@
+"""The commands of `situate vm`: their arguments and help. What they do is imported when one runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from situate.cli.completing import complete_namespaces, complete_nodes
+from situate.cli.formats import Format
+from situate.cli.options import (
+    AllNamespacesOption,
+    ContextOption,
+    DryRunOption,
+    InstallationNamespaceOption,
+    KubeconfigOption,
+    ListedNamespaceOption,
+    NamespaceOption,
+    ObjectsOption,
+    OptionalFileOption,
+    OutputOption,
+    SetOption,
+    TimeoutOption,
+    WaitOption,
+    WatchOption,
+)
+from situate.cli.vm.variables import NODE_VARIABLE
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Virtual machines (VMs) that grow, shrink and move. status, explain and plan never write.",
+    epilog="""Examples:
+
+\b
+situate vm status -A
+situate vm explain shop/db
+situate vm plan -A
+situate vm drain n1 --wait --timeout 10m
+situate vm uncordon n1
+
+Without a cluster, from a copy of its objects:
+
+\b
+kubectl get nodes,pods,neonvm,neonvmm,leases -A -o yaml > cluster.yaml
+situate vm plan --objects cluster.yaml
+
+Page: docs/vm.md""",
+)
+
+NodeArgument = Annotated[
+    str, typer.Argument(metavar="NODE", help="The name of a node.", autocompletion=complete_nodes, show_default=False)
+]
+HealthAddressOption = Annotated[
+    str, typer.Option(metavar="HOST:PORT", help="Where /healthz, /readyz and /metrics are served; empty: nowhere.")
+]
+
+
+def _complete_machines(ctx: typer.Context, incomplete: str) -> list[str]:
+    from situate.cli.vm.explain import complete_machines
+
+    return complete_machines(ctx, incomplete)
+
+
+@app.command(short_help="Show nodes, VMs, and the moves with their reason.")
+def status(
+    file: OptionalFileOption = None,
+    namespace: ListedNamespaceOption = None,
+    all_namespaces: AllNamespacesOption = False,
+    installation: InstallationNamespaceOption = "situate",
+    assignments: SetOption = None,
+    objects: ObjectsOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    watch: WatchOption = False,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Show each node with its reserved and held capacity, each VM with its size, and the moves with their beneficiary.
+
+    Nodes and totals are those of the whole cluster.
+    """
+    from situate.cli.vm.reading import Asked
+    from situate.cli.vm.status import show
+
+    asked = Asked.of(file, assignments, installation, kubeconfig, context, objects)
+    show(asked, namespace, output, of_all=all_namespaces, watch=watch)
+
+
+@app.command(short_help="Say why a VM or a Pod is short, and what would help.")
+def explain(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="A VirtualMachine or a Pod: NAME, NAMESPACE/NAME or TYPE/NAME, such as vm/db or pod/web.",
+            autocompletion=_complete_machines,
+            show_default=False,
+        ),
+    ],
+    namespace: NamespaceOption = None,
+    file: OptionalFileOption = None,
+    installation: InstallationNamespaceOption = "situate",
+    assignments: SetOption = None,
+    objects: ObjectsOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Say what a VM or a Pod is short of and why, which others wait on its node, and what would help.
+
+    The leader alone knows since when each waits; its permit port says it at GET /explain/pod/NAMESPACE/NAME. Exits with
+    1 if it has less than it asks for, or no node.
+    """
+    from situate.cli.vm.explain import show
+    from situate.cli.vm.reading import Asked
+
+    show(name, Asked.of(file, assignments, installation, kubeconfig, context, objects), namespace, output)
+
+
+@app.command(short_help="Show which VMs would move, for which other and why.")
+def plan(
+    file: OptionalFileOption = None,
+    namespace: ListedNamespaceOption = None,
+    all_namespaces: AllNamespacesOption = False,
+    installation: InstallationNamespaceOption = "situate",
+    assignments: SetOption = None,
+    objects: ObjectsOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Show the moves that would begin now: for VMs that are short, and from nodes that drain or exceed their watermark.
+
+    All VMs are planned for; -n and -A choose those that are listed. Moves under way are listed apart. Limits and
+    cool-downs count, as they do for the leader.
+
+    Exits with 1 if a listed VM stays short or has no node, or a VM cannot leave a node that it is to leave.
+    """
+    from situate.cli.vm.plan import show
+    from situate.cli.vm.reading import Asked
+
+    asked = Asked.of(file, assignments, installation, kubeconfig, context, objects)
+    show(asked, namespace, output, of_all=all_namespaces)
+
+
+@app.command(short_help="Move the VMs of a node away.")
+def drain(
+    node: NodeArgument,
+    dry_run: DryRunOption = False,
+    wait: WaitOption = False,
+    timeout: TimeoutOption = "10m",
+    file: OptionalFileOption = None,
+    assignments: SetOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+) -> None:
+    """Live-migrate every VM that may move away from a node, cheapest first and within the limits; other Pods stay.
+
+    It sets the annotation vm.situate.dev/drain, and the leader moves the VMs. No VM is placed on the node while the
+    annotation is there. Other Pods still are: kubectl cordon prevents that.
+
+    Exits with 1 if a VM is left on the node at the end of --timeout.
+    """
+    from situate.cli.read_cluster.where import Where
+    from situate.cli.vm.drain import Waiting, start
+
+    start(node, Where.of(kubeconfig, context), file, assignments, Waiting(wait, timeout), dry_run=dry_run)
+
+
+@app.command(short_help="Let VMs stay on a node again.")
+def uncordon(
+    node: NodeArgument,
+    dry_run: DryRunOption = False,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+) -> None:
+    """Take a drain back: VMs may stay on the node and be placed there. Moves that have begun go on."""
+    from situate.cli.read_cluster.where import Where
+    from situate.cli.vm.drain import end
+
+    end(node, Where.of(kubeconfig, context), dry_run=dry_run)
+
+
+app.command("undrain", hidden=True)(uncordon)
+
+
+@app.command(short_help="Run the agent that sizes VMs by their load.")
+def agent(
+    node: Annotated[
+        str,
+        typer.Option(
+            "--node",
+            metavar="NODE",
+            envvar=NODE_VARIABLE,
+            help="Size the VMs of this node.",
+            autocompletion=complete_nodes,
+        ),
+    ] = "",
+    all_nodes: Annotated[bool, typer.Option("--all-nodes", help="Size the VMs of all nodes.")] = False,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", metavar="FILE", help="The agent's configuration, YAML or JSON.")
+    ] = None,
+    assignments: SetOption = None,
+    health_address: HealthAddressOption = ":8081",
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+) -> None:
+    """Size VMs by their load, until SIGTERM or Ctrl-C: ask the scheduler for what each needs, and resize it.
+
+    Without guests, as on an embedded cluster: --set monitor.kind=standIn --set metrics.source=annotation, and the load
+    in the annotation vm.situate.dev/load of each VirtualMachine, as {"load1": 1.5, "memoryUsed": "1Gi"}.
+
+    \b
+    situate vm agent --node n1
+    situate vm agent --all-nodes -f agent.yaml
+
+    Page: docs/vm-agent.md
+    """
+    from situate.cli.vm.agent import run
+
+    run(node, file, assignments, health_address, kubeconfig, context, all_nodes=all_nodes)
+
+
+@app.command(short_help="Run VMs without a hypervisor.")
+def machines(
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace",
+            "-n",
+            metavar="NAME",
+            help="Run only the VMs of this namespace; default: of all namespaces.",
+            autocompletion=complete_namespaces,
+        ),
+    ] = None,
+    installation: Annotated[
+        str | None,
+        typer.Option(
+            "--installation-namespace",
+            metavar="NAME",
+            help="The namespace in which this process runs and has its Lease; default: the kubeconfig context's.",
+            autocompletion=complete_namespaces,
+        ),
+    ] = None,
+    lease_seconds: Annotated[
+        float, typer.Option(min=1.0, metavar="SECONDS", help="How long until another process may take over.")
+    ] = 15.0,
+    scale_seconds: Annotated[
+        float, typer.Option(min=0.0, metavar="SECONDS", help="How long a VM takes to change its size.")
+    ] = 0.0,
+    handover_seconds: Annotated[
+        float,
+        typer.Option(min=0.0, metavar="SECONDS", help="How long the source Pod waits for a hand-over to be written."),
+    ] = 10.0,
+    health_address: HealthAddressOption = "",
+    compat: Annotated[
+        bool, typer.Option("--compat", help="Let a second migration of a VM wait, as NeonVM does; otherwise it fails.")
+    ] = False,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+) -> None:
+    """Play VM controller and migrator on a cluster without a hypervisor, until SIGTERM or Ctrl-C.
+
+    VirtualMachines get runner Pods, grow and shrink by their spec, and move by VirtualMachineMigrations. No guest runs.
+    The annotation vm.situate.dev/hypervisor of a VirtualMachine describes its hypervisor, such as
+    {"usedMemory": "2Gi", "dirtyRate": "50Mi", "failAtPercent": 99}.
+
+    \b
+    situate crds vm | kubectl apply --server-side -f -
+    situate vm machines
+
+    Never run it in a cluster with NeonVM: both would act upon the same objects. `situate manifests vm-machines` prints
+    the objects that a cluster needs for it.
+
+    Page: docs/vm-machines.md
+    """
+    from situate.cli.vm.machines import Times, run
+
+    times = Times(lease_seconds, scale_seconds, handover_seconds)
+    run(namespace, installation, times, health_address, kubeconfig, context, compat=compat)
