@@ -140,7 +140,7 @@ def offered(typed: str, kubeconfig: Path) -> list[str]:
         pytest.param("scheduler explain -n shop pod/w", ["pod/web-0"], id="a type"),
         pytest.param("scheduler explain po/", ["po/web-0"], id="a type in the namespace default"),
         pytest.param("scheduler explain -n sh", ["shop"], id="a namespace"),
-        pytest.param("scheduler explain --dump cluster.json sh", [], id="not for a dump"),
+        pytest.param("scheduler explain --objects cluster.json sh", [], id="not with files"),
         pytest.param("scheduler what-if --drain node", ["node-0", "node-1"], id="nodes"),
         pytest.param("vm drain node", ["node-0", "node-1"], id="nodes of vm"),
         pytest.param("vm explain shop/", ["shop/db"], id="machines"),

@@ -30,7 +30,7 @@ def installed(*arguments: str) -> list[dict[str, Any]]:
 def test_the_rules_are_exactly_what_is_needed() -> None:
     granted = {
         (each["metadata"].get("namespace"), group, resource, tuple(rule["verbs"]), tuple(rule.get("resourceNames", ())))
-        for each in installed("-n", "placing")
+        for each in installed("--installation-namespace", "placing")
         for rule in each.get("rules", ())
         for group in rule["apiGroups"]
         for resource in rule["resources"]
@@ -45,7 +45,10 @@ def test_the_rules_are_exactly_what_is_needed() -> None:
 
 def test_two_installations_do_not_touch_each_other() -> None:
     names = [
-        {(each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"]) for each in installed("-n", name)}
+        {
+            (each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"])
+            for each in installed("--installation-namespace", name)
+        }
         for name in ("one", "two")
     ]
     assert not names[0] & names[1]

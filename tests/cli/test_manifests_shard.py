@@ -19,7 +19,7 @@ RESOURCE = "batch.example.com/v1/reports"
 
 
 def printed(*arguments: str) -> list[dict[str, Any]]:
-    result = CliRunner().invoke(app, ["manifests", "sharding", "-n", "team", *arguments])
+    result = CliRunner().invoke(app, ["manifests", "sharding", "--installation-namespace", "team", *arguments])
     assert result.exit_code == 0, result.output
     return list(yaml.safe_load_all(result.stdout))
 

@@ -64,7 +64,7 @@ def test_what_it_is_not_told_of_the_scheduler_it_finds_in_its_own_namespace(
 ) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(json.dumps({"scheduler": said}))
-    objects = printed("-f", str(file), "-n", "ours")
+    objects = printed("-f", str(file), "--installation-namespace", "ours")
     pod = objects["DaemonSet"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     given = [each for flag, each in pairwise(container["args"]) if flag == "--set"]

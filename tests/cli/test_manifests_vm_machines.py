@@ -18,7 +18,7 @@ def printed(*arguments: str) -> dict[str, Any]:
 
 
 def test_it_runs_beside_a_standby_with_its_lease_and_its_health_where_it_is_installed() -> None:
-    objects = printed("-n", "ours")
+    objects = printed("--installation-namespace", "ours")
     deployment = objects["Deployment"]
     assert deployment["spec"]["replicas"] == 2
     (container,) = deployment["spec"]["template"]["spec"]["containers"]

@@ -61,7 +61,14 @@ class Cluster:
 
     def manifests(self, entries: tuple[Mapping[str, Any], ...]) -> None:
         """Apply what is printed, as it is."""
-        arguments = ["manifests", "sharding", "-f", str(self.configuration(entries)), "-n", "team"]
+        arguments = [
+            "manifests",
+            "sharding",
+            "-f",
+            str(self.configuration(entries)),
+            "--installation-namespace",
+            "team",
+        ]
         result = CliRunner().invoke(app, arguments)
         assert result.exit_code == 0, result.output
         self.kubectl("apply", "--server-side", "-f", "-", given=result.stdout)

@@ -374,7 +374,9 @@ def test_without_a_file_the_settings_are_those_of_the_installation(playground: P
     header = {"apiVersion": "situate.dev/v1alpha1", "kind": "Situate"}
     file.write_text(yaml.safe_dump({**header, "spot": {"readOnly": True, "autoscaling": True}}))
     for product in (("spot",), ()):
-        printed = CliRunner().invoke(app, ["manifests", *product, "-f", str(file), "-n", "situate"])
+        printed = CliRunner().invoke(
+            app, ["manifests", *product, "-f", str(file), "--installation-namespace", "situate"]
+        )
         objects = yaml.safe_load_all(printed.stdout)
         wanted = [each for each in objects if each["kind"] in ("Deployment", "ConfigMap")]
         wanted = [each for each in wanted if each["metadata"]["name"] != POLICIES]

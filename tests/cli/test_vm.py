@@ -108,7 +108,9 @@ def test_a_certificate_that_no_pod_would_have_is_refused(tmp_path: Path) -> None
 @pytest.mark.rule("vm:B48")
 def test_api_servers_ask_about_evictions_and_about_nothing_else(tmp_path: Path) -> None:
     def printed(**vm: Any) -> dict[tuple[str, str], Any]:
-        result = CliRunner().invoke(app, ["manifests", "-f", str(written(tmp_path, vm=vm)), "-n", "ours"])
+        result = CliRunner().invoke(
+            app, ["manifests", "-f", str(written(tmp_path, vm=vm)), "--installation-namespace", "ours"]
+        )
         assert result.exit_code == 0, result.output
         return {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(result.stdout)}
 

@@ -79,7 +79,7 @@ async def with_its_rights(server: Server, api: Api, namespace: str, folder: Path
     """A kubeconfig of an account that may do what `situate manifests vm-agent` lets it; embedded knows no rights."""
     if not isinstance(server, RealServer):
         return server.kubeconfig(folder)
-    printed = CliRunner().invoke(app, ["manifests", "vm-agent", "-n", namespace])
+    printed = CliRunner().invoke(app, ["manifests", "vm-agent", "--installation-namespace", namespace])
     for each in yaml.safe_load_all(printed.stdout):
         if each["kind"] not in ("Namespace", "DaemonSet"):
             path = group(each["apiVersion"], each["metadata"].get("namespace", ""), f"{each['kind'].lower()}s")

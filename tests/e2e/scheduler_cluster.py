@@ -52,7 +52,7 @@ class Crew:
     def __enter__(self) -> Self:
         self.cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.name}})
         self.configure()
-        printed = CliRunner().invoke(app, ["manifests", "-f", str(self.file), "-n", self.name])
+        printed = CliRunner().invoke(app, ["manifests", "-f", str(self.file), "--installation-namespace", self.name])
         assert printed.exit_code == 0, printed.output
         self.cluster.apply(*(each for each in yaml.safe_load_all(printed.stdout) if each["kind"] != "Deployment"))
         return self

@@ -61,7 +61,7 @@ class Installed:
             "spot": {**settings, "webhook": {**PATIENT, **settings.get("webhook", {}), "address": address}},
         }
         self.file.write_text(yaml.safe_dump(document))
-        printed = cluster.situate("manifests", "spot", "-f", str(self.file), "-n", self.space)
+        printed = cluster.situate("manifests", "spot", "-f", str(self.file), "--installation-namespace", self.space)
         assert printed.returncode == 0, printed.stderr
         self.objects = list(yaml.safe_load_all(printed.stdout))
         self.processes: list[Process] = []

@@ -122,7 +122,9 @@ def served(control_plane: ControlPlane, control_plane_namespace: str, tmp_path: 
     asyncio.run(put_archived(f"file://{root}", namespace))
 
     resource = f"{GROUP}/v1/reports"
-    printed = CliRunner().invoke(app, ["manifests", "archive", "--resource", resource, "-n", namespace])
+    printed = CliRunner().invoke(
+        app, ["manifests", "archive", "--resource", resource, "--installation-namespace", namespace]
+    )
     assert printed.exit_code == 0, printed.stderr
     for each in yaml.safe_load_all(printed.stdout):
         if each["kind"] in COLLECTIONS:

@@ -53,7 +53,7 @@ class Sharded:
             "sharding": [{"resource": RESOURCE, "namespace": space, "archive": {"ttlFailed": 0, "url": url}, **entry}],
         }
         file.write_text(yaml.safe_dump(document))
-        printed = cluster.situate("manifests", "sharding", "-f", str(file), "-n", home)
+        printed = cluster.situate("manifests", "sharding", "-f", str(file), "--installation-namespace", home)
         assert printed.returncode == 0, printed.stderr
         self.file = file
         self.objects: list[dict[str, Any]] = list(yaml.safe_load_all(printed.stdout))

@@ -298,7 +298,7 @@ def stand_in(cluster: Cluster, folder: Path) -> Iterator[Process]:
 
 def printed(cluster: Cluster, product: str, namespace: str) -> tuple[str, list[str]]:
     """Applies what `situate manifests PRODUCT` prints, but for its pods: their account, and what they are to run."""
-    result = CliRunner().invoke(app, ["manifests", product, "-n", namespace])
+    result = CliRunner().invoke(app, ["manifests", product, "--installation-namespace", namespace])
     assert result.exit_code == 0, result.output
     objects = list(yaml.safe_load_all(result.stdout))
     cluster.apply(*(each for each in objects if each["kind"] not in ("Deployment", "DaemonSet")))

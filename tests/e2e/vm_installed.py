@@ -75,7 +75,7 @@ class InstalledVm(VmCrew):
             port.release()
 
     def _printed(self, *arguments: str) -> list[Any]:
-        result = CliRunner().invoke(app, ["manifests", *arguments, "-n", self.home])
+        result = CliRunner().invoke(app, ["manifests", *arguments, "--installation-namespace", self.home])
         assert result.exit_code == 0, result.output
         return list(yaml.safe_load_all(result.stdout))
 

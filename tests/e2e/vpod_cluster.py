@@ -313,7 +313,7 @@ class Arena:
 
         `without`: a resource for which no rule is granted.
         """
-        printed = CliRunner().invoke(app, ["manifests", "-f", str(self.file), "-n", self.name])
+        printed = CliRunner().invoke(app, ["manifests", "-f", str(self.file), "--installation-namespace", self.name])
         assert printed.exit_code == 0, printed.output
         objects = [each for each in yaml.safe_load_all(printed.stdout) if each["kind"] != "Deployment"]
         for each in objects:

@@ -10,8 +10,18 @@ from typing import Annotated, Final
 
 import typer
 
-from situate.cli.formats import Format
-from situate.cli.options import ContextOption, KubeconfigOption, OptionalFileOption, OutputOption, SetOption
+from situate import __version__
+from situate.cli.formats import DataFormat, Format
+from situate.cli.options import (
+    ContextOption,
+    DataOutputOption,
+    InstallationNamespaceOption,
+    KubeconfigOption,
+    OptionalFileOption,
+    OutputOption,
+    SetOption,
+)
+from situate.cli.products import Placed, Product, product_names, product_of
 from situate.runtime.settings import LogFormat, LogLevel
 
 _MOST_NODES: Final = 20_000
@@ -177,6 +187,79 @@ def check(
     from situate.cli.check import run
 
     run(file, assignments or [], kubeconfig, context, output, offline=offline, schema=schema, in_force=show)
+
+
+def crds(
+    products: Annotated[
+        list[Placed] | None,
+        typer.Argument(metavar="[vpod|vm]...", help="Of these products only.", show_default=False),
+    ] = None,
+    output: DataOutputOption = DataFormat.YAML,
+) -> None:
+    """Print the custom resource definitions, for kubectl apply.
+
+    ConsumerGroup, Consumer and KafkaSource have the shape of Knative's, VirtualMachine and
+    VirtualMachineMigration that of NeonVM's. A cluster with Knative or NeonVM has its own: leave these.
+
+    \b
+    situate crds | kubectl apply --server-side -f -
+    situate crds vm | kubectl apply --server-side -f -
+
+    Page: docs/one-product.md
+    """
+    from situate.cli.crds import show
+
+    show(products or [], output)
+
+
+def manifests(
+    product: Annotated[
+        Product | None,
+        typer.Argument(
+            parser=product_of,
+            metavar="|".join(Product),
+            autocompletion=product_names,
+            help="One product by itself, without a ConfigMap: settings become arguments.",
+        ),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--file",
+            "-f",
+            metavar="FILE",
+            help="The configuration; that of a product may be left out.",
+            show_default=False,
+        ),
+    ] = None,
+    installation: InstallationNamespaceOption = "situate",
+    image: Annotated[str, typer.Option(metavar="IMAGE", help="The container image.")] = f"situate:{__version__}",
+    replicas: Annotated[int, typer.Option(metavar="N", min=1, help="One leads, the others stand by.")] = 2,
+    resource: Annotated[
+        list[str] | None,
+        typer.Option(metavar="GROUP/VERSION/PLURAL", help="Of archive and sharding: which objects; repeatable."),
+    ] = None,
+    executor_image: Annotated[
+        str,
+        typer.Option(metavar="IMAGE", help="Of sharding: the operator's image; its command runs an executor."),
+    ] = "operator:latest",
+    output: DataOutputOption = DataFormat.YAML,
+) -> None:
+    """Print the namespace, account, rights, configuration and Deployment, for kubectl apply.
+
+    \b
+    situate manifests -f situate.yaml | kubectl apply --server-side -f -
+    situate manifests spot | kubectl apply --server-side -f -
+    situate manifests archive --resource batch.example.com/v1/reports
+    situate manifests sharding --resource batch.example.com/v1/reports
+    situate manifests vm-agent -f agent.yaml
+    situate manifests vm-machines
+
+    Page: docs/one-product.md
+    """
+    from situate.cli.manifests import Installation, show
+
+    show(product, file, Installation(installation, image, replicas), resource or (), executor_image, output)
 
 
 def run(

@@ -9,13 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Any, TypeAlias
 
-import typer
-
-from situate import __version__
 from situate.cli.configured import (
     assignments_of,
     load,
@@ -48,15 +44,14 @@ from situate.cli.manifests_vm_agent import NAME as VM_AGENT
 from situate.cli.manifests_vm_agent import agent_arguments, agent_daemon_set, agent_rights, check_files_of_agent
 from situate.cli.manifests_vm_machines import NAME as VM_MACHINES
 from situate.cli.manifests_vm_machines import machines_arguments, machines_rights
-from situate.cli.options import DataOutputOption
 from situate.cli.output import print_objects
+from situate.cli.products import Product
 from situate.cli.rights import files_beside, needed_rights
 from situate.cli.streams import complain
 from situate.objects.authorization import Permission
 from situate.runtime.configuration import Configuration
 from situate.spot.names import NAME as SPOT
 
-IMAGE = "situate"
 ACCOUNT = "situate"
 Object: TypeAlias = dict[str, Any]
 _NAMESPACE_LABELS = {"app.kubernetes.io/name": "situate", "app.kubernetes.io/managed-by": "situate"}
@@ -66,33 +61,7 @@ _MEMORY_OF_SCHEDULER = "1536Mi"
 """15,000 nodes and 150,000 pods take less than 1 GiB."""
 
 
-class Product(StrEnum):
-    """Those that can be installed without a configuration file."""
-
-    SPOT = "spot"
-    ARCHIVE = "archive"
-    SHARDING = "sharding"
-    VM_AGENT = "vm-agent"
-    VM_MACHINES = "vm-machines"
-
-
 _WITHOUT_FILE = frozenset({Product.ARCHIVE, Product.VM_MACHINES})
-_ALIASES = {"shard": Product.SHARDING}
-"""Former names, which still work and are not listed."""
-
-
-def _product(text: str) -> Product:
-    """The product of a name or former name. Raises `BadParameter`."""
-    if text in _ALIASES:
-        return _ALIASES[text]
-    try:
-        return Product(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is not one of {', '.join(map(repr, map(str, Product)))}.") from None
-
-
-def _products() -> list[str]:
-    return list(Product)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,44 +82,18 @@ class Installation:
         return {"app.kubernetes.io/name": self.name, "app.kubernetes.io/managed-by": "situate"}
 
 
-def manifests(
-    product: Annotated[
-        Product | None,
-        typer.Argument(
-            parser=_product,
-            metavar="|".join(Product),
-            autocompletion=_products,
-            help="One product by itself, without a ConfigMap: settings become arguments.",
-        ),
-    ] = None,
-    file: Annotated[
-        Path | None, typer.Option("--file", "-f", help="The configuration; that of a product may be left out.")
-    ] = None,
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where situate itself runs.")] = "situate",
-    image: Annotated[str, typer.Option(help="The container image.")] = f"{IMAGE}:{__version__}",
-    replicas: Annotated[int, typer.Option(min=1, help="One leads, the others stand by.")] = 2,
-    resource: Annotated[
-        list[str] | None,
-        typer.Option(metavar="GROUP/VERSION/PLURAL", help="Of archive and sharding: which objects; repeatable."),
-    ] = None,
-    executor_image: Annotated[
-        str, typer.Option(help="Of sharding: the operator's image; its command runs an executor.")
-    ] = "operator:latest",
-    output: DataOutputOption = DataFormat.YAML,
+def show(
+    product: Product | None,
+    file: Path | None,
+    where: Installation,
+    resources: Sequence[str],
+    executor_image: str,
+    output: DataFormat,
 ) -> None:
-    """Print the namespace, account, rights, configuration and Deployment, for kubectl apply.
-
-    \b
-    situate manifests -f situate.yaml | kubectl apply --server-side -f -
-    situate manifests spot | kubectl apply --server-side -f -
-    situate manifests archive --resource batch.example.com/v1/reports
-    situate manifests sharding --resource batch.example.com/v1/reports
-    situate manifests vm-agent -f agent.yaml
-    situate manifests vm-machines
-    """
+    """Prints them, and on standard error which objects of earlier versions are to be deleted."""
     with mendable_failures():
         _check_files(product, file)
-        objects = printed(product, file, Installation(namespace, image, replicas), resource or (), executor_image)
+        objects = printed(product, file, where, resources, executor_image)
         entries = sharding_entries(load(file)) if file is not None and product in (None, Product.SHARDING) else ()
     print_objects(objects, output)
     for note in earlier_outputs(entries):

@@ -69,8 +69,8 @@ VERBS: Final = {
     "vm": Verb("situate.cli.vm.commands", Group.INSPECT, "Virtual machines that grow, shrink and move."),
     "sharding": Verb("situate.cli.sharding.commands", Group.INSPECT, "Custom resources on executors, archived."),
     "check": Verb("situate.cli.commands", Group.INSTALL, "Check the configuration, and the cluster for it."),
-    "crds": Verb("situate.cli.crds", Group.INSTALL, "Print the custom resource definitions."),
-    "manifests": Verb("situate.cli.manifests", Group.INSTALL, "Print what to apply to install situate."),
+    "crds": Verb("situate.cli.commands", Group.INSTALL, "Print the custom resource definitions."),
+    "manifests": Verb("situate.cli.commands", Group.INSTALL, "Print what to apply to install situate."),
     "run": Verb("situate.cli.commands", Group.RUN, "Run the schedulers against a cluster."),
 }
 ALIASES: Final = {"shard": "sharding"}

@@ -188,7 +188,9 @@ class Place:
         entry = {"resource": RESOURCE, "namespace": self.namespace, "archive": archive}
         file = self.folder / "situate.yaml"
         file.write_text(json.dumps({"apiVersion": "situate.dev/v1alpha1", "kind": "Situate", "sharding": [entry]}))
-        printed = CliRunner().invoke(app, ["manifests", "sharding", "-f", str(file), "-n", self.namespace])
+        printed = CliRunner().invoke(
+            app, ["manifests", "sharding", "-f", str(file), "--installation-namespace", self.namespace]
+        )
         assert printed.exit_code == 0, printed.output
         return (each for each in yaml.safe_load_all(printed.stdout) if each["kind"] in _APPLIED)
 

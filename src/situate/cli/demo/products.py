@@ -10,7 +10,8 @@ from typing import Any, Final
 from situate.cli.demo.accounts import Account, Accounts
 from situate.cli.demo.objects import CONFIGURATION, SYSTEM
 from situate.cli.demo.stage import Stage
-from situate.cli.manifests import Installation, Product, printed
+from situate.cli.manifests import Installation, printed
+from situate.cli.products import Product
 
 SCHEDULERS: Final = ("scheduler-1", "scheduler-2")
 

@@ -115,8 +115,8 @@ def plan(
 ) -> None:
     """Show where every source would be placed, and how many Pods the StatefulSet would get.
 
-    All sources are decided on; -n and -A choose those that are listed. Exits with 1 if vreplicas are left over, or a
-    StatefulSet does not exist.
+    All sources are decided on; -n and -A choose those that are listed. Exits with 1 if vreplicas of a listed source
+    are left over, or a StatefulSet does not exist.
     """
     from situate.cli.vpod.plan import show
     from situate.cli.vpod.reading import Asked

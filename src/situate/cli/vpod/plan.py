@@ -46,7 +46,6 @@ def show(asked: Asked, namespace: str | None, output: Format, *, of_all: bool) -
         observed = observe(entries, asked.where)
         with progress("deciding"):
             plans = [_planned(each) for each in observed]
-    left_over = any(vpod["left"] for each in plans for vpod in each["vpods"])
     others = 0
     for each in plans:
         all_of_it = each["vpods"]
@@ -58,7 +57,7 @@ def show(asked: Asked, namespace: str | None, output: Format, *, of_all: bool) -
         _print(plans, output)
         tell_of_others(others, "source", listed)
     require_statefulsets(observed)
-    if left_over:
+    if any(vpod["left"] for each in plans for vpod in each["vpods"]):
         raise typer.Exit(ExitCode.NO)
 
 

@@ -1,0 +1,44 @@
+"""Products by the names that `situate manifests` and `situate crds` take."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+import typer
+
+
+class Product(StrEnum):
+    """Those that can be installed without a configuration file."""
+
+    SPOT = "spot"
+    ARCHIVE = "archive"
+    SHARDING = "sharding"
+    VM_AGENT = "vm-agent"
+    VM_MACHINES = "vm-machines"
+
+
+class Placed(StrEnum):
+    """Products whose objects are of kinds that a cluster does not have by itself."""
+
+    VPOD = "vpod"
+    VM = "vm"
+
+
+_ALIASES: Final = {"shard": Product.SHARDING}
+"""Former names, which still work and are not listed."""
+
+
+def product_of(text: str) -> Product:
+    """The product of a name or former name. Raises `BadParameter`."""
+    if text in _ALIASES:
+        return _ALIASES[text]
+    try:
+        return Product(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not one of {', '.join(map(repr, map(str, Product)))}.") from None
+
+
+def product_names() -> list[str]:
+    """For completion."""
+    return list(Product)
