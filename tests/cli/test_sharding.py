@@ -32,6 +32,7 @@ from situate.sharding.names import (
 from situate.sharding.slots import even_table, frozen, slot_of
 from situate.testing.sharding.shipped.reports import definition, report
 from tests.cli.processes import KUBECTL, call, process
+from tests.cli.test_completion import offered
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.xdist_group("cli-shard")  # one server for all of them
@@ -553,6 +554,74 @@ def test_drain_and_uncordon(playground: Playground) -> None:
     assert "pool default has: executor-0, executor-1, executor-2" in told
 
 
+def test_undrain_is_a_hidden_name_of_uncordon(playground: Playground) -> None:
+    assert playground.run("drain", "executor-2", *ABOUT_EXECUTORS, about=False)[0] == 0
+    code, printed, _ = playground.run("undrain", "executor-2", *ABOUT_EXECUTORS, about=False)
+    assert (code, printed) == (0, "executor executor-2 is uncordoned\n")
+    assert playground.annotation("executor-2", CORDON) is None
+    assert "undrain" not in playground.run("--help", about=False)[1]
+
+
+def test_a_dry_run_of_drain_and_uncordon_writes_nothing(playground: Playground) -> None:
+    code, printed, _ = playground.run("drain", "executor-2", "--wait", "--dry-run", *ABOUT_EXECUTORS, about=False)
+    assert (code, printed) == (0, "executor executor-2 would be cordoned; 1 objects would be released\n")
+    assert playground.annotation("executor-2", CORDON) is None
+    playground.run("drain", "executor-2", *ABOUT_EXECUTORS, about=False)
+    try:
+        code, printed, _ = playground.run("uncordon", "executor-2", "--dry-run", *ABOUT_EXECUTORS, about=False)
+        assert (code, printed) == (0, "executor executor-2 would be uncordoned\n")
+        assert playground.annotation("executor-2", CORDON) == "true"
+    finally:
+        playground.run("uncordon", "executor-2", *ABOUT_EXECUTORS, about=False)
+
+
+def test_a_timeout_of_0_waits_without_an_end(playground: Playground) -> None:
+    """Until the executor's only object is somebody else's."""
+    command = [
+        *("sharding", "drain", "executor-2", "--wait", "--timeout", "0", *ABOUT_EXECUTORS),
+        *("--kubeconfig", str(playground.kubeconfig)),
+    ]
+    waiting = process(playground.folder, "drain", *command)
+    waiting.start()
+    label = ("label", "report", "executor-2-0", "-n", "team", "--overwrite")
+    try:
+        eventually("it is cordoned", lambda: playground.annotation("executor-2", CORDON) == "true")
+        eventually("it waits", lambda: "are to be released" in waiting.log.read_text())
+        assert waiting.running
+        playground.kubectl(*label, f"{EXECUTOR}=executor-1")
+        eventually("it ends", lambda: "holds nothing any more" in waiting.log.read_text())
+    finally:
+        waiting.stop()
+        playground.kubectl(*label, f"{EXECUTOR}=executor-2")
+        playground.run("uncordon", "executor-2", *ABOUT_EXECUTORS, about=False)
+
+
+def test_executors_are_completed(playground: Playground) -> None:
+    """From their Leases, as a shell asks for them."""
+    typed = f"sharding drain -r {RESOURCE} --executor-namespace team"
+    assert offered(f"{typed} ex", playground.kubeconfig) == ["executor-0", "executor-1", "executor-2"]
+    assert offered(f"{typed} --pool other ex", playground.kubeconfig) == []
+
+
+def test_a_plan_lists_one_namespace_or_all(playground: Playground) -> None:
+    code, printed, _ = playground.run("plan", "--goal", "even", "-n", "elsewhere")
+    assert code == 1, "what is left over elsewhere counts"
+    assert "team/" not in printed
+    assert "4 moves to the goal even" in printed
+    assert "6 objects in other namespaces than elsewhere not listed; -A lists all" in printed
+    code, printed, _ = playground.run("plan", "--goal", "even", "-n", "team")
+    assert "not listed" not in printed
+    assert "team/picky: " in printed
+    code, _, told = playground.run("plan", "-n", "team", "-A")
+    assert (code, "-A lists all namespaces, and -n team only one" in told) == (2, True)
+
+
+def test_explain_takes_the_contexts_namespace(playground: Playground) -> None:
+    code, _, told = playground.run("explain", "executor-1-0")
+    assert code == 2
+    assert "there is no such Report in namespace default; there is team/executor-1-0" in told
+
+
 ABOUT_EXECUTORS = ("-r", RESOURCE, "--executor-namespace", "team")
 
 
@@ -624,6 +693,46 @@ def test_partitions_are_made_split_and_handed_over(playground: Playground) -> No
     assert (code, told, json.loads(printed)["version"]) == (0, "", 3), "its entries say where the table is"
     code, _, told = playground.run("partitions", "show", "tabel", "-f", str(configured), about=False)
     assert (code, "no entry of sharding with partitionTable tabel is meant; tables there: table" in told) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("flags", "command"),
+    [
+        pytest.param(("--split", "0"), "split TABLE PARTITION", id="split"),
+        pytest.param(("--count=4",), "resize TABLE --count N", id="count"),
+        pytest.param(("--merge", "1", "--into", "0"), "merge TABLE PARTITION --into PARTITION", id="merge"),
+        pytest.param(("--hand-over",), "hand-over TABLE", id="hand over"),
+        pytest.param((), "show TABLE", id="no flag"),
+    ],
+)
+def test_former_flags_of_partitions_name_their_command(flags: tuple[str, ...], command: str) -> None:
+    told = CliRunner().invoke(app, ["sharding", "partitions", "slots", "-r", RESOURCE, *flags])
+    assert told.exit_code == 2
+    assert f"Write: situate sharding partitions {command}" in told.stderr
+
+
+@pytest.mark.parametrize("verb", ["create", "resize", "split", "merge", "thaw"])
+def test_a_dry_run_of_a_change_of_partitions_writes_nothing(playground: Playground, verb: str) -> None:
+    name = f"dry-{verb}"
+    about = ("-r", RESOURCE, "--installation-namespace", "team", "-o", "json")
+    options = {"create": ("--count", "2"), "resize": ("--count", "3"), "split": ("0",), "merge": ("1", "--into", "0")}
+    if verb != "create":
+        table = frozen(even_table(2), halves()) if verb == "thaw" else even_table(2)
+        content = {"kind": "ConfigMap", "apiVersion": "v1", "data": {"table": table.to_text()}}
+        playground.apply({**content, "metadata": {"name": name, "namespace": "team"}})
+    force = () if verb in ("create", "thaw") else ("--force",)
+    code, printed, told = playground.run(
+        "partitions", verb, name, *options.get(verb, ()), *force, "--dry-run", *about, about=False
+    )
+    assert code == 0, told
+    assert not json.loads(printed)["written"]
+    names = playground.kubectl("get", "configmap", "-n", "team", "-o", "name")
+    if verb == "create":
+        assert name not in names
+    else:
+        assert json.loads(playground.get("configmap", name, "-n", "team")["data"]["table"]) == json.loads(
+            table.to_text()
+        )
 
 
 @pytest.mark.finding("N22")

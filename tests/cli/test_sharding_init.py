@@ -38,6 +38,15 @@ def test_it_says_what_to_do_next(tmp_path: Path) -> None:
     assert told[1] == f"next: cd {tmp_path}/reports && python -m pytest; then reports/reconciler.py"
 
 
+def test_a_dry_run_names_the_files_and_writes_none(tmp_path: Path) -> None:
+    told = call(tmp_path, "reports", "--dry-run")
+    assert told.exit_code == 0
+    assert f"{tmp_path}/reports/reports/reconciler.py would be written" in told.output.splitlines()
+    assert list(tmp_path.iterdir()) == []
+    call(tmp_path, "reports")
+    assert call(tmp_path, "reports", "--dry-run").exit_code == 2, "it is there already"
+
+
 def test_no_word_of_the_templates_is_left(project: Path) -> None:
     left = [path for path in project.rglob("*") if path.is_file() and "%%" in path.read_text()]
     assert left == []

@@ -122,10 +122,21 @@ def observe(settings: ShardSettings, asked: Asked) -> Observed:
 async def _observe(settings: ShardSettings, asked: Asked) -> Observed:
     client = asked.where.client()
     try:
+        await _require_in_files(settings, client, asked.where)
         wall = await _latest_renewal(client) if asked.where.objects else None
         return await observed(settings, client, asked.installation, wall)
     finally:
         await client.close()
+
+
+async def _require_in_files(settings: ShardSettings, client: Client, where: Where) -> None:
+    """Raise `WrongInput` for files that say nothing of the resource."""
+    if where.objects and await discover(client, *settings.group_version_plural) is None:
+        files = ", ".join(map(str, where.objects))
+        raise WrongInput(
+            f"--objects {files} has no {settings.resource}: no object, and no definition; add the output of "
+            f"kubectl get {settings.group_version_plural[2]} -A -o yaml, or correct --resource"
+        )
 
 
 async def _latest_renewal(client: Client) -> datetime:
@@ -190,6 +201,7 @@ async def _entry_for(
     first = entries[0]
     client = asked.where.client()
     try:
+        await _require_in_files(first, client, asked.where)
         served = await required(first, client)
         within = namespace if served.resource.namespaced else None
         found = await client.list(served.resource, within, field_selector=f"metadata.name={name}")
