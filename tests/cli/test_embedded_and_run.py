@@ -162,10 +162,10 @@ def test_the_scheduler_tells_how_it_is(playground: Playground) -> None:
 
 def test_the_views_read_the_embedded_server_as_any(playground: Playground) -> None:
     playground.wait_placed()
-    table = playground.situate("vpod status")
+    table = playground.situate("vpod status", "-A")
     assert "42 of 42 vreplicas placed" in table
     assert "\x1b" not in table  # no colours where there is no terminal
-    (plan,) = yaml.safe_load(playground.situate("vpod plan", "-o", "yaml"))
+    (plan,) = yaml.safe_load(playground.situate("vpod plan", "-A", "-o", "yaml"))
     assert [each["change"] for each in plan["vpods"]] == ["", ""]
     findings = json.loads(playground.situate("check", "-o", "json"))
     assert [each for each in findings if not each["ok"]] == []

@@ -125,7 +125,7 @@ async def test_nothing_is_written(write: Write) -> None:
 
 async def test_a_subresource_and_a_document_of_the_server_are_not_there(write: Write) -> None:
     client = reading(write(a_pod("a")))
-    for path in ("/api/v1/namespaces/shop/pods/a/log", "/version", "/apis/apps/v1"):
+    for path in ("/api/v1/namespaces/shop/pods/a/log", "/version", "/openapi/v3"):
         with pytest.raises(NotFound, match="files hold objects, and no other documents"):
             await client.raw(Request("GET", path, (), {}))
 
@@ -137,12 +137,13 @@ async def test_a_definition_among_the_objects_says_the_plural(write: Write) -> N
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": "sheep.farm.example.com"},
-        "spec": {"group": "farm.example.com", "names": names},
+        "spec": {"group": "farm.example.com", "names": names, "versions": [{"name": "v1"}]},
     }
     assert (await reading(write(sheep)).list_all(SHEEP)).items == []  # they are taken for "sheeps"
     found = await reading(write(sheep, definition)).list_all(SHEEP)
     assert [each.metadata.name for each in found.items] == ["dolly"]
-    other = {**definition, "spec": {"group": "zoo.example.com", "names": {"kind": "Sheep", "plural": "flock"}}}
+    flock = {"group": "zoo.example.com", "names": {"kind": "Sheep", "plural": "flock"}, "versions": [{"name": "v1"}]}
+    other = {**definition, "spec": flock}
     found = await reading(write(sheep, definition, other, {**definition, "spec": "?"})).list_all(SHEEP)
     assert [each.metadata.name for each in found.items] == ["dolly"], "of its own group"
 
