@@ -801,7 +801,7 @@ def a_supervisor(of: str, partition: int, *, silent_s: float = 0, version: int |
             ("status", "-r", RESOURCE, "--executor-namespace", "A B"), "--executor-namespace: found", id="flag"
         ),
         pytest.param(("plan", "-r", RESOURCE, "--set", "sharding[0].pool=x"), "--set sharding[0].pool=x: ", id="set"),
-        pytest.param(("drain", "x", "-r", RESOURCE, "--timeout", "soon"), "--timeout: found 'soon'; write", id="time"),
+        pytest.param(("drain", "x", "-r", RESOURCE, "--timeout", "soon"), '--timeout: found "soon"; write', id="time"),
     ],
 )
 def test_what_is_typed_wrong_is_told_by_its_flag(arguments: tuple[str, ...], told: str) -> None:

@@ -19,7 +19,9 @@ OptionalFileOption = Annotated[
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Override the file, as in vpod[0].podCapacity=20; repeatable."),
+    typer.Option(
+        "--set", metavar="PATH=VALUE", help="Override a setting of the file, such as log.level=debug; repeatable."
+    ),
 ]
 KubeconfigOption = Annotated[
     Path | None, typer.Option(metavar="FILE", help="The kubeconfig; default: the one that kubectl takes.")

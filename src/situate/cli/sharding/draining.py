@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import time
 from collections.abc import Awaitable, Callable
@@ -18,11 +17,11 @@ from situate.cli.read_cluster.where import Where
 from situate.cli.sharding.entry import Asked, entry_of
 from situate.cli.sharding.reading import executor_leases, required
 from situate.cli.streams import complain, say
+from situate.cli.timeouts import timeout_s
 from situate.kube.client import Client
 from situate.kube.errors import NotFound
 from situate.kube.patches import MergePatch
 from situate.objects.coordination import Lease
-from situate.objects.durations import BadDuration, parse_duration
 from situate.objects.resources import LEASES
 from situate.objects.settings import did_you_mean
 from situate.sharding.assignment import executor_label, view_of
@@ -50,7 +49,7 @@ def complete_executors(ctx: typer.Context, incomplete: str) -> list[str]:
 def drain(executor: str, asked: Asked, *, wait: bool, timeout: str, dry_run: bool) -> None:
     """Cordon an executor; ends with 1 if it still holds objects after `timeout`."""
     with mendable_failures():
-        seconds = _seconds(timeout)
+        seconds = timeout_s(timeout)
         how = _How(seconds if wait and not dry_run else None, dry_run=dry_run)
         done = asyncio.run(_drain(asked.where, asked.entry(), executor, how))
     if not done:
@@ -60,7 +59,7 @@ def drain(executor: str, asked: Asked, *, wait: bool, timeout: str, dry_run: boo
 def drain_own(pool: str, where: Where, *, wait: bool, timeout: str, dry_run: bool) -> None:
     """As `drain`, of the executor in this Pod."""
     with mendable_failures():
-        seconds = _seconds(timeout)
+        seconds = timeout_s(timeout)
         how = _How(seconds if wait and not dry_run else None, dry_run=dry_run)
         done = asyncio.run(_drain_own(pool, where, how))
     if not done:
@@ -193,14 +192,3 @@ async def _lease_of(client: Client, settings: ShardSettings, executor: str) -> L
     if not held:
         raise WrongInput(f"executor {executor} has released its Lease: it holds nothing")
     return max(held, key=lambda each: (str(each.spec.acquire_time), each.metadata.name))
-
-
-def _seconds(text: str) -> float:
-    """Infinite for 0. Raises `WrongInput`."""
-    try:
-        seconds = parse_duration(text)
-    except BadDuration as bad:
-        raise WrongInput(f"--timeout: found {text!r}; {bad}") from None
-    if seconds < 0:
-        raise WrongInput(f"--timeout: found {text!r}, allowed: a duration such as 90s, or 0 to wait without an end")
-    return seconds or math.inf
