@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import subprocess
 from collections import deque
 from pathlib import Path
+from textwrap import dedent
 
 import msgspec
 import pytest
@@ -22,6 +26,8 @@ from situate.spot.names import NAME
 from situate.spot.policies import parse_policy, target
 from situate.spot.prices import parse_prices
 from situate.spot.server.metrics import AdmissionMetrics
+from tests.cli.processes import KUBECTL, environment
+from tests.controlplane.ports import ReservedPort
 from tests.spot.builders import NOW, cluster, owner, pods
 from tests.spot.test_plan import Always
 
@@ -105,3 +111,38 @@ def test_the_notes_slips_are_read_as_they_are_meant() -> None:
     assert spread_on_demand(99, 6) == 47
     assert policies.STRATEGIES["all-in-spot"] == policies.AllSpot()
     assert target(policies.AllSpot(), 10, stateful=True) == 0
+
+
+@pytest.mark.finding("N28")
+def test_try_it_here_is_played_as_it_is_written(tmp_path: Path) -> None:
+    """API servers ask the webhook by the Service of the manifests; only its port is another one."""
+    section = PAGE.partition("## Try it here")[2].partition("\n## ")[0]
+    (commands,) = re.findall(r"(?:^ {4}.*\n)+", section, re.MULTILINE)
+    (printed,) = re.findall(r"```text\n(.*?)```", section, re.DOTALL)
+    port = ReservedPort()
+    (tmp_path / "spot.yaml").write_text(
+        f"{{apiVersion: situate.dev/v1alpha1, kind: Situate, spot: {{webhook: {{address: ':{port.number}'}}}}}}"
+    )
+    script = dedent(commands).replace("manifests spot", "manifests spot -f spot.yaml")
+    surroundings = environment(tmp_path)
+    surroundings["PATH"] = os.pathsep.join([str(KUBECTL.parent), surroundings["PATH"]])
+    with (tmp_path / "told").open("w") as told:
+        shell = subprocess.Popen(
+            ["bash", "-c", f"set -e; trap 'kill %1; wait' EXIT\n{script}"],
+            cwd=tmp_path,
+            env=surroundings,
+            stdout=told,
+            stderr=told,
+            start_new_session=True,
+        )
+        try:
+            shell.wait(timeout=180)
+        finally:
+            if shell.poll() is None:
+                os.killpg(shell.pid, signal.SIGTERM)
+                shell.wait(timeout=60)
+            port.release()
+    output = (tmp_path / "told").read_text()
+    assert shell.returncode == 0, output
+    shown = [line.split() for line in output.splitlines()]
+    assert all(line.split() in shown for line in printed.splitlines()), output

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from situate.cli.progress import progress
 from situate.cli.streams import complain
 from situate.cluster.controllers.controllers import Cluster, Controller
 from situate.cluster.controllers.nodes import nodes
+from situate.cluster.controllers.settings import KubeletSettings, MachinerySettings
 from situate.embedded.journal import Unusable
 from situate.embedded.kubeconfig import write_kubeconfig
-from situate.embedded.local_programs import BadImage, LocalPrograms, parse_images
+from situate.embedded.local_programs import POD_NETWORK, BadImage, LocalPrograms, parse_images
 from situate.embedded.pod_processes import PodProcesses, pod_processes
 from situate.embedded.running import DidNotStart, EmbeddedServer, Settings
 from situate.kube.connect import connect
@@ -47,6 +49,10 @@ def run(
     with mendable_failures():
         images = _images(run_image, run_pods)
         settings = Settings(host=host, port=port, data=data, further=(_machines,) if machines else ())
+        if run_pods is not None:
+            # so that webhooks and clients reach the processes by the addresses of their Pods
+            kubelet = KubeletSettings(pod_network=POD_NETWORK)
+            settings = replace(settings, machinery=MachinerySettings(kubelet=kubelet))
         known = _definitions_of_machines() if machines else ()
         try:
             raise typer.Exit(run_process(_serve(settings, node_count, known, kubeconfig, run_pods, images)))

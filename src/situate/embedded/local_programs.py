@@ -21,6 +21,8 @@ _OURS: Final = re.compile(r"(?:[^\s@]*/)?situate(?::[^/\s@]+)?(?:@\S+)?")
 """The image that `situate manifests` prints, from any registry."""
 _LOOPBACK: Final = ("--set", "health.address=127.0.0.1:0")
 """Many processes share one machine, so none may have a fixed port."""
+POD_NETWORK: Final = "127.128.0.0/9"
+"""Addresses of Pods that are processes here. On Linux a process listens on all of them at once."""
 _POD: Final = "authentication.kubernetes.io/pod-"
 
 

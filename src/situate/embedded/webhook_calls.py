@@ -46,7 +46,7 @@ class WebhookCaller:
         begun = clock()
         url = "the webhook"
         try:
-            url, tls = self._destination(effect.client_config)
+            url, tls, server_name = self._destination(effect.client_config)
             async with (
                 asyncio.timeout(effect.timeout_s),
                 session.post(
@@ -55,6 +55,7 @@ class WebhookCaller:
                     data=effect.body,
                     headers={"content-type": "application/json", "accept": "application/json, */*"},
                     ssl=tls,
+                    server_hostname=server_name,
                     allow_redirects=False,
                 ) as response,
             ):
@@ -79,13 +80,15 @@ class WebhookCaller:
         if self._session is not None:
             await self._session.close()
 
-    def _destination(self, config: Mapping[str, Any]) -> tuple[str, ssl.SSLContext | bool]:
+    def _destination(self, config: Mapping[str, Any]) -> tuple[str, ssl.SSLContext | bool, str | None]:
+        """The URL, whom to trust, and the name that the certificate must bear; None: the URL's host."""
         bundle = config.get("caBundle") or ""
         if config.get("url"):
-            return str(config["url"]), self._trusting(bundle)
+            return str(config["url"]), self._trusting(bundle), None
         service = config.get("service") or {}
-        base = self._address(service.get("namespace", ""), service.get("name", ""), service.get("port") or 443)
-        return base + (service.get("path") or "/"), self._trusting(bundle)
+        namespace, name = service.get("namespace", ""), service.get("name", "")
+        base = self._address(namespace, name, service.get("port") or 443)
+        return base + (service.get("path") or "/"), self._trusting(bundle), f"{name}.{namespace}.svc"
 
     def _trusting(self, bundle: str) -> ssl.SSLContext | bool:
         """Trust in the bundle alone, or in the system's authorities without one."""

@@ -7,6 +7,7 @@ Annotations on a pod, with any value, withhold a part of that:
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -21,8 +22,6 @@ from situate.cluster.controllers.tables import NODES, PODS, Key, Obj
 from situate.cluster.times import timestamp
 
 _LONGEST_BACK_OFF = 300.0
-_ADDRESSES = (10 << 24) | (128 << 16)
-"""Pods get addresses of 10.128.0.0/9."""
 
 
 @dataclass(slots=True)
@@ -50,6 +49,7 @@ class KubeletController:
         self._kubelets = kubelets
         self._settings = cluster.settings.kubelet
         self._seen: dict[Key, _Seen] = {}
+        self._network = int(ipaddress.IPv4Network(self._settings.pod_network).network_address)
         self._addresses = 0
         self._put_off: dict[str, dict[Key, None]] = {}
         """By node, pods whose resize waits for room, the one that has waited longest first."""
@@ -189,9 +189,9 @@ class KubeletController:
         parts = address.split(".")
         if len(parts) == 4 and all(part.isdigit() for part in parts):
             value = int.from_bytes(bytes(int(part) & 255 for part in parts), "big")
-            if value >> 23 == _ADDRESSES >> 23:
-                self._addresses = max(self._addresses, value - _ADDRESSES)
+            if value >> 23 == self._network >> 23:
+                self._addresses = max(self._addresses, value - self._network)
 
     def _free_address(self) -> str:
         self._addresses += 1
-        return ".".join(str(part) for part in (_ADDRESSES + self._addresses).to_bytes(4, "big"))
+        return ".".join(str(part) for part in (self._network + self._addresses).to_bytes(4, "big"))

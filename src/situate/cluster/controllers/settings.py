@@ -20,6 +20,8 @@ class KubeletSettings:
     lease_renewal: float = 10.0
     """Between two heartbeats. 0 writes no Leases: a kubelet then counts as alive until it is stopped."""
     lease_duration: int = 40
+    pod_network: str = "10.128.0.0/9"
+    """The addresses of Pods. Those of the loopback network are right where processes of this machine stand for Pods."""
     crash_back_off: float = 10.0
     """The first back-off of a crashing container; doubles up to 300."""
 
