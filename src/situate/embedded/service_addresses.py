@@ -1,7 +1,8 @@
 """Where webhooks that are named by a Service can be reached: nothing routes cluster addresses here, so Endpoints tell.
 
 The address is that of the Service's first ready endpoint, or its `externalName`. Whoever runs a webhook on this machine
-makes a Service of type ExternalName for `localhost`, or an EndpointSlice with `127.0.0.1`.
+makes a Service of type ExternalName for `localhost`, or an EndpointSlice with `127.0.0.1`. Either way the certificate
+must bear the name `NAME.NAMESPACE.svc` of the Service, as for kube-apiserver.
 """
 
 from __future__ import annotations
