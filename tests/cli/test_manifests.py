@@ -123,3 +123,22 @@ def test_a_file_that_would_change_nothing_is_refused(product: str) -> None:
     result = CliRunner().invoke(app, ["manifests", product, "-f", str(EXAMPLE)])
     assert result.exit_code == 2
     assert f"leave -f {EXAMPLE} out" in " ".join(result.stderr.split())
+
+
+@pytest.mark.finding("N9")
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--installation-namespace", ""), '--installation-namespace: found "", allowed: a DNS label'),
+        (
+            ("--installation-namespace", "Two Words"),
+            '--installation-namespace: found "Two Words", allowed: a DNS label',
+        ),
+        (("--image", ""), '--image: found "", allowed: a reference, such as situate:'),
+        (("--image", "a b"), '--image: found "a b", allowed: a reference'),
+    ],
+)
+def test_names_that_no_cluster_takes_are_refused(arguments: tuple[str, ...], told: str) -> None:
+    result = CliRunner().invoke(app, ["manifests", "-f", str(EXAMPLE), *arguments])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert told in result.stderr

@@ -511,3 +511,31 @@ def test_the_examples_in_the_help_work(tmp_path: Path, monkeypatch: pytest.Monke
     assert all(verb in told for verb in ("explain", "what-if", "record", "replay", "shadow"))
     code, told, _ = scheduler("what-if", "deployment.yaml", "-f", "packing.yaml", "--objects", "cluster.yaml")
     assert code == 0
+
+
+@pytest.mark.finding("N9")
+def test_objects_without_a_name_are_left_out_and_told(written: Callable[[str], str]) -> None:
+    nodes = "{apiVersion: v1, kind: Node, metadata: {}}, {apiVersion: v1, kind: Node, metadata: {name: a}}"
+    pods = "{apiVersion: v1, kind: Pod}, {apiVersion: v1, kind: Pod, metadata: {name: here}}"
+    file = written(f"{{apiVersion: v1, kind: List, items: [{nodes}, {pods}]}}\n")
+    found = data("status", "--objects", file)
+    assert [each["node"] for each in found["nodes"]] == ["a"]
+    assert [each["pod"] for each in found["pending"]] == ["default/here"], "as kubectl has it"
+    assert found["remarks"] == [
+        f"left out: --objects {file}: items[{place}]: {kind}: metadata.name: missing, allowed: a name"
+        for place, kind in ((0, "Node"), (2, "Pod"))
+    ]
+
+
+@pytest.mark.finding("N9")
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["what-if", "--pending", "--add-nodes", "1", "--like", ""], '--like "": there is no such node'),
+        (["what-if", "--pending", "--remove-pod", ""], '--remove-pod "": there is no such pod'),
+    ],
+)
+def test_an_empty_name_is_shown_as_such(arguments: list[str], told: str) -> None:
+    code, _, said = scheduler(*arguments, DUMP)
+    assert code == 2
+    assert told in said

@@ -37,6 +37,7 @@ from situate.kube.discovery import discover
 from situate.kube.errors import Forbidden, KubeError, NotFound
 from situate.kube.version import server_version
 from situate.objects.authorization import Permission, ResourceAttributes
+from situate.objects.counts import counted
 from situate.objects.messages import Request
 from situate.objects.resources import CONFIGMAPS, STATEFULSETS
 from situate.runtime.configuration import Configuration, as_plain, configuration_schema
@@ -101,7 +102,7 @@ def run(
         print_table(_COLUMNS, rows, output)
     failed = sum(not finding.ok for finding in findings)
     if failed:
-        sys.stderr.write(f"{failed} of {len(findings)} checks failed\n")
+        sys.stderr.write(f"{failed} of {counted(len(findings), 'check')} failed\n")
         raise typer.Exit(ExitCode.NO)
 
 

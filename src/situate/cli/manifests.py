@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from situate import __version__
 from situate.cli.configured import (
     assignments_of,
     load,
@@ -49,6 +50,7 @@ from situate.cli.products import Product
 from situate.cli.rights import files_beside, needed_rights
 from situate.cli.streams import complain
 from situate.objects.authorization import Permission
+from situate.objects.settings import NamespaceName, parse_section, shown
 from situate.runtime.configuration import Configuration
 from situate.spot.names import NAME as SPOT
 
@@ -92,12 +94,23 @@ def show(
 ) -> None:
     """Prints them, and on standard error which objects of earlier versions are to be deleted."""
     with mendable_failures():
+        _check_names(where)
         _check_files(product, file)
         objects = printed(product, file, where, resources, executor_image)
         entries = sharding_entries(load(file)) if file is not None and product in (None, Product.SHARDING) else ()
     print_objects(objects, output)
     for note in earlier_outputs(entries):
         complain(note)
+
+
+def _check_names(where: Installation) -> None:
+    """Raises `WrongInput` for a namespace or an image that the cluster would refuse object by object."""
+    kind: Any = NamespaceName
+    _, mistakes = parse_section(where.namespace, kind, "--installation-namespace")
+    if mistakes:
+        raise WrongInput(str(mistakes[0]))
+    if not where.image or any(each.isspace() for each in where.image):
+        raise WrongInput(f"--image: found {shown(where.image)}, allowed: a reference, such as situate:{__version__}")
 
 
 def _check_files(product: Product | None, file: Path | None) -> None:

@@ -126,7 +126,7 @@ def flag_overrides(assignments: Iterable[str]) -> tuple[tuple[Override, ...], tu
         if not equals:
             mistakes.append(Mistake("flag --set", shown(assignment), "path=value, such as vpod[0].podCapacity=20"))
             continue
-        override, wrong = override_from_text(path.strip(), text, f"flag --set {path.strip()}")
+        override, wrong = override_from_text(path.strip(), text, f"flag --set {path.strip()}".rstrip())
         mistakes.extend(wrong)
         if override is not None:
             overrides.append(override)

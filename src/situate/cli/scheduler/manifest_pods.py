@@ -215,7 +215,7 @@ class _Admission:
         answer = self._post(f"/api/v1/namespaces/{namespace}/pods", {**kept, "metadata": metadata}, query)
         if answer.status >= 400:
             message = msgspec.json.decode(answer.body).get("message", "")
-            raise WrongInput(f"{source.place}: {source.kind} {source.name}: {message}")
+            raise WrongInput(f"{source.place}: {' '.join(filter(None, (source.kind, source.name)))}: {message}")
         pod = decode(PODS, answer.body)
         if isinstance(priority, int):  # the server would only take it from a class, but here it says what is meant
             return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, priority=priority))

@@ -33,7 +33,7 @@ from situate.objects.counts import counted
 from situate.objects.nodes import Node
 from situate.objects.pods import Pod
 from situate.objects.resources import NODES
-from situate.objects.settings import did_you_mean
+from situate.objects.settings import did_you_mean, shown
 
 _KINDS: Final = (
     Column("like"),
@@ -150,7 +150,7 @@ def _changed(world: World, engine: Engine, changes: Changes) -> Engine:
         namespace, slash, name = text.partition("/")
         pod = world.pod(namespace, name) if slash else None
         if pod is None:
-            raise WrongInput(f"--remove-pod {text}: there is no such pod; name it as NAMESPACE/NAME")
+            raise WrongInput(f"--remove-pod {text or shown(text)}: there is no such pod; name it as NAMESPACE/NAME")
         trial.remove_pod(pod.metadata.uid, 0.0)
     for pod in _moved(world, changes.drain):
         trial.remove_pod(pod.metadata.uid, 0.0)
@@ -161,7 +161,7 @@ def _node(world: World, name: str, option: str) -> Node:
     found = world.stores.nodes.get(name)
     if found is None:
         hint = did_you_mean(name, (each.metadata.name for each in world.stores.nodes.list()))
-        raise WrongInput(f"{option} {name}: there is no such node{'; ' + hint if hint else ''}")
+        raise WrongInput(f"{option} {name or shown(name)}: there is no such node{'; ' + hint if hint else ''}")
     return found
 
 

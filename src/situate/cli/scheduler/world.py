@@ -147,12 +147,15 @@ def _from_files(paths: tuple[Path, ...], *, whole: bool) -> World:
             continue
         seen += 1
         try:
-            content = msgspec.json.encode(each.content)
+            content = msgspec.json.encode(_in_a_namespace(each.content, resource))
             found = decode(resource, content)
         except Malformed as problem:
             remarks.say(f"left out: {each.place}: {problem}")
             if resource is PODS:
                 unread.append(Unread.of(each.content, problem))
+            continue
+        if not found.metadata.name:
+            remarks.say(f"left out: {each.place}: {each.kind}: metadata.name: missing, allowed: a name")
             continue
         if whole and resource in (NODES, PODS):
             documents[resource.plural, found.metadata.namespace, found.metadata.name] = content
@@ -170,6 +173,14 @@ def _from_files(paths: tuple[Path, ...], *, whole: bool) -> World:
     _put_pods(stores, pods)
     ended = frozenset((pod.metadata.namespace, pod.metadata.name) for pod in pods if pod.finished)
     return World(stores, tuple(classes), remarks, tuple(unread), ended, documents)
+
+
+def _in_a_namespace(content: Mapping[str, Any], resource: ResourceType[Any]) -> Mapping[str, Any]:
+    """An object that was written by hand may leave its namespace out, as for kubectl."""
+    metadata = content.get("metadata")
+    if not resource.namespaced or not isinstance(metadata, Mapping) or metadata.get("namespace"):
+        return content
+    return {**content, "metadata": {**metadata, "namespace": "default"}}
 
 
 async def _from_cluster(where: Where, *, whole: bool) -> World:
