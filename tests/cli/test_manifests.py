@@ -130,7 +130,7 @@ def test_a_file_that_would_change_nothing_is_refused(product: str) -> None:
     ("arguments", "told"),
     [
         (("--installation-namespace", ""), '--installation-namespace: found "", allowed: a DNS label'),
-        (
+        (("--installation-namespace", "Two Words"), 'found "Two Words", allowed: a DNS label'),
             ("--installation-namespace", "Two Words"),
             '--installation-namespace: found "Two Words", allowed: a DNS label',
         ),

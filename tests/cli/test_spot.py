@@ -83,7 +83,9 @@ def test_its_pods_are_the_last_to_go() -> None:
 
 @pytest.mark.rule("spot:P2", "spot:P3")
 def test_its_webhook_never_stops_anybody() -> None:
-    (webhook,) = of_kind(printed("spot", "-n", "placing"), "MutatingWebhookConfiguration")["webhooks"]
+    (webhook,) = of_kind(printed("spot", "--installation-namespace", "placing"), "MutatingWebhookConfiguration")[
+        "webhooks"
+    ]
     assert (webhook["failurePolicy"], webhook["timeoutSeconds"]) == ("Ignore", 2)
     assert (webhook["sideEffects"], webhook["reinvocationPolicy"]) == ("NoneOnDryRun", "IfNeeded")
     (rule,) = webhook["rules"]
@@ -97,7 +99,7 @@ def test_its_webhook_never_stops_anybody() -> None:
 def test_the_rules_are_exactly_what_is_needed() -> None:
     granted = {
         (each["metadata"].get("namespace"), group, resource, tuple(rule["verbs"]), tuple(rule.get("resourceNames", ())))
-        for each in printed("spot", "-n", "placing")
+        for each in printed("spot", "--installation-namespace", "placing")
         for rule in each.get("rules", ())
         for group in rule["apiGroups"]
         for resource in rule["resources"]

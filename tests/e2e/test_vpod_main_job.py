@@ -135,7 +135,7 @@ def test_a_right_that_is_missing_is_named_by_check(job: MainJob) -> None:
 
 @pytest.mark.rule("vpod:B13")
 def test_status_plan_and_explain_agree_with_the_cluster(job: MainJob) -> None:
-    (status,) = job.situate("vpod", "status")
+    (status,) = job.situate("vpod", "status", "-A")
     assert (status["replicas"], status["wanted"], status["placed"]) == (3, 42, 42)
     assert {each["class"] for each in status["pods"]} == {"accept"}
     shown = {
@@ -144,7 +144,7 @@ def test_status_plan_and_explain_agree_with_the_cluster(job: MainJob) -> None:
     }
     assert shown == job.placements()
 
-    (plan,) = job.situate("vpod", "plan")
+    (plan,) = job.situate("vpod", "plan", "-A")
     assert (plan["replicas"], plan["replicasThen"]) == (3, 3)
     assert [each["change"] for each in plan["vpods"]] == ["", ""]
 
@@ -174,7 +174,7 @@ def test_a_consumer_group_that_goes_releases_its_places(job: MainJob) -> None:
     pinned = yaml.safe_dump({"metadata": {"finalizers": []}})
     job.cluster.kubectl("patch", "consumergroup", "orders", "-n", "shop", "--type=merge", "-p", pinned)
     eventually("orders is gone", lambda: job.cluster.get(path), lambda found: found is None)
-    (status,) = job.situate("vpod", "status")
+    (status,) = job.situate("vpod", "status", "-A")
     assert [each["key"] for each in status["vpods"]] == ["billing/payments"]
     assert sum(each["used"] for each in status["pods"]) == 30
     assert sum(placed(job.group("billing")).values()) == 30

@@ -30,7 +30,7 @@ def versions(ours: Arena) -> dict[str, str]:
 def planned_changes(cluster: Cluster, ours: Arena) -> list[str]:
     """What `situate vpod plan` would change, by vpod."""
     plan = cluster.situate(
-        *("vpod", "plan", "-f", str(ours.file), "-o", "json"),
+        *("vpod", "plan", "-f", str(ours.file), "-A", "-o", "json"),
         kubeconfig=cluster.plane.folder / "admin.kubeconfig",
     )
     assert plan.returncode == 0, plan.stderr

@@ -28,8 +28,8 @@ WITHIN_S = 600.0
 pytestmark = [pytest.mark.verify, pytest.mark.slow, pytest.mark.xdist_group("wheel")]
 
 
-def run(*command: str | Path, cwd: Path, given: str = "", **environment: str) -> str:
-    """The output of a command that has to succeed, away from the sources and from anybody's kubeconfig."""
+def run(*command: str | Path, cwd: Path, given: str = "", code: int = 0, **environment: str) -> str:
+    """The output of a command that has to end with `code`, away from the sources and from anybody's kubeconfig."""
     inherited = {name: value for name, value in os.environ.items() if name not in ("KUBECONFIG", "PYTHONPATH")}
     done = subprocess.run(
         [str(each) for each in command],
@@ -41,7 +41,7 @@ def run(*command: str | Path, cwd: Path, given: str = "", **environment: str) ->
         timeout=WITHIN_S,
         check=False,
     )
-    assert done.returncode == 0, f"{' '.join(map(str, command))}: {done.stdout}{done.stderr}"
+    assert done.returncode == code, f"{' '.join(map(str, command))}: {done.stdout}{done.stderr}"
     return done.stdout
 
 
@@ -95,9 +95,9 @@ def api_server(situate: Path, kubeconfig: Path) -> Iterator[None]:
     assert process.returncode == 0
 
 
-def plan(situate: Path, folder: Path, *arguments: str | Path) -> Any:
-    command = (situate, "vpod", "plan", "-f", EXAMPLES / "situate.yaml", "-o", "json", *arguments)
-    return json.loads(run(*command, cwd=folder))
+def plan(situate: Path, folder: Path, *arguments: str | Path, code: int = 0) -> Any:
+    command = (situate, "vpod", "plan", "-f", EXAMPLES / "situate.yaml", "-A", "-o", "json", *arguments)
+    return json.loads(run(*command, cwd=folder, code=code))
 
 
 def test_the_archive_holds_the_licence_and_nothing_that_was_made_by_running(sdist: Path) -> None:
@@ -116,7 +116,7 @@ def test_the_wheel_holds_the_package_and_its_licence_only(wheel: Path) -> None:
 
 
 def test_it_plans_for_objects_in_a_file(situate: Path, folder: Path) -> None:
-    (planned,) = plan(situate, folder, "--objects", EXAMPLES.with_name("vpod-cluster.yaml"))
+    (planned,) = plan(situate, folder, "--objects", EXAMPLES.with_name("vpod-cluster.yaml"), code=1)
     assert (planned["replicas"], planned["replicasThen"]) == (2, 3)
     assert {each["key"]: (each["now"], each["then"], each["left"]) for each in planned["vpods"]} == {
         "shop/orders": (12, 12, 0),
@@ -141,7 +141,7 @@ def test_it_serves_a_cluster_and_plans_for_it(situate: Path, folder: Path) -> No
         ask("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
         for name in ("namespace", "configmaps", "dispatcher", "kafkasources", "consumergroups"):
             ask("apply", "-f", EXAMPLES / f"{name}.yaml")
-        (empty,) = plan(situate, folder, "--kubeconfig", kubeconfig)
+        (empty,) = plan(situate, folder, "--kubeconfig", kubeconfig, code=1)
         ask("-n", "knative-eventing", "scale", f"statefulset/{STATEFULSET}", "--replicas=3")
         ask("-n", "knative-eventing", "rollout", "status", f"statefulset/{STATEFULSET}", "--timeout=120s")
         (full,) = plan(situate, folder, "--kubeconfig", kubeconfig)
