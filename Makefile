@@ -56,7 +56,7 @@ test: lint ## what every change needs, in minutes, on the embedded server; ARGS 
 	test $$tests = 0 && test $$checks = 0
 
 # Where the servers are not cached they are built beside the first tests; the tests that need them come last and wait.
-verify: $(STAMP) ## the rest: real control plane, stores, 1,000 histories a product, benchmarks in small; ARGS go to pytest
+verify: $(STAMP) ## the rest: real control plane, stores, 1,000 histories of most products, benchmarks in small; ARGS go to pytest
 	@{ $(BIN)/python -m tests.controlplane build; $(BIN)/python -m tests.archive.servers; } >/dev/null 2>&1 & \
 	$(PYTEST) -m verify $(ARGS)
 
