@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import TypeVar
 
 import pytest
@@ -23,13 +24,14 @@ BLOCK = 100
 
 
 def in_blocks(size: int = BLOCK, many: int = MANY) -> pytest.MarkDecorator:
-    """Parametrize a test by `seeds`: the last 50 in `make test`, the others in blocks of `size` in `make verify`.
+    """Parametrize a test by `seeds`: the last 50 in `make test`, the others in `make verify`, in equal blocks.
 
-    The ids: `few`, or the first seed of a block.
+    No block has fewer than `size`. The ids: `few`, or the first seed of a block.
     """
+    count = (many - FEW) // size
+    starts = [(many - FEW) * number // count for number in range(count + 1)]
     blocks = (
-        pytest.param(range(first, min(first + size, many - FEW)), id=f"{first}", marks=pytest.mark.verify)
-        for first in range(0, many - FEW, size)
+        pytest.param(range(first, end), id=f"{first}", marks=pytest.mark.verify) for first, end in pairwise(starts)
     )
     return pytest.mark.parametrize("seeds", [pytest.param(range(many - FEW, many), id="few"), *blocks])
 
@@ -53,7 +55,7 @@ def played(product: Product[H], seeds: Iterable[int]) -> Counter[str]:
 
 
 def absent(product: Product[H], happened: Counter[str], seeds: range, *, rare: Iterable[str] = ()) -> list[str]:
-    """What did not happen though it should: names of the fault table in a whole block, rows of it in fewer seeds."""
-    if len(seeds) < BLOCK:
+    """What did not happen though it should: names of the fault table in a whole block, rows of it in 50 seeds."""
+    if len(seeds) == FEW:
         return product.empty(happened)
     return [name for name in product.missing(happened) if name not in rare]
