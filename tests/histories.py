@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from itertools import pairwise
 from typing import TypeVar
 
 import pytest
@@ -24,16 +23,18 @@ BLOCK = 100
 
 
 def in_blocks(size: int = BLOCK, many: int = MANY) -> pytest.MarkDecorator:
-    """Parametrize a test by `seeds`: the last 50 in `make test`, the others in `make verify`, in equal blocks.
+    """Parametrize a test by `seeds`: the last 50 in `make test`, the others in blocks of `size` in `make verify`.
 
-    No block has fewer than `size`. The ids: `few`, or the first seed of a block.
+    The last block also has what is left over, and is played first. The ids: `few`, or the first seed of a block.
     """
-    count = (many - FEW) // size
-    starts = [(many - FEW) * number // count for number in range(count + 1)]
-    blocks = (
-        pytest.param(range(first, end), id=f"{first}", marks=pytest.mark.verify) for first, end in pairwise(starts)
-    )
-    return pytest.mark.parametrize("seeds", [pytest.param(range(many - FEW, many), id="few"), *blocks])
+    starts = range(0, many - FEW - size + 1, size)
+    ends = [*starts[1:], many - FEW]
+    blocks = [
+        pytest.param(range(first, end), id=f"{first}", marks=pytest.mark.verify)
+        for first, end in zip(starts, ends, strict=True)
+    ]
+    few = pytest.param(range(many - FEW, many), id="few")
+    return pytest.mark.parametrize("seeds", [few, *reversed(blocks)])
 
 
 seeds = in_blocks()
