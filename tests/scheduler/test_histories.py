@@ -18,7 +18,6 @@ from situate.testing.scheduler.run import play
 from situate.testing.scheduler.soak import PRODUCT
 from tests import histories
 
-
 HISTORIES = 450
 """Ten times as many as show every row; a soak goes on to new seeds."""
 
