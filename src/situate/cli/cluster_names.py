@@ -1,7 +1,7 @@
 """Complete names of objects from the cluster, for the shell.
 
-A person who presses Tab waits for the answer and has not asked a question yet: the cluster has little time, and where
-there is none, or it refuses, nothing is offered and nothing is said.
+The shell waits for the answer, so the cluster has `WITHIN_S` to give it. Without a cluster, or if it refuses, the list
+is empty and nothing is printed.
 """
 
 from __future__ import annotations

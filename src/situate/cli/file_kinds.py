@@ -1,6 +1,6 @@
-"""Recognize a file that was given to the wrong command, so that one sentence names the right one.
+"""Recognize a file that was given to the wrong command, to name its kind and the right command in one sentence.
 
-Asked only about files that a command could not use: a recognized kind is a help, not a check.
+Called only for files that a command cannot use: it explains a refusal, and never causes one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from situate.runtime.configuration import KIND
 
 @dataclass(frozen=True, slots=True)
 class FileKind:
-    """What a file may be."""
+    """A kind of file, and the command for it."""
 
     name: str
     """`a scenario`."""

@@ -44,12 +44,12 @@ _OTHERS: Final = (
     ObjectType("KafkaSource", "kafkasources", "sources.knative.dev"),
     ObjectType("VirtualMachine", "virtualmachines", "vm.neon.tech", ("vm", "vms")),
 )
-"""Types that people try with any product: they are told which types it explains."""
+"""Types that users try with every product. The error for one lists the types that the product explains."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectName:
-    """What an argument names."""
+    """The object that an argument names."""
 
     type: ObjectType | None
     """None: the argument does not say."""
@@ -59,7 +59,7 @@ class ObjectName:
 
 
 def readings(text: str, namespace: str | None, types: Sequence[ObjectType]) -> tuple[ObjectName, ...]:
-    """What an argument may mean, in the order in which to look: at least one, at most two.
+    """List the objects that an argument may name, in the order of lookup: one or two.
 
     `pod/web` without `-n` may name a Pod, or an object in a namespace called `pod`. Raises `WrongInput` for anything
     but NAME, NAMESPACE/NAME, TYPE/NAME and TYPE/NAMESPACE/NAME, and for a type that is not one of `types`.

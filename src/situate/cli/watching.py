@@ -1,7 +1,7 @@
-"""`--watch` of the status commands: the status again at each change, until Ctrl-C.
+"""`--watch` of the status commands: show the status again at each change, until Ctrl-C.
 
-The cluster is asked at an interval, as `watch` does: a status comes from many kinds of objects, of which a watch of one
-tells nothing. A terminal is drawn in place; anything else gets another table, as from `kubectl get -w`.
+The command reads the cluster at an interval, as `watch` does: a status is computed from many kinds of objects. It draws
+a terminal in place. Elsewhere it prints another table, as `kubectl get -w` does.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ INTERVAL_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What one run of a command has printed."""
+    """The output of one run of a command."""
 
     output: str
     complaints: str
