@@ -522,7 +522,7 @@ def test_objects_without_a_name_are_left_out_and_told(written: Callable[[str], s
     assert [each["node"] for each in found["nodes"]] == ["a"]
     assert [each["pod"] for each in found["pending"]] == ["default/here"], "as kubectl has it"
     assert found["remarks"] == [
-        f"left out: --objects {file}: items[{place}]: {kind}: metadata.name: missing, allowed: a name"
+        f"left out: --objects {file}: line 1, items[{place}]: {kind}: metadata.name: missing, allowed: a name"
         for place, kind in ((0, "Node"), (2, "Pod"))
     ]
 
