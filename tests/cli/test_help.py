@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -91,6 +94,27 @@ def test_help_names_a_page_that_exists(name: str) -> None:
 def test_simulate_names_every_wave_and_every_load() -> None:
     told = " ".join(printed("simulate", "--help").split()).replace("- ", "-")
     assert [each for each in (*simulate_spot.BUILT_IN, *simulate_vm.BUILT_IN) if each not in told] == []
+
+
+HEAVY = ("numpy", "rich", "structlog", "aiohttp", "situate.kube", "situate.cluster", "situate.framework")
+PRODUCTS = tuple(f"situate.{name}" for name in ("scheduler", "vpod", "vm", "spot", "sharding", "archive"))
+_IMPORTED = """
+import contextlib, io, json, sys
+from situate.cli.main import app
+for arguments in json.loads(sys.argv[1]):
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+        app([*arguments, "--help"])
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+def test_help_imports_nothing_that_only_the_work_needs() -> None:
+    """Else any help takes three to ten times as long: a client, arrays or a product."""
+    names = json.dumps([name.split() for name in COMMANDS])
+    told = subprocess.run([sys.executable, "-c", _IMPORTED, names], capture_output=True, text=True, check=True)
+    assert [
+        each for each in json.loads(told.stdout) if any((each + ".").startswith(f"{no}.") for no in (*HEAVY, *PRODUCTS))
+    ] == []
 
 
 def test_the_commands_are_listed_by_what_a_person_is_at() -> None:
