@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from situate.cli.cluster_names import WITHIN_S
 from situate.testing.sharding.shipped.reports import definition, report
@@ -155,6 +156,15 @@ def offered(typed: str, kubeconfig: Path) -> list[str]:
 )
 def test_names_of_objects_are_offered(typed: str, want: list[str], kubeconfig: Path) -> None:
     assert offered(typed, kubeconfig) == want
+
+
+@pytest.mark.finding("N18")
+def test_a_type_without_n_is_completed_in_the_namespace_of_the_context(kubeconfig: Path, tmp_path: Path) -> None:
+    of_shop = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
+    of_shop["contexts"][0]["context"]["namespace"] = "shop"
+    file = tmp_path / "kubeconfig"
+    file.write_text(yaml.safe_dump(of_shop), encoding="utf-8")
+    assert offered("scheduler explain po/", file) == ["po/api-0", "po/web-0"]
 
 
 @pytest.mark.finding("N18")
