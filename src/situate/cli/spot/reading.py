@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +17,7 @@ from typing import Any, Final
 from situate.cli.configured import load, spot_settings, without_file
 from situate.cli.failures import NotAllowed, WrongInput
 from situate.cli.progress import progress
-from situate.cli.read_cluster.where import Where
+from situate.cli.read_cluster.asked import AskedOfInstallation
 from situate.cli.spot.installed import Unknown, installed_settings
 from situate.kube.client import Client
 from situate.kube.errors import Forbidden, KubeError, NotFound
@@ -73,27 +73,10 @@ class Observed:
         return sorted(self.situation.cluster.owners.values(), key=lambda each: (each.namespace, each.name, each.kind))
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(AskedOfInstallation):
     """What the options of a command say."""
 
-    file: Path | None
-    assignments: tuple[str, ...]
-    installation: str
-    """Namespace of the installation whose settings, Lease and records count."""
-    where: Where
-
-    @classmethod
-    def of(
-        cls,
-        file: Path | None,
-        assignments: Iterable[str] | None,
-        installation: str,
-        kubeconfig: Path | None,
-        context: str | None,
-        objects: Iterable[Path] | None,
-    ) -> Asked:
-        return cls(file, tuple(assignments or ()), installation, Where.of(kubeconfig, context, objects))
+    __slots__ = ()
 
     def check(self) -> None:
         """Reads the settings: what is wrong with them needs no cluster. Raises `WrongInput` and `BadConfiguration`."""
@@ -107,7 +90,7 @@ class Asked:
         """
         settings = _of_file(self.file, self.assignments)
         configure_logging("warning")  # what cannot be read on the way is told on standard error
-        with progress(f"reading {', '.join(map(str, self.where.objects)) or 'the cluster'}"):
+        with progress(self.reading):
             return asyncio.run(_observe(settings, self))
 
 

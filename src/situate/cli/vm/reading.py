@@ -19,7 +19,7 @@ from typing import Any, Final
 from situate.cli.configured import load, vm_settings, without_file
 from situate.cli.failures import NotAllowed, WrongInput
 from situate.cli.progress import progress
-from situate.cli.read_cluster.where import Where
+from situate.cli.read_cluster.asked import AskedOfInstallation
 from situate.kube.client import Client
 from situate.kube.errors import Forbidden, KubeError, NotFound
 from situate.kube.reflector import Reflector
@@ -81,27 +81,10 @@ class Observed:
     """What could not be read, and what follows from that; a sentence each."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(AskedOfInstallation):
     """What the options of a command say."""
 
-    file: Path | None
-    assignments: tuple[str, ...]
-    installation: str
-    """Namespace of the installation whose Lease counts."""
-    where: Where
-
-    @classmethod
-    def of(
-        cls,
-        file: Path | None,
-        assignments: Iterable[str] | None,
-        installation: str,
-        kubeconfig: Path | None,
-        context: str | None,
-        objects: Iterable[Path] | None,
-    ) -> Asked:
-        return cls(file, tuple(assignments or ()), installation, Where.of(kubeconfig, context, objects))
+    __slots__ = ()
 
     def check(self) -> None:
         """Reads the settings: what is wrong with them needs no cluster. Raises `WrongInput` and `BadConfiguration`."""
@@ -114,7 +97,7 @@ class Asked:
         """
         settings = settings_of(self.file, self.assignments)
         configure_logging("warning")
-        with progress(f"reading {', '.join(map(str, self.where.objects)) or 'the cluster'}"):
+        with progress(self.reading):
             return asyncio.run(_observe(settings, self))
 
 
