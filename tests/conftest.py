@@ -36,6 +36,8 @@ _GROUPS = pytest.StashKey[Groups]()
 _FAILED = pytest.StashKey[bool]()
 _BUILDS = (CONTROL_PLANE, S3_SERVER)
 _PLANES = {"control_plane", "start_control_plane", "control_plane_programs", "s3_program"}
+WAITS = "waits"
+"""The group of the tests with this mark."""
 _STORES = {"s3", "postgresql", "mongodb"}
 """Groups of tests that need a server of an archive's store."""
 
@@ -78,7 +80,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     session.config.stash[_GROUPS] = Groups(session.items)
     # Seven thousand tests stay: no search for garbage walks them, and what a test makes mostly goes by itself.
     gc.freeze()
-    gc.set_threshold(10_000, 20, 20)
+    gc.set_threshold(100_000, 20, 20)
     gc.enable()
 
 
@@ -123,13 +125,11 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Two more than there are processors for `make test`, where half of the tests wait for other processes.
+    """One more than there are processors: one worker has the tests that wait, the others keep a processor busy each.
 
-    One more for `make verify`: it plays histories most of the time, and none of them waits. Four at once on two
-    processors take each other's caches, and a tenth to a third more processor time than two.
+    Two busy ones on each processor would take each other's caches, and a tenth to a third more processor time.
     """
-    processors = os.cpu_count() or 1
-    return processors + (1 if config.option.markexpr == "verify" else 2)
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.hookimpl(trylast=True)
@@ -142,6 +142,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.xdist_group("control-plane"))  # started once, in one worker
     if item.get_closest_marker("realcluster") or group_of(item) in _STORES:
         item.add_marker(pytest.mark.verify)
+    if item.get_closest_marker("waits") and not group_of(item):
+        item.add_marker(pytest.mark.xdist_group(WAITS))
 
 
 @pytest.hookimpl(trylast=True)
@@ -152,7 +154,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     if getattr(config.option, "loadgroup", False):
         _check_groups(items)
-    if config.stash[_BUILT]:
+    if config.stash[_BUILT] or not any(item.get_closest_marker("realcluster") for item in items):
         items[:] = _mixed(items)
         return
 
@@ -165,7 +167,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _mixed(items: list[pytest.Item]) -> list[pytest.Item]:
     """Groups mostly wait for their servers, and what is slow beside them keeps a processor busy: by turns, so that the
-    workers do some of both at any time. Of both, what has the most cases comes first; whatever is quick comes last."""
+    workers do some of both at any time. Of both, what has the most cases comes first; whatever is quick comes last.
+
+    Before all come those that wait for the clock, in a worker that keeps to them for minutes."""
     groups: dict[str, list[pytest.Item]] = {}
     busy: list[list[pytest.Item]] = []
     quick: list[pytest.Item] = []
@@ -178,8 +182,7 @@ def _mixed(items: list[pytest.Item]) -> list[pytest.Item]:
             quick.append(item)
     cases = Counter(item.nodeid.partition("[")[0] for item in items)
     busy.sort(key=lambda unit: cases[unit[0].nodeid.partition("[")[0]], reverse=True)
-    waiting = sorted(groups.values(), key=len, reverse=True)
-    turns = [waiting[:2], *zip_longest(busy, waiting[2:], fillvalue=[])]
+    turns = [[groups.pop(WAITS, [])], *zip_longest(busy, sorted(groups.values(), key=len, reverse=True), fillvalue=[])]
     return [*(item for turn in turns for unit in turn for item in unit), *quick]
 
 

@@ -199,6 +199,7 @@ def test_the_command_says_what_is_wrong(arguments: tuple[str, ...], said: str) -
 
 
 @pytest.mark.slow
+@pytest.mark.verify
 @pytest.mark.parametrize("policy", ["Random", "FGD"])
 def test_one_seed_is_near_the_published_mean_of_ten(policy: str) -> None:
     """Within a point: one seed scatters by a third of a point around its mean, and that may be 0.6 points off."""

@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 from situate.cli.cluster_names import WITHIN_S
+from situate.cli.main import app
 from situate.testing.sharding.shipped.reports import definition, report
 from tests.cli.processes import KUBECTL, call, process
 from tests.waiting import eventually
@@ -125,8 +127,7 @@ def offered(typed: str, kubeconfig: Path) -> list[str]:
         "_TYPER_COMPLETE_FISH_ACTION": "get-args",
         "KUBECONFIG": str(kubeconfig),
     }
-    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
-    done = subprocess.run([SITUATE], env=kept | environment, capture_output=True, text=True, timeout=60, check=False)
+    done = CliRunner().invoke(app, prog_name="situate", env=environment)
     assert done.stderr == ""
     return done.stdout.split()
 

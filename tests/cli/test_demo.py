@@ -40,6 +40,7 @@ def play(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.waits
 def test_the_story_holds_on_the_embedded_server(tmp_path: Path) -> None:
     told = play(tmp_path)
     assert told.returncode == 0, told.stdout + told.stderr

@@ -199,7 +199,11 @@ def test_from_one_supervisor_to_partitions_and_back(cluster: Cluster) -> None:
             lambda: cluster.get("report", "second-0", "-n", "team").get("status", {}).get("conditions"),
         )[0]
         assert (condition["status"], condition["reason"]) == ("False", "WriteRefused")
-        found = cluster.checked(PARTS)
+        found = eventually(
+            "both supervisors lead",
+            lambda: cluster.checked(PARTS),
+            lambda found: all(of_partition.format(index) in found for index in range(2)),
+        )
         for index in range(2):
             ok, step = found[of_partition.format(index)]
             assert not ok

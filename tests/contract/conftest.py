@@ -33,9 +33,9 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     chosen = {parameters.params.get(name) for name in _CHOICES} if parameters else set()
     if "real" in chosen:
         item.add_marker(pytest.mark.realcluster)
-    for each in ("real", "embedded"):
-        if each in chosen:
-            item.add_marker(pytest.mark.xdist_group(f"contract-{each}"))
+        item.add_marker(pytest.mark.xdist_group("contract-real"))
+    if "embedded" in chosen:
+        item.add_marker(pytest.mark.waits)
     if "embedded" in chosen and (reason := _exception(item.name)):
         item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
 

@@ -86,6 +86,7 @@ async def test_a_bookmark_comes_before_the_end(api: Api, namespace: str) -> None
     assert "annotations" not in events[0]["object"]["metadata"]
 
 
+@pytest.mark.verify
 async def test_bookmarks_come_about_once_a_minute(api: Api, held: HeldWatch) -> None:
     """On a watch that has no time-out, if there was anything. Seldom is it begun by this test, and waited for."""
 

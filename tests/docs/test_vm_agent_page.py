@@ -15,8 +15,10 @@ import msgspec
 import pytest
 import yaml
 from prometheus_client import CollectorRegistry
+from typer.testing import CliRunner
 
 from situate.cli.configured import load, vm_settings
+from situate.cli.main import app
 from situate.objects.settings import parse_section
 from situate.vm.agent.controller.metrics import AgentMetrics
 from situate.vm.agent.settings import (
@@ -97,6 +99,7 @@ def _shown(status: str) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.waits
 @pytest.mark.finding("N32")
 def test_the_example_shows_what_the_page_shows(tmp_path: Path) -> None:
     """By the page's own commands; only the ports are others."""
@@ -122,12 +125,10 @@ def test_the_example_shows_what_the_page_shows(tmp_path: Path) -> None:
         start_new_session=True,
     )
     assert shell.stdin is not None
-    situate = (str(Path(sys.executable).with_name("situate")), "vm", "status", "--installation-namespace", "default")
+    asked = ["vm", "status", "--installation-namespace", "default", "--kubeconfig", str(tmp_path / "vm" / "kubeconfig")]
 
     def status() -> str:
-        kubeconfig = ("--kubeconfig", str(tmp_path / "vm" / "kubeconfig"))
-        told = subprocess.run((*situate, *kubeconfig), capture_output=True, text=True, check=False, env=environment)
-        return _shown(told.stdout)
+        return _shown(CliRunner().invoke(app, asked).stdout)
 
     def shows(page: str) -> None:
         eventually("the status is the page's", status, lambda found: found == _shown(page))

@@ -391,6 +391,7 @@ def test_two_announced_waves_one_in_the_recovery_of_the_other_cost_nobody_a_pod(
 
 
 @pytest.mark.slow
+@pytest.mark.verify
 @pytest.mark.rule("spot:B27", "spot:B39")
 def test_spot_that_comes_and_goes_moves_each_pod_at_most_once_in_two_hours() -> None:
     with stage(WorkloadPlan("web", "Deployment", 6, "1")) as of:
@@ -460,6 +461,7 @@ def take_away(of: Stage, node: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.verify
 @pytest.mark.rule("spot:B39", "spot:F13", "spot:I13")
 def test_two_hours_beside_autoscalers_and_a_descheduler_are_no_tug_of_war() -> None:
     """Pods are scaled every 10 min, evicted every 5 min, and every 20 min a node is taken away and replaced."""

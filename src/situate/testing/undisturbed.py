@@ -15,19 +15,15 @@ def collector_at_rest() -> Iterator[None]:
     """Collects what a history leaves when it has ended, and only that.
 
     A collection meanwhile would run the `finally` blocks of processes that were killed, at a moment that depends on
-    what else the interpreter has done: the same seed would give another history. Where somebody has frozen objects
-    before, all that lived before the history stays frozen, for they cannot be told apart.
+    what else the interpreter has done: the same seed would give another history. What is made while the collector
+    rests stays in the youngest generation, so nothing that lived before is looked at.
     """
     was_enabled = gc.isenabled()
-    was_frozen = gc.get_freeze_count() > 0
     gc.disable()
-    gc.freeze()
     try:
         yield
     finally:
-        gc.collect()
-        if not was_frozen:
-            gc.unfreeze()
+        gc.collect(0)
         if was_enabled:
             gc.enable()
 

@@ -23,7 +23,9 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     real = parameters.params["executors_server"] == "real"
     if real:
         item.add_marker(pytest.mark.realcluster)
-    item.add_marker(pytest.mark.xdist_group("control-plane" if real else "executors-embedded"))
+        item.add_marker(pytest.mark.xdist_group("control-plane"))
+    else:
+        item.add_marker(pytest.mark.waits)
     item.add_marker(pytest.mark.slow)
 
 

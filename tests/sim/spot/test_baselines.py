@@ -17,6 +17,7 @@ MORE = {"M=0, make-before-break 120 s, none": 300, "M=0, make-before-break 30 s,
 """Of those whose runs differ most beside what is allowed."""
 
 
+@pytest.mark.verify
 @pytest.mark.rule("spot:B33", "spot:S4", "spot:S8", "spot:B20")
 @pytest.mark.parametrize("line", BASELINES, ids=lambda line: line.name)
 def test_the_table_of_the_reference_is_played(line: Baseline) -> None:

@@ -61,7 +61,7 @@ def outcomes() -> Iterator[dict[str, Checked]]:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("executor-contract")
+@pytest.mark.waits
 @pytest.mark.rule("sharding:B17")
 @pytest.mark.parametrize("name", ["ours", "plain"])
 def test_a_sound_executor_keeps_every_rule(outcomes: dict[str, Checked], name: str) -> None:
@@ -70,7 +70,7 @@ def test_a_sound_executor_keeps_every_rule(outcomes: dict[str, Checked], name: s
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("executor-contract")
+@pytest.mark.waits
 @pytest.mark.rule("sharding:B17")
 @pytest.mark.parametrize(
     ("defect", "rules"),
