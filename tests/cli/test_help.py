@@ -77,6 +77,37 @@ def test_help_names_what_is_meant_and_not_its_type_in_python(name: str) -> None:
     assert not re.findall(r"<(?:str|path|int|float|list)\b[^>]*>", printed(*name.split(), "--help"))
 
 
+WRITING = (
+    *("vm drain", "vm uncordon", "spot ungate", "sharding drain", "sharding uncordon", "sharding init"),
+    *(f"sharding partitions {verb}" for verb in ("create", "resize", "split", "merge", "hand-over", "thaw")),
+    *(f"sharding archive {verb}" for verb in ("restore", "prune", "migrate")),
+)
+
+
+@pytest.mark.finding("N29")
+def test_a_flag_has_one_meaning_and_a_meaning_one_flag() -> None:
+    """`--kind` has two forms: a kind of the cluster takes its group, and one that is made here has none yet."""
+    long_ones: dict[str, set[str]] = {}
+    values: dict[str, set[str | None]] = {}
+    for command in COMMANDS.values():
+        for option in command.params:
+            flags = [flag for flag in option.opts if flag.startswith("-")]
+            for short in (flag for flag in flags if not flag.startswith("--")):
+                long_ones.setdefault(short, set()).update(flag for flag in flags if flag.startswith("--"))
+            for flag in flags:
+                values.setdefault(flag, set()).add(option.metavar)
+    assert {short: len(found) for short, found in long_ones.items()} == dict.fromkeys(long_ones, 1)
+    usual = {"-n": "--namespace", "-A": "--all-namespaces", "-f": "--file", "-o": "--output", "-l": "--selector"}
+    assert {short: [*long_ones[short]] for short in usual} == {short: [flag] for short, flag in usual.items()}
+    assert {flag for flag, found in values.items() if len(found) > 1} == {"--kind"}
+
+
+@pytest.mark.finding("N29")
+@pytest.mark.parametrize("name", WRITING)
+def test_what_writes_can_show_it_first(name: str) -> None:
+    assert "--dry-run" in printed(*name.split(), "--help")
+
+
 @pytest.mark.parametrize(("group", "section"), [("", "Inspect:"), ("vpod", "Commands:")])
 def test_a_group_without_a_command_shows_its_help(group: str, section: str) -> None:
     result = CliRunner().invoke(app, group.split())

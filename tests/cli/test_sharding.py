@@ -695,6 +695,7 @@ def test_partitions_are_made_split_and_handed_over(playground: Playground) -> No
     assert (code, "no entry of sharding with partitionTable tabel is meant; tables there: table" in told) == (2, True)
 
 
+@pytest.mark.finding("N29")
 @pytest.mark.parametrize(
     ("flags", "command"),
     [

@@ -341,6 +341,7 @@ async def test_of_a_machine_on_its_way_it_is_said_that_it_moves_and_it_is_short_
     assert "2 VMs, 2 short of what they ask for" in await said("status"), "on two nodes, and yet one machine"
 
 
+@pytest.mark.finding("N29")
 @pytest.mark.rule("vm:B46")
 @pytest.mark.parametrize("uncordon", ["uncordon", "undrain"])
 async def test_a_node_is_emptied_when_somebody_says_so(said: Said, uncordon: str) -> None:
@@ -466,6 +467,7 @@ async def test_a_plan_ends_with_1_for_what_stays_short_or_has_no_node(said: Said
 EXAMPLE = Path(__file__).parents[2] / "examples" / "vm-cluster.yaml"
 
 
+@pytest.mark.finding("N29")
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
