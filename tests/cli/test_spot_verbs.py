@@ -146,12 +146,20 @@ def test_status_for_people(playground: Playground) -> None:
         "nothing is installed in namespace situate: there is no Lease situate-spot; --installation-namespace names"
     )
     assert installed in remarks
-    # nobody can install what the server does not have, so nothing else is advised
-    assert "situate: resourcequotas are not served by this cluster, and count as none" in remarks.splitlines()
     _, wide, _ = playground.run("status", "-o", "wide", "-n", "shop")
     assert "POLICY-FROM" in wide
     assert "m5/a" in wide
     assert playground.data("status", "-n", "elsewhere")["workloads"] == []
+
+
+@pytest.mark.finding("N30")
+def test_of_kinds_that_the_cluster_lacks_only_those_are_named_that_the_settings_name(playground: Playground) -> None:
+    """The embedded server serves neither ResourceQuotas nor Rollouts."""
+    _, _, usual = playground.run("status")
+    assert "not served" not in usual
+    _, _, further = playground.run("status", "--set", "spot.ownerKinds=[Deployment, Rollout]")
+    (said,) = [line for line in further.splitlines() if "not served" in line]
+    assert said.startswith("situate: rollouts.argoproj.io are not served by this cluster, and count as none")
 
 
 @pytest.mark.finding("N14")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -127,8 +127,9 @@ async def _observed(settings: SpotSettings, asked: Asked, client: Client, remark
     around = Around(client, cache.cluster, rng, time.monotonic)
     rooms = Rooms(watched, client, rng, settings.table)
     cache.recall(await _valid_policies(client, asked.installation, remarks))
+    named = {f"{kind.plural}.{kind.group}" for kind in settings.kinds}
     for reflector in (*watched.reflectors(), *around.reflectors(), *rooms.storage):
-        await _fill(client, reflector, remarks)
+        await _fill(client, reflector, remarks, named)
     remarks.require()
     await around.look()
     folder = Path() if asked.file is None else asked.file.parent
@@ -170,8 +171,12 @@ class _Remarks:
             raise NotAllowed("\n".join(self.fatal))
 
 
-async def _fill(client: Client, reflector: Reflector[Any], remarks: _Remarks) -> None:
-    """The store as a first listing would fill it."""
+async def _fill(client: Client, reflector: Reflector[Any], remarks: _Remarks, named: Collection[str]) -> None:
+    """The store as a first listing would fill it.
+
+    A cluster without a resource has none of its objects. Only if the resource is among the `named`, those of the
+    setting `ownerKinds`, is there something to mend.
+    """
     scope = reflector.scope
     resource = scope.resource.group_resource
     try:
@@ -183,8 +188,12 @@ async def _fill(client: Client, reflector: Reflector[Any], remarks: _Remarks) ->
         said = f"{resource} may not be listed{', and nothing can be counted without' if needed else ''}: {problem}"
         (remarks.fatal if needed else remarks.said).append(said)
         return
-    except NotFound:  # what the client advises there, such as to install a definition, would be wrong for most of them
-        remarks.said.append(f"{resource} are not served by this cluster, and count as none")
+    except NotFound:
+        if resource in named:
+            remarks.said.append(
+                f"{resource} are not served by this cluster, and count as none: install their definition, or take the "
+                f"kind out of spot.ownerKinds"
+            )
         return
     for malformed in page.malformed:
         remarks.said.append(f"left out: {malformed}")
