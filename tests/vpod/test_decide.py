@@ -105,6 +105,15 @@ def test_room_is_not_given_away_before_the_status_lets_go_of_it() -> None:
     assert schedule(kept, vpod("a/b", 8, placed(0, 4))).placements == placed(3, 4)
 
 
+@pytest.mark.rule("vpod:D9")
+def test_room_of_a_vpod_that_had_no_reservation_is_not_given_away_before_its_status_lets_go_of_it() -> None:
+    kept = state(2, 4)
+    kept.observe_vpod(vpod("a/a", 4, placed(4)), 0.0)
+    assert kept.reservations() == {}
+    assert schedule(kept, vpod("a/a", 1, placed(4)), written=False).placements == placed(1)
+    assert schedule(kept, vpod("a/b", 8)).placements == placed(0, 4)
+
+
 @pytest.mark.rule("vpod:D3", "vpod:S6")
 def test_a_decision_that_is_not_committed_changes_nothing() -> None:
     kept = state(2, 10, [vpod("a/b", 12, placed(10, 2))])
