@@ -144,7 +144,7 @@ VM_SHELL_GUARDS = (
         "            if reflector in self.further:\n                await _seen_or_not_served(reflector)\n"
         "            else:",
         "            if reflector not in self.further:",
-        (_CONTROLLER,),
+        ("tests/scheduler/test_watched.py",),
     ),
     Mutation(
         "vm-target-without-a-machine",
