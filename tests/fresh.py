@@ -22,6 +22,8 @@ STEPS = ("demo", "test", "verify")
 MINUTE_S = 60.0
 _CACHES = ("GOCACHE", "GOMODCACHE", "GOPATH", "KUBEBUILDER_ASSETS", "PIP_CACHE_DIR", "VIRTUAL_ENV", "PYTHONPATH")
 """Variables that would lead to what is cached or installed already, beside those of XDG."""
+_OWN_OPTIONS = ("ARGS", "DIRS")
+"""Variables that make exports if they are on its command line. `ARGS` of `make fresh` are not those of `make test`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ def environment(home: Path, inherited: Mapping[str, str] = os.environ) -> dict[s
     kept = {
         name: value
         for name, value in inherited.items()
-        if name not in _CACHES and not name.startswith(("XDG_", "KUBE", "SITUATE", "MAKE", "MFLAGS"))
+        if name not in (*_CACHES, *_OWN_OPTIONS) and not name.startswith(("XDG_", "KUBE", "SITUATE", "MAKE", "MFLAGS"))
     }
     return kept | {"HOME": str(home)}
 

@@ -17,6 +17,7 @@ def test_nothing_that_is_cached_or_configured_reaches_a_new_user(tmp_path: Path)
         "KUBECONFIG": "/config",
         "SITUATE_NAMESPACE": "shop",
         "MAKEFLAGS": "s",
+        "ARGS": "--only test",
         "https_proxy": "here:1",
     }
     assert environment(tmp_path, inherited) == {"PATH": "/bin", "https_proxy": "here:1", "HOME": str(tmp_path)}
