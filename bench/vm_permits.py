@@ -125,6 +125,10 @@ def _ms(times: Sequence[float], share: float) -> float:
     return round(sorted(times)[int(len(times) * share)] * 1e3, 3)
 
 
+AGENT = {"agentAccounts": ["kube-system/agent"], "agentNode": "any"}
+"""One agent asks for the VMs of all nodes."""
+
+
 async def serve() -> None:
     """The API server, with machines, until it is ended."""
     pace = Pace(poll_s=1.0, wait_s=1.0)
@@ -249,7 +253,7 @@ def _write_files(folder: Path, url: str) -> bytes:
         "kind": "Situate",
         "health": {"address": None},
         "leaderElection": {"namespace": NAMESPACE},
-        "vm": {"permits": {"address": "127.0.0.1:0", "certificate": "tls.crt", "key": "tls.key"}},
+        "vm": {"permits": {"address": "127.0.0.1:0", "certificate": "tls.crt", "key": "tls.key", **AGENT}},
     }
     (folder / "situate.yaml").write_text(yaml.safe_dump(settings))
     return authority.certificate

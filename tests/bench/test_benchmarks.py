@@ -104,3 +104,12 @@ def test_spot() -> None:
     assert found["wave"].keys() == {each.name for each in BASELINES}
     for figures in found["wave"].values():
         assert figures.keys() == {"outage_s", "pod_s_short", "least_ready", "cost"}
+
+
+@pytest.mark.slow
+@pytest.mark.verify
+def test_permits_of_vm() -> None:
+    """The shipped process grants what the benchmark asks for, so its account is one that may ask."""
+    found = last_line("bench.vm_permits", "--machines", "20", "--nodes", "4", "--requests", "20")
+    assert {"decision_ms_p99", "answer_ms_p99", "explain_ms_p99", "what_if_ms_p99"} <= found.keys()
+    assert all(value > 0 for value in found.values())
