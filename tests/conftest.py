@@ -78,7 +78,7 @@ def _folders(config: pytest.Config) -> Iterator[Path]:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     session.config.stash[_GROUPS] = Groups(session.items)
-    # Seven thousand tests stay: no search for garbage walks them, and what a test makes mostly goes by itself.
+    # The collected tests stay: no search for garbage walks them, and what a test makes mostly goes by itself.
     gc.freeze()
     gc.set_threshold(100_000, 20, 20)
     gc.enable()
@@ -169,7 +169,7 @@ def _mixed(items: list[pytest.Item]) -> list[pytest.Item]:
     """Groups mostly wait for their servers, and what is slow beside them keeps a processor busy: by turns, so that the
     workers do some of both at any time. Of both, what has the most cases comes first; whatever is quick comes last.
 
-    Before all come those that wait for the clock, in a worker that keeps to them for minutes."""
+    The tests marked `waits` come first of all: they are one group, and keep one worker busy for minutes."""
     groups: dict[str, list[pytest.Item]] = {}
     busy: list[list[pytest.Item]] = []
     quick: list[pytest.Item] = []

@@ -43,7 +43,7 @@ def names_of_namespaces(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def complete_objects(ctx: typer.Context, incomplete: str, types: Callable[[], Types]) -> list[str]:
-    """What may stand for an object: NAME with -n, else NAMESPACE/NAME, or TYPE/NAME of the context's if it begins so.
+    """Complete an object: NAME with -n, else NAMESPACE/NAME. TYPE/NAME is completed in the context's namespace.
 
     `types` may read the configuration that the command line names. Files of objects are not looked into.
     """
@@ -52,7 +52,7 @@ def complete_objects(ctx: typer.Context, incomplete: str, types: Callable[[], Ty
     first, slash, _ = incomplete.partition("/")
     namespace = ctx.params.get("namespace")
 
-    def context_s() -> str:
+    def context_namespace() -> str:
         return find_connection(ctx.params.get("kubeconfig"), ctx.params.get("context")).namespace
 
     async def names(client: Client) -> list[str]:
@@ -62,7 +62,9 @@ def complete_objects(ctx: typer.Context, incomplete: str, types: Callable[[], Ty
         for type_, version in typed or known:
             resource = unstructured(type_.group, version, type_.kind, type_.plural)
             if typed:
-                found += [f"{first}/{name}" for name in await _names(client, resource, namespace or context_s())]
+                found += [
+                    f"{first}/{name}" for name in await _names(client, resource, namespace or context_namespace())
+                ]
             elif namespace:
                 found += await _names(client, resource, namespace)
             else:

@@ -16,7 +16,8 @@ def collector_at_rest() -> Iterator[None]:
 
     A collection meanwhile would run the `finally` blocks of processes that were killed, at a moment that depends on
     what else the interpreter has done: the same seed would give another history. What is made while the collector
-    rests stays in the youngest generation, so nothing that lived before is looked at.
+    rests stays in the youngest generation, so nothing that lived before is looked at. An inner one would end that for
+    the outer one, so these are not nested.
     """
     was_enabled = gc.isenabled()
     gc.disable()
