@@ -39,7 +39,7 @@ def play(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(command, process.returncode, told, said)
 
 
-@pytest.mark.slow
+@pytest.mark.verify
 @pytest.mark.waits
 def test_the_story_holds_on_the_embedded_server(tmp_path: Path) -> None:
     told = play(tmp_path)

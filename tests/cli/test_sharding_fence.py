@@ -14,8 +14,10 @@ from typer.testing import CliRunner
 
 from situate.cli.main import app
 from situate.objects.timestamps import micro_time
+from situate.sharding.hashing import fnv1a64
 from situate.sharding.leases import lease_name
 from situate.sharding.names import EXECUTOR, EXECUTOR_UID, PARTITION, POOL
+from situate.sharding.partitions import partition_of
 from situate.testing.sharding.shipped.reports import definition, report
 from tests.cli.processes import KUBECTL, call, process
 from tests.controlplane.process import Process
@@ -122,6 +124,17 @@ class Cluster:
         content = report(name)
         self.apply({**content, "metadata": {**content["metadata"], "namespace": "team"}})
 
+    def work_for_each_partition(self) -> list[str]:
+        """Names of new objects. The server draws the uids, and with them the partitions."""
+        names: list[str] = []
+        lacking = set(range(len(PARTS)))
+        while lacking:
+            names.append(f"second-{len(names)}")
+            self.work(names[-1])
+            uid = self.get("report", names[-1], "-n", "team")["metadata"]["uid"]
+            lacking.discard(partition_of(fnv1a64(uid), len(PARTS)))
+        return names
+
     def assigned(self, name: str) -> None:
         eventually(
             f"{name} is assigned", lambda: self.get("report", name, "-n", "team")["spec"].get("assignedTo"), bool
@@ -183,8 +196,7 @@ def test_from_one_supervisor_to_partitions_and_back(cluster: Cluster) -> None:
     assert cluster.situate(*table, "-r", RESOURCE, "--installation-namespace", "team")[0] == 0
     parts = cluster.supervisors(PARTS)
     try:
-        for number in range(4):
-            cluster.work(f"second-{number}")
+        names = cluster.work_for_each_partition()
         file = str(cluster.configuration(PARTS))
         about = ("-f", file, "--installation-namespace", "team")
 
@@ -209,8 +221,8 @@ def test_from_one_supervisor_to_partitions_and_back(cluster: Cluster) -> None:
             assert not ok
             assert TERM in step
         cluster.manifests(PARTS)
-        for number in range(4):
-            cluster.assigned(f"second-{number}")
+        for each in names:
+            cluster.assigned(each)
         found = cluster.checked(PARTS)
         assert [found[of_partition.format(index)] for index in range(2)] == [(True, "")] * 2
         ok, step = found["Deployment team/reports-executor"]

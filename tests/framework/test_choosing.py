@@ -161,10 +161,11 @@ def story(seed: int, shortcuts: Shortcuts, ties: int | None, local: int = 1, bey
     return told
 
 
+@pytest.mark.parametrize("seeds", [range(18), pytest.param(range(18, 60), marks=pytest.mark.verify)], ids=str)
 @pytest.mark.parametrize("ties", [None, 7])
-def test_what_is_known_per_class_changes_no_placement(ties: int | None) -> None:
+def test_what_is_known_per_class_changes_no_placement(ties: int | None, seeds: range) -> None:
     stories = []
-    for seed in range(60):
+    for seed in seeds:
         plain = story(seed, Shortcuts(classes=False), ties)
         shortcuts = Shortcuts(gauges=seed % 3 > 0)
         assert story(seed, shortcuts, ties) == plain, f"seed {seed}"

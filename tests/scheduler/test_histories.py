@@ -40,12 +40,12 @@ def test_a_first_listing_from_before_the_term_is_not_what_is_decided_on() -> Non
 _STORY = """
 from situate.testing.scheduler.history import generate
 from situate.testing.scheduler.run import play
-print(play(generate(3, 30)).story)
+print(play(generate(3, 15)).story)
 """
 
 
 def test_one_seed_gives_one_story_whatever_the_interpreter_hashes_with() -> None:
-    stories = {play(generate(3, 30)).story + "\n"}
+    stories = {play(generate(3, 15)).story + "\n"}
     for hashes in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": hashes}
         ran = subprocess.run(

@@ -31,7 +31,7 @@ def test_invariants_hold_under_faults(seeds: range) -> None:
 _STORY = """
 from situate.testing.spot.generating import generate
 from situate.testing.spot.run import play
-print(play(generate(3, 25)).story)
+print(play(generate(3, 10)).story)
 """
 
 
@@ -47,7 +47,7 @@ def test_one_seed_gives_one_story_whatever_the_interpreter_hashes_with() -> None
             check=True,
         )
         stories.add(ran.stdout)
-    stories.add(play(generate(3, 25)).story + "\n")
+    stories.add(play(generate(3, 10)).story + "\n")
     assert len(stories) == 1
 
 

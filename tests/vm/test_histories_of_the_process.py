@@ -33,7 +33,7 @@ def test_invariants_hold_under_faults(seeds: range) -> None:
 _STORY = """
 from situate.testing.vm.history import generate
 from situate.testing.vm.run import play
-print(play(generate(3)).story)
+print(play(generate(3, 3)).story)
 """
 
 

@@ -107,7 +107,7 @@ def test_a_pod_that_is_pending_for_less_than_the_grace_keeps_what_it_holds() -> 
 _STORY = """
 from situate.testing.vpod.history import generate
 from situate.testing.vpod.run import play
-print(play(generate(3, 60)).story)
+print(play(generate(3, 25)).story)
 """
 
 
@@ -123,7 +123,7 @@ def test_one_seed_gives_one_story_whatever_the_interpreter_hashes_with() -> None
             check=True,
         )
         stories.add(ran.stdout)
-    stories.add(play(generate(3, 60)).story + "\n")
+    stories.add(play(generate(3, 25)).story + "\n")
     assert len(stories) == 1
 
 

@@ -60,18 +60,18 @@ def outcomes() -> Iterator[dict[str, Checked]]:
         yield dict(zip(EXECUTORS, pool.map(one, EXECUTORS), strict=True))
 
 
-@pytest.mark.slow
-@pytest.mark.waits
+@pytest.mark.verify
 @pytest.mark.rule("sharding:B17")
+@pytest.mark.xdist_group("executors")
 @pytest.mark.parametrize("name", ["ours", "plain"])
 def test_a_sound_executor_keeps_every_rule(outcomes: dict[str, Checked], name: str) -> None:
     found = outcomes[name]
     assert (found.code, found.broken, found.kept) == (0, set(), set(RULES)), found.said
 
 
-@pytest.mark.slow
-@pytest.mark.waits
+@pytest.mark.verify
 @pytest.mark.rule("sharding:B17")
+@pytest.mark.xdist_group("executors")
 @pytest.mark.parametrize(
     ("defect", "rules"),
     [
