@@ -40,7 +40,7 @@ from situate.runtime.logs import configure_logging
 from situate.sim.vm.comparison import Comparison, compared
 from situate.sim.vm.scenarios import DAY_S, SCENARIOS
 from situate.sim.vm.simulation import Simulation
-from situate.vm.rules import Rules
+from situate.vm.model.policy import Rules
 
 SETTLED_S: Final = 600.0
 """B27: from then on nothing moves under a steady load."""

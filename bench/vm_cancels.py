@@ -22,8 +22,8 @@ from situate.kube.connect import connect
 from situate.kube.connection import Connection
 from situate.kube.patches import MergePatch
 from situate.objects.resources import NODES, PODS
-from situate.vm.backends import MACHINES, MIGRATIONS
-from situate.vm.names import REQUESTED, SCALING_UNIT
+from situate.vm.api.well_known import REQUESTED, SCALING_UNIT
+from situate.vm.backends.neonvm import MACHINES, MIGRATIONS
 
 
 def cancelled(pairs: int, per_second: float) -> dict[str, float]:

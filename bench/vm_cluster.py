@@ -28,13 +28,13 @@ from situate.embedded.running import Settings as ServerSettings
 from situate.objects.messages import Request, Response
 from situate.runtime.logs import configure_logging
 from situate.runtime.startup import run_process
-from situate.vm.amounts import Amounts
-from situate.vm.machines import Settings as Pace
-from situate.vm.machines.crds import definitions
-from situate.vm.machines.hypervisor import HYPERVISOR
-from situate.vm.machines.runner import runner_pod
-from situate.vm.names import APPROVED, AUTO_MIGRATION_LABEL, ENABLED_LABEL, REQUESTED, SCALING_UNIT
-from situate.vm.text import GIB, amounts_text
+from situate.vm.api.quantities import GIB, amounts_text
+from situate.vm.api.well_known import APPROVED, AUTO_MIGRATION_LABEL, ENABLED_LABEL, REQUESTED, SCALING_UNIT
+from situate.vm.emulator import Settings as Pace
+from situate.vm.emulator.crds import definitions
+from situate.vm.emulator.hypervisor import HYPERVISOR
+from situate.vm.emulator.runner import runner_pod
+from situate.vm.model.resource_amounts import Amounts
 
 NAMESPACE: Final = "default"
 SCHEDULER: Final = "situate-vm"

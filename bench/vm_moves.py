@@ -34,10 +34,10 @@ from situate.kube.connection import Connection
 from situate.kube.patches import MergePatch
 from situate.objects.resources import NODES, PODS, ResourceType
 from situate.sim.vm.account import quantile
-from situate.vm.amounts import Amounts
-from situate.vm.backends import MACHINES
-from situate.vm.names import APPROVED, REQUESTED, SCALING_UNIT
-from situate.vm.text import GIB, amounts_text
+from situate.vm.api.quantities import GIB, amounts_text
+from situate.vm.api.well_known import APPROVED, REQUESTED, SCALING_UNIT
+from situate.vm.backends.neonvm import MACHINES
+from situate.vm.model.resource_amounts import Amounts
 
 _READY_S: Final = 60.0
 _WAIT_S: Final = 120.0

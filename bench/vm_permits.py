@@ -43,17 +43,17 @@ from situate.kube.connect import connect
 from situate.kube.connection import Connection
 from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, NODES
 from situate.runtime.startup import collector_paused
-from situate.vm.amounts import Amounts
-from situate.vm.backends import MACHINES
-from situate.vm.booking import recounted
-from situate.vm.events import Asked, Listed, Written
-from situate.vm.machines import Settings as Pace
-from situate.vm.machines.crds import definitions
-from situate.vm.model import Machine, Node, Pod, Ref
-from situate.vm.names import ENABLED_LABEL
-from situate.vm.rules import GIB, Rules
-from situate.vm.state import State
-from situate.vm.step import step
+from situate.vm.api.well_known import ENABLED_LABEL
+from situate.vm.backends.neonvm import MACHINES
+from situate.vm.emulator import Settings as Pace
+from situate.vm.emulator.crds import definitions
+from situate.vm.ledger.step import step
+from situate.vm.model.events import Asked, Listed, Written
+from situate.vm.model.node_accounting import recounted
+from situate.vm.model.pods_and_nodes import Machine, Node, Pod, Ref
+from situate.vm.model.policy import GIB, Rules
+from situate.vm.model.resource_amounts import Amounts
+from situate.vm.model.state import State
 
 NODE_CPUS: Final = 64
 NAMESPACE: Final = "default"

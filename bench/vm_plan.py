@@ -31,16 +31,16 @@ from tests.vm.planning.covers import cover_case, ratio, ratio_of_few
 
 from situate.objects.nodes import Node as WireNode
 from situate.runtime.startup import collector_paused
-from situate.vm.amounts import Amounts
-from situate.vm.booking import recounted
-from situate.vm.fitting import Fitting, planner_with
-from situate.vm.model import Load, Machine, Node, Pod, Ref
-from situate.vm.planning.covering import EXACT
-from situate.vm.planning.making import plan
+from situate.vm.backends.systems import NEONVM
+from situate.vm.model.node_accounting import recounted
+from situate.vm.model.pods_and_nodes import Load, Machine, Node, Pod, Ref
+from situate.vm.model.policy import GIB, MIB, Rules
+from situate.vm.model.resource_amounts import Amounts
+from situate.vm.model.state import State
+from situate.vm.placement.target_filter import Fitting, planner_with
 from situate.vm.planning.plan import Plan
-from situate.vm.rules import GIB, MIB, Rules
-from situate.vm.state import State
-from situate.vm.systems import NEONVM
+from situate.vm.planning.plan_for_pod import plan
+from situate.vm.planning.search.cheapest_cover import EXACT
 
 NODES: Final = 100
 MACHINES: Final = 200

@@ -8,7 +8,7 @@ import pytest
 from bench.vm_permits import decision_times, decisions
 from bench.vm_plan import NODES, NOW, RULES, SHAPES, Product, cluster
 
-from situate.vm.planning.making import plan
+from situate.vm.planning.plan_for_pod import plan
 from tests.bench.test_benchmarks import last_line
 from tests.vm.objects import node
 

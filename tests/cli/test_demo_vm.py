@@ -27,7 +27,7 @@ from situate.cli.demo.vm_picture import drawn
 from situate.cli.demo.vm_scene import DemoMachine, DemoMove, DemoPlainPod, VmScene
 from situate.cli.demo.vm_story import grew_early
 from situate.runtime.configuration import parse_configuration
-from situate.vm.agent.scaling import Scaling
+from situate.vm.agent.decide.scaling import Scaling
 
 HOME, OTHER = NODES
 BACKUP = DemoPlainPod("backup", HOME, "", 1000)

@@ -17,7 +17,7 @@ from situate.cli.main import app
 from situate.embedded.kubeconfig import kubeconfig as kubeconfig_of
 from situate.embedded.kubeconfig import write_kubeconfig
 from situate.embedded.running import EmbeddedServer, Settings
-from situate.vm.machines.crds import definitions
+from situate.vm.emulator.crds import definitions
 from tests.cli.processes import process
 from tests.controlplane.ports import ReservedPort
 from tests.waiting import eventually

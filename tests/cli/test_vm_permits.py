@@ -26,11 +26,17 @@ from situate.kube.connect import connect
 from situate.kube.connection import Connection
 from situate.kube.patches import MergePatch
 from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, PODS, SECRETS, unstructured
-from situate.vm.backends import MACHINES
-from situate.vm.eviction_objects import CERTIFICATES, CONFIGURATION_KIND, PATH, WEBHOOK, webhook_configuration
-from situate.vm.machines import Settings as Pace
-from situate.vm.machines.crds import definitions
-from situate.vm.names import APPROVED, AUTO_MIGRATION_LABEL, ENABLED_LABEL, LOAD
+from situate.vm.api.well_known import APPROVED, AUTO_MIGRATION_LABEL, ENABLED_LABEL, LOAD
+from situate.vm.backends.neonvm import MACHINES
+from situate.vm.emulator import Settings as Pace
+from situate.vm.emulator.crds import definitions
+from situate.vm.protocol.eviction_webhook_objects import (
+    CERTIFICATES,
+    CONFIGURATION_KIND,
+    PATH,
+    WEBHOOK,
+    webhook_configuration,
+)
 from tests.cli.processes import process
 from tests.contract.waiting import eventually
 from tests.controlplane.certificates import Authority

@@ -23,9 +23,7 @@ from situate.kube.connect import connect
 from situate.kube.connection import Connection
 from situate.kube.patches import MergePatch
 from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, LEASES, NODES, PODS
-from situate.vm.backends import MACHINES, MIGRATIONS
-from situate.vm.machines.crds import definitions
-from situate.vm.names import (
+from situate.vm.api.well_known import (
     APPROVED,
     AUTO_MIGRATION_LABEL,
     CLAIM,
@@ -39,6 +37,8 @@ from situate.vm.names import (
     TARGET_NODE,
     USAGE,
 )
+from situate.vm.backends.neonvm import MACHINES, MIGRATIONS
+from situate.vm.emulator.crds import definitions
 from tests.cli.processes import KUBECTL, call, process
 from tests.waiting import eventually
 

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import msgspec
 
-from situate.vm.agent.core import Change, Planned, PluginAction, next_actions, with_desired
-from situate.vm.agent.desired import desired
-from situate.vm.agent.goal import CacheMetrics, SystemMetrics, goal
-from situate.vm.agent.outcomes import (
+from situate.vm.agent.decide.core import Change, Planned, PluginAction, next_actions, with_desired
+from situate.vm.agent.decide.desired import desired
+from situate.vm.agent.decide.goal import CacheMetrics, SystemMetrics, goal
+from situate.vm.agent.decide.outcomes import (
     Answered,
     monitor_active,
     monitor_agreed,
@@ -33,9 +33,10 @@ from situate.vm.agent.outcomes import (
     with_cache,
     with_system,
 )
-from situate.vm.agent.revisions import NO_REVISION, Latency, Revision, RevisionAt, Revisions
-from situate.vm.agent.scaling import Scaling
-from situate.vm.agent.state import (
+from situate.vm.agent.decide.scaling import Scaling
+from situate.vm.agent.decide.working_set import project_next_highest, true_working_set_size
+from situate.vm.agent.model.revisions import NO_REVISION, Latency, Revision, RevisionAt, Revisions
+from situate.vm.agent.model.state import (
     Asked,
     Config,
     DownscaleDenied,
@@ -46,8 +47,7 @@ from situate.vm.agent.state import (
     State,
     UpscaleWanted,
 )
-from situate.vm.agent.working_set import project_next_highest, true_working_set_size
-from situate.vm.amounts import Amounts
+from situate.vm.model.resource_amounts import Amounts
 from tests.conformance.outcome import PASSED, Case, CaseRunner, Outcome, UnknownOperationError, compared, failed
 
 _REFUSED: Final = ("error", "refused", "panic")

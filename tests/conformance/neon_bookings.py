@@ -10,17 +10,17 @@ import msgspec
 
 from situate.objects.codec import decode
 from situate.objects.resources import PODS
-from situate.vm.actions import Approve
-from situate.vm.amounts import Amounts
-from situate.vm.booking import changed, recounted, with_pod, with_seen, without_pod
-from situate.vm.events import Beat, Listed, PodSeen
-from situate.vm.granting import granted
-from situate.vm.model import Machine, Node, Pod, Ref
-from situate.vm.reading_nodes import watermark
-from situate.vm.reading_pods import read_pod
-from situate.vm.rules import Rules
-from situate.vm.state import State, Unseen
-from situate.vm.step import step
+from situate.vm.api.nodes import watermark
+from situate.vm.api.pods import read_pod
+from situate.vm.ledger.grants.arithmetic import granted
+from situate.vm.ledger.step import step
+from situate.vm.model.actions import Approve
+from situate.vm.model.events import Beat, Listed, PodSeen
+from situate.vm.model.node_accounting import changed, recounted, with_pod, with_seen, without_pod
+from situate.vm.model.pods_and_nodes import Machine, Node, Pod, Ref
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import Amounts
+from situate.vm.model.state import State, Unseen
 from tests.conformance.neon_cases import COMPAT, node, node_value, pod, pod_amounts, pod_value
 from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, compared, failed
 

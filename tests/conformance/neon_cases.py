@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from situate.vm.amounts import Amounts, total
-from situate.vm.model import Machine, Node, Pod, Ref, Role
-from situate.vm.rules import Rules
+from situate.vm.model.pods_and_nodes import Machine, Node, Pod, Ref, Role
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import Amounts, total
 
 Json = Any
 RESOURCES: Final = ("cpu_milli", "mem_bytes")

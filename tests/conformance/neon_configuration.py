@@ -6,10 +6,10 @@ import json
 from typing import Any, Final
 
 from situate.objects.settings import parse_section
-from situate.vm.agent.settings import AgentSettings
-from situate.vm.configuration import VmSettings
-from situate.vm.profile import configuration
-from situate.vm.reference_configuration import read_reference
+from situate.vm.agent.model.settings import AgentSettings
+from situate.vm.config.neon_settings import read_reference
+from situate.vm.config.settings import VmSettings
+from situate.vm.placement.profile import configuration
 from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, compared, failed
 
 Json = Any

@@ -11,14 +11,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from situate.vm.machines import Kind, Settings
-from situate.vm.machines import fields as field
-from situate.vm.machines.hypervisor import HYPERVISOR
-from situate.vm.machines.runner import RECEIVE
-from situate.vm.names import MACHINE_KIND, MIGRATION_KIND
+from situate.vm.api.well_known import MACHINE_KIND, MIGRATION_KIND
+from situate.vm.emulator import Kind, Settings
+from situate.vm.emulator import fields as field
+from situate.vm.emulator.hypervisor import HYPERVISOR
+from situate.vm.emulator.runner import RECEIVE
 from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, UnknownPhraseError, failed
 from tests.conformance.remarks import is_for_people
-from tests.vm.machines.town import Refused, Town
+from tests.vm.emulator.town import Refused, Town
 
 Json = Any
 _VM: Final = "test-vm"

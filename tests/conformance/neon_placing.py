@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from situate.vm.amounts import Amounts
-from situate.vm.placing import fit, score
-from situate.vm.relief import relief
-from situate.vm.rules import Scoring
-from situate.vm.scores import randomized
+from situate.vm.ledger.neon_compat.relief import relief
+from situate.vm.model.node_fit import fit, score
+from situate.vm.model.node_score import randomized
+from situate.vm.model.policy import Scoring
+from situate.vm.model.resource_amounts import Amounts
 from tests.conformance.neon_cases import node, node_of_pods, pod, with_rest
 from tests.conformance.outcome import Case, Outcome, UnknownOperationError, compared, failed
 

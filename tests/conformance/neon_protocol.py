@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from situate.objects.meta import ObjectMeta
-from situate.vm.configuration import PORT
-from situate.vm.model import Ref
-from situate.vm.names import APPROVED, REQUESTED, SCALING_UNIT
-from situate.vm.names import RESOURCES as GUEST
-from situate.vm.permit_answers import WAIT_S, answered
-from situate.vm.protocol import (
+from situate.vm.api.parse_errors import Part, Place
+from situate.vm.api.quantities import amounts_of, amounts_text, amounts_value
+from situate.vm.api.well_known import APPROVED, REQUESTED, SCALING_UNIT
+from situate.vm.api.well_known import RESOURCES as GUEST
+from situate.vm.config.settings import PORT
+from situate.vm.model.pods_and_nodes import Ref
+from situate.vm.protocol.permit_request import (
     MOST_BODY,
     VERSIONS,
     Answer,
@@ -24,8 +25,7 @@ from situate.vm.protocol import (
     read_request,
     refused,
 )
-from situate.vm.text import amounts_of, amounts_text, amounts_value
-from situate.vm.unreadable import Part, Place
+from situate.vm.protocol.permit_response import WAIT_S, answered
 from tests.conformance.neon_cases import COMPAT
 from tests.conformance.outcome import Case, Outcome, UnknownOperationError, compared, failed
 

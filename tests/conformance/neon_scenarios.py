@@ -1,4 +1,4 @@
-"""Plays Neon's `seed_scenarios.json` through `situate.vm.step`, in default mode, against a plain world.
+"""Plays Neon's `seed_scenarios.json` through `situate.vm.ledger.step`, in default mode, against a plain world.
 
 The world does at once what the scheduler asks for; migrations come on as the events say. Amounts are of one abstract
 resource, applied to CPU and memory alike; a node without a watermark has it at its Total. Agents are ours: they lower
@@ -13,18 +13,18 @@ from dataclasses import replace
 from typing import Any, Final
 
 from situate.sim.vm.world import VirtualMachine, World
-from situate.vm.actions import Approve, CancelMove, HandOver, StartMove
-from situate.vm.amounts import Amounts
-from situate.vm.claims import Beneficiary, BeneficiaryKind, Claim, Move, Stage
-from situate.vm.events import Asked, Beat, Event, Listed, PodReserved, Written
-from situate.vm.model import Load, Pod
-from situate.vm.planner import Planner
-from situate.vm.planning.limits import begun, under_way
+from situate.vm.api.nodes import watermark
+from situate.vm.ledger.migrations.planner import Planner
+from situate.vm.ledger.step import step
+from situate.vm.model.actions import Approve, CancelMove, HandOver, StartMove
+from situate.vm.model.events import Asked, Beat, Event, Listed, PodReserved, Written
+from situate.vm.model.migrations import Beneficiary, BeneficiaryKind, Claim, Move, Stage
+from situate.vm.model.pods_and_nodes import Load, Pod
+from situate.vm.model.policy import Calm, Rules
+from situate.vm.model.resource_amounts import Amounts
+from situate.vm.model.state import State
 from situate.vm.planning.plan import Plan
-from situate.vm.reading_nodes import watermark
-from situate.vm.rules import Calm, Rules
-from situate.vm.state import State
-from situate.vm.step import step
+from situate.vm.planning.rules.concurrency import begun, under_way
 from tests.conformance.outcome import Case, CaseRunner, Outcome, UnknownOperationError, UnknownPhraseError, compared
 
 RULES: Final = Rules(calm=Calm(link=2**60, moves_in_cluster=99, moves_out_of_node=99, moves_into_node=99))

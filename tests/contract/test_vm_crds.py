@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from situate.vm.machines.crds import MACHINES, MIGRATIONS, definitions
+from situate.vm.emulator.crds import MACHINES, MIGRATIONS, definitions
 from tests.contract.api import Api, Json, causes
 from tests.contract.things import group
 from tests.contract.waiting import eventually, gone

@@ -7,8 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from situate.vm.eviction_objects import CERTIFICATES, PATH, budget_name, configuration_name, webhook_configuration
-from situate.vm.names import EVACUATE, MOVED
+from situate.vm.api.well_known import EVACUATE, MOVED
+from situate.vm.protocol.eviction_webhook_objects import (
+    CERTIFICATES,
+    PATH,
+    budget_name,
+    configuration_name,
+    webhook_configuration,
+)
 from tests.contract.api import Api, Json
 from tests.contract.servers import Server
 from tests.contract.test_kubectl import Kubectl

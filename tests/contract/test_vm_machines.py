@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from situate.vm.machines.crds import MACHINES, MIGRATIONS, definitions
-from situate.vm.machines.hypervisor import HYPERVISOR
+from situate.vm.emulator.crds import MACHINES, MIGRATIONS, definitions
+from situate.vm.emulator.hypervisor import HYPERVISOR
 from tests.cli.processes import process
 from tests.contract.api import Api, Json
 from tests.contract.servers import Server

@@ -11,9 +11,16 @@ from typing import Any
 import pytest
 import yaml
 
-from situate.vm.machines.crds import MACHINES, MIGRATIONS
-from situate.vm.machines.hypervisor import HYPERVISOR
-from situate.vm.names import APPROVED, AUTO_MIGRATION_LABEL, ENABLED_LABEL, REQUESTED, SCALING_UNIT, TARGET_NODE
+from situate.vm.api.well_known import (
+    APPROVED,
+    AUTO_MIGRATION_LABEL,
+    ENABLED_LABEL,
+    REQUESTED,
+    SCALING_UNIT,
+    TARGET_NODE,
+)
+from situate.vm.emulator.crds import MACHINES, MIGRATIONS
+from situate.vm.emulator.hypervisor import HYPERVISOR
 from tests.cli.processes import process
 from tests.contract.api import Api, Json
 from tests.contract.conftest import wait_usable

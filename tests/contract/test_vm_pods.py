@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from situate.vm.names import CLAIM, RESIZE_REQUESTED
+from situate.vm.api.well_known import CLAIM, RESIZE_REQUESTED
 from tests.contract.api import Api, Json
 from tests.contract.servers import Server
 from tests.contract.stub_kubelet import look

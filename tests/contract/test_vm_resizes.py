@@ -15,15 +15,15 @@ from situate.kube.patches import JsonPatch
 from situate.objects import pods
 from situate.objects.codec import decode
 from situate.objects.resources import PODS
-from situate.vm.actions import Condition, HandOver, ResizePod, StartMove, Tell
-from situate.vm.amounts import Amounts
-from situate.vm.claims import Move
-from situate.vm.events import Beat, MigrationPhase, MigrationSeen, PodGone
-from situate.vm.model import Ref
-from situate.vm.names import AUTO_MIGRATION_LABEL, RESIZE_REQUESTED
-from situate.vm.names import RESOURCES as GUEST
-from situate.vm.rules import Rules
-from situate.vm.writes import CONFLICT, REFUSED, Change, invalid, resized
+from situate.vm.api.patches import CONFLICT, REFUSED, Change, invalid, resized
+from situate.vm.api.well_known import AUTO_MIGRATION_LABEL, RESIZE_REQUESTED
+from situate.vm.api.well_known import RESOURCES as GUEST
+from situate.vm.model.actions import Condition, HandOver, ResizePod, StartMove, Tell
+from situate.vm.model.events import Beat, MigrationPhase, MigrationSeen, PodGone
+from situate.vm.model.migrations import Move
+from situate.vm.model.pods_and_nodes import Ref
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import Amounts
 from tests.contract.api import Answer, Api
 from tests.contract.stub_kubelet import look
 from tests.contract.test_scheduling import why_not

@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 
 from situate.cli.main import app
 from situate.objects.unstructured import with_content
-from situate.vm.agent.core import Change
-from situate.vm.agent.machines import MachineNow, read, size_patch
-from situate.vm.agent.revisions import Revision, RevisionAt
-from situate.vm.agent.scaling import SHIPPED
-from situate.vm.machines.crds import MACHINES, virtual_machine
-from situate.vm.model import Ref
+from situate.vm.agent.decide.core import Change
+from situate.vm.agent.decide.scaling import SHIPPED
+from situate.vm.agent.model.revisions import Revision, RevisionAt
+from situate.vm.agent.protocol.machines import MachineNow, read, size_patch
+from situate.vm.emulator.crds import MACHINES, virtual_machine
+from situate.vm.model.pods_and_nodes import Ref
 from tests.cli.processes import process
 from tests.contract.api import Api
 from tests.contract.servers import RealServer, Server

@@ -21,7 +21,7 @@ from situate.cli.configured import load, vm_settings
 from situate.cli.main import app
 from situate.objects.settings import parse_section
 from situate.vm.agent.controller.metrics import AgentMetrics
-from situate.vm.agent.settings import (
+from situate.vm.agent.model.settings import (
     AgentSettings,
     CacheMetricsAccess,
     MetricsAccess,

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from situate.vm.configuration import VmSettings
-from situate.vm.kubevirt.migrations import KubeVirtMigrations
-from situate.vm.kubevirt.names import (
+from situate.vm.api.well_known import AUTO_MIGRATION_LABEL, CLAIM, MIGRATION_PREFIX, MOVED, TARGET_NODE
+from situate.vm.backends.kubevirt_migrations import KubeVirtMigrations
+from situate.vm.backends.kubevirt_names import (
     APP_LABEL,
     HOSTNAME_LABEL,
     INSTANCE_KIND,
@@ -20,9 +20,9 @@ from situate.vm.kubevirt.names import (
     MIGRATION_NAME,
     MIGRATION_UID_LABEL,
 )
-from situate.vm.names import AUTO_MIGRATION_LABEL, CLAIM, MIGRATION_PREFIX, MOVED, TARGET_NODE
-from situate.vm.rules import Deadlines, Rules
-from situate.vm.systems import system_of
+from situate.vm.backends.systems import system_of
+from situate.vm.config.settings import VmSettings
+from situate.vm.model.policy import Deadlines, Rules
 from tests.vm.kubevirt.objects import migration
 
 PAGE = (Path(__file__).parents[2] / "docs" / "vm-kubevirt.md").read_text(encoding="utf-8")

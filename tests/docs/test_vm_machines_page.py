@@ -8,13 +8,13 @@ from pathlib import Path
 
 import yaml
 
-from situate.vm.machines import Settings
-from situate.vm.machines.hypervisor import Behaviour, read_behaviour
-from tests.vm.machines.world import MACHINES, World
+from situate.vm.emulator import Settings
+from situate.vm.emulator.hypervisor import Behaviour, read_behaviour
+from tests.vm.emulator.world import MACHINES, World
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "vm-machines.md").read_text(encoding="utf-8")
-CODE = ROOT / "src" / "situate" / "vm" / "machines"
+CODE = ROOT / "src" / "situate" / "vm" / "emulator"
 
 
 def cells(title: str) -> list[str]:

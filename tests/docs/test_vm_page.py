@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from situate.vm.configuration import VmSettings
+from situate.vm.api.well_known import LEASE
+from situate.vm.config.settings import VmSettings
 from situate.vm.controller.metrics import OWN, VmMetrics
-from situate.vm.ledger import Ledger
-from situate.vm.names import LEASE
-from situate.vm.plugin import HELD, NAME
-from situate.vm.profile import configuration
-from situate.vm.rules import Rules
+from situate.vm.ledger.ledger import Ledger
+from situate.vm.model.policy import Rules
+from situate.vm.placement.plugin import HELD, NAME
+from situate.vm.placement.profile import configuration
 
 PAGE = (Path(__file__).parents[2] / "docs" / "vm.md").read_text(encoding="utf-8")
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from situate.runtime.serving.access import TTL_S
 from situate.runtime.serving.listener import Limits
-from situate.vm.answering import Reason
-from situate.vm.configuration import PORT
-from situate.vm.explaining.what_if import Changes, read_changes
-from situate.vm.protocol import PermitRequest, read_request
-from situate.vm.rules import Rules
+from situate.vm.config.settings import PORT
+from situate.vm.explain.what_if import Changes, read_changes
+from situate.vm.model.policy import Rules
+from situate.vm.protocol.permit import Reason
+from situate.vm.protocol.permit_request import PermitRequest, read_request
 
 PAGE = (Path(__file__).parents[2] / "docs" / "vm-permits.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from situate.objects.durations import parse_duration
-from situate.vm.configuration import (
+from situate.vm.config.settings import (
     CalmSettings,
     CostSettings,
     DeadlineSettings,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from situate.vm.names import REQUESTED, TARGET_NODE
+from situate.vm.api.well_known import REQUESTED, TARGET_NODE
 from tests.controlplane.ports import ReservedPort
 from tests.controlplane.process import Process
 from tests.e2e.vm_crew import ELECTION, STALLED, VmCrew, amount, claim_of, copies, memory, metric

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from situate.vm.names import LOAD, MOVED
+from situate.vm.api.well_known import LOAD, MOVED
 from tests.controlplane.certificates import signing_key
 from tests.controlplane.process import Process
 from tests.e2e.vm_crew import ELECTION, QUICK, metrics

@@ -18,10 +18,7 @@ from typer.testing import CliRunner
 
 from situate.cli.main import app
 from situate.cli.manifests_spot import POD_VARIABLE
-from situate.vm.eviction_objects import CERTIFICATES, budget_name, configuration_name
-from situate.vm.machines.crds import definitions
-from situate.vm.machines.hypervisor import HYPERVISOR
-from situate.vm.names import (
+from situate.vm.api.well_known import (
     APPROVED,
     AUTO_MIGRATION_LABEL,
     CLAIM,
@@ -31,6 +28,9 @@ from situate.vm.names import (
     REQUESTED,
     SCALING_UNIT,
 )
+from situate.vm.emulator.crds import definitions
+from situate.vm.emulator.hypervisor import HYPERVISOR
+from situate.vm.protocol.eviction_webhook_objects import CERTIFICATES, budget_name, configuration_name
 from tests.controlplane.process import Process
 from tests.e2e.scheduler_cluster import Crew
 from tests.e2e.vpod_cluster import Cluster, Scheduler

@@ -23,8 +23,8 @@ import yaml
 from typer.testing import CliRunner
 
 from situate.cli.main import app
-from situate.vm.eviction_objects import PATH, SERVICE
-from situate.vm.names import LEASE
+from situate.vm.api.well_known import LEASE
+from situate.vm.protocol.eviction_webhook_objects import PATH, SERVICE
 from tests.controlplane.errors import ControlPlaneError
 from tests.controlplane.ports import ReservedPort
 from tests.controlplane.process import Process

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from tests.mutations.patch import Mutation
 
-_CORE = "tests/vm/agent/test_core.py"
+_CORE = "tests/vm/agent/decide/test_core.py"
 _BOUND = "tests/vm/agent/test_upper_bound.py"
-_PERMITS = "tests/vm/agent/test_permits.py"
+_PERMITS = "tests/vm/agent/protocol/test_permits.py"
 
 VM_AGENT_GUARDS = (
     Mutation(
         "agent-permit-zero",
         "a permit of nothing is refused (C18)",
-        "vm/agent/permits.py",
+        "vm/agent/protocol/permits.py",
         "    if not all(permit):",
         "    if False:",
         (_PERMITS, _CORE),
@@ -20,7 +20,7 @@ VM_AGENT_GUARDS = (
     Mutation(
         "agent-permit-above",
         "a permit above the request is refused (C18)",
-        "vm/agent/permits.py",
+        "vm/agent/protocol/permits.py",
         "    if permit.exceeds(requested):",
         "    if False:",
         (_PERMITS, _CORE, _BOUND),
@@ -28,7 +28,7 @@ VM_AGENT_GUARDS = (
     Mutation(
         "agent-permit-below",
         "a permit below what the machine uses is refused (C18)",
-        "vm/agent/permits.py",
+        "vm/agent/protocol/permits.py",
         "    if used.exceeds(permit):",
         "    if False:",
         (_PERMITS, _CORE),
@@ -36,7 +36,7 @@ VM_AGENT_GUARDS = (
     Mutation(
         "agent-under-way-counts",
         "a write under way counts as used when an answer is judged (C18)",
-        "vm/agent/outcomes.py",
+        "vm/agent/decide/outcomes.py",
         "        in_use = in_use.most(state.vm.ongoing.resources)",
         "        in_use = in_use.most(state.held)",
         (_CORE,),
@@ -44,7 +44,7 @@ VM_AGENT_GUARDS = (
     Mutation(
         "agent-ceiling",
         "no machine grows above its permit (C39)",
-        "vm/agent/core.py",
+        "vm/agent/decide/core.py",
         "    return wish.most(floor).least(ceiling)",
         "    return wish.most(floor)",
         (_CORE, _BOUND),
@@ -52,7 +52,7 @@ VM_AGENT_GUARDS = (
     Mutation(
         "agent-floor",
         "no machine shrinks below what its monitor approved (C39)",
-        "vm/agent/core.py",
+        "vm/agent/decide/core.py",
         "    return wish.most(floor).least(ceiling)",
         "    return wish.least(ceiling)",
         (_CORE, _BOUND),
@@ -60,7 +60,7 @@ VM_AGENT_GUARDS = (
     Mutation(
         "agent-less-asked-for",
         "no machine grows past a request that says less (C39)",
-        "vm/agent/core.py",
+        "vm/agent/decide/core.py",
         "    conflict = asked is not None and target.exceeds(asked)",
         "    conflict = False",
         (_CORE,),
@@ -68,7 +68,7 @@ VM_AGENT_GUARDS = (
     Mutation(
         "agent-write-is-told",
         "what is being written to a machine is never told as less (C2)",
-        "vm/agent/core.py",
+        "vm/agent/decide/core.py",
         "    wanted = (held if config.compat else in_use).most(wish)",
         "    wanted = held.most(wish)",
         (_CORE, _BOUND),
@@ -76,7 +76,7 @@ VM_AGENT_GUARDS = (
     Mutation(
         "agent-frozen",
         "a machine that is about to be moved is left alone (D13, I14)",
-        "vm/agent/core.py",
+        "vm/agent/decide/core.py",
         "    if state.guest.frozen and not state.config.compat:",
         "    if False:",
         (_CORE,),
@@ -84,15 +84,15 @@ VM_AGENT_GUARDS = (
     Mutation(
         "agent-frozen-at-the-server",
         "the write itself fails once the machine is about to be moved (D13)",
-        "vm/agent/machines.py",
+        "vm/agent/protocol/machines.py",
         '        {"op": "test", "path": "/status/phase", "value": machine.phase},\n',
         "",
-        ("tests/vm/agent/test_machines.py",),
+        ("tests/vm/agent/protocol/test_machines.py",),
     ),
     Mutation(
         "agent-told-of-a-move",
         "an answer that speaks of a move stops everything (D13)",
-        "vm/agent/core.py",
+        "vm/agent/decide/core.py",
         "    if still_until_ms is not None and still_until_ms > now_ms:",
         "    if False:",
         (_CORE,),
@@ -100,7 +100,7 @@ VM_AGENT_GUARDS = (
     Mutation(
         "agent-status-counts",
         "a decrease is told when the machine has shrunk, not when it was written (D23)",
-        "vm/agent/state.py",
+        "vm/agent/model/state.py",
         "            held = held.most(self.guest.grown)",
         "            pass",
         (_CORE, _BOUND),
@@ -108,7 +108,7 @@ VM_AGENT_GUARDS = (
     Mutation(
         "agent-unclear-counts",
         "a write of unknown outcome counts as used (D23, F1)",
-        "vm/agent/state.py",
+        "vm/agent/model/state.py",
         "        return held if self.vm.unclear is None else held.most(self.vm.unclear)",
         "        return held",
         (_CORE, _BOUND),
@@ -116,7 +116,7 @@ VM_AGENT_GUARDS = (
     Mutation(
         "agent-older-objects",
         "an object older than what is known changes nothing (D23, F2)",
-        "vm/agent/outcomes.py",
+        "vm/agent/decide/outcomes.py",
         "    if guest.generation < state.vm.generation:\n        return Seen(state)\n",
         "",
         (_CORE, _BOUND),
@@ -124,7 +124,7 @@ VM_AGENT_GUARDS = (
     Mutation(
         "agent-lowers-at-once",
         "the permit falls when a decrease is sent (D24)",
-        "vm/agent/outcomes.py",
+        "vm/agent/decide/outcomes.py",
         "        permit = permit.least(resources)",
         "        permit = permit",
         (_CORE, _BOUND),
@@ -132,7 +132,7 @@ VM_AGENT_GUARDS = (
     Mutation(
         "agent-late-answers",
         "an answer to a request that is over changes nothing (C39)",
-        "vm/agent/outcomes.py",
+        "vm/agent/decide/outcomes.py",
         "    if asked is None or asked.number != number or state.plugin.last is None:",
         "    asked = asked or Ongoing(number, state.guest.maximum)\n    if state.plugin.last is None:",
         (_CORE,),
@@ -140,10 +140,10 @@ VM_AGENT_GUARDS = (
     Mutation(
         "agent-of-another-machine",
         "a size is never written to another machine of the same name (F9)",
-        "vm/agent/controller/writing.py",
+        "vm/agent/controller/machine_writer.py",
         "again.ref != machine.ref or ",
         "",
-        ("tests/vm/agent/controller/test_writing.py",),
+        ("tests/vm/agent/controller/test_machine_writer.py",),
     ),
     Mutation(
         "agent-nonsense",
@@ -156,9 +156,9 @@ VM_AGENT_GUARDS = (
     Mutation(
         "agent-long-lines",
         "what one guest says keeps the agents of no other waiting (C36)",
-        "vm/agent/controller/loads.py",
+        "vm/agent/controller/load_sources.py",
         "if len(line) <= MOST_LINE and line",
         "if line",
-        ("tests/vm/agent/controller/test_loads.py",),
+        ("tests/vm/agent/controller/test_load_sources.py",),
     ),
 )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tests.mutations.patch import Mutation
 
-_SERVER, _DECIDING = "tests/vm/server/test_evictions.py", "tests/vm/test_evicting.py"
+_SERVER, _DECIDING = "tests/vm/server/test_eviction_handler.py", "tests/vm/ledger/migrations/test_eviction.py"
 
 VM_EVICTIONS_GUARDS = (
     Mutation(
         "vm-eviction-refused",
         "the pod of a machine that may be moved is not evicted (B48)",
-        "vm/server/evictions.py",
+        "vm/server/eviction_handler.py",
         "allowed(question) if found is None else refused(question, found.message)",
         "allowed(question)",
         (_SERVER,),
@@ -18,7 +18,7 @@ VM_EVICTIONS_GUARDS = (
     Mutation(
         "vm-eviction-others",
         "other pods are evicted as if nobody had been asked (B48)",
-        "vm/evicting.py",
+        "vm/ledger/migrations/eviction.py",
         "    if not machine.migratable:\n        return None\n",
         "",
         (_DECIDING, _SERVER),
@@ -26,7 +26,7 @@ VM_EVICTIONS_GUARDS = (
     Mutation(
         "vm-eviction-tried",
         "nothing comes of an eviction that is only tried (B48)",
-        "vm/server/evictions.py",
+        "vm/server/eviction_handler.py",
         "        if found is None or question.dry_run:\n",
         "        if found is None:\n",
         (_SERVER,),
@@ -34,7 +34,7 @@ VM_EVICTIONS_GUARDS = (
     Mutation(
         "vm-eviction-tried-by-its-options",
         "nothing comes of an eviction whose own options say that it is only tried (B48)",
-        "vm/eviction_reviews.py",
+        "vm/protocol/eviction_review.py",
         "bool(request.dry_run) or _only_tried(request.object)",
         "bool(request.dry_run)",
         (_SERVER,),
@@ -42,7 +42,7 @@ VM_EVICTIONS_GUARDS = (
     Mutation(
         "vm-eviction-leader",
         "only the one that leads judges evictions (B44)",
-        "vm/server/evictions.py",
+        "vm/server/eviction_handler.py",
         "        if not self._desk.leads():\n",
         "        if False:\n",
         (_SERVER,),
@@ -50,7 +50,7 @@ VM_EVICTIONS_GUARDS = (
     Mutation(
         "vm-eviction-left",
         "a machine that has left its node is not moved on (B48)",
-        "vm/evacuations.py",
+        "vm/api/evacuation.py",
         "wish.node == node and abs",
         "abs",
         (_DECIDING,),
@@ -58,7 +58,7 @@ VM_EVICTIONS_GUARDS = (
     Mutation(
         "vm-eviction-lapses",
         "nobody moves for an eviction that nobody asks for any more (B48, I5)",
-        "vm/evacuations.py",
+        "vm/api/evacuation.py",
         "wish.node == node and abs(now - wish.at) < WISH_S",
         "wish.node == node",
         (_DECIDING,),
@@ -66,7 +66,7 @@ VM_EVICTIONS_GUARDS = (
     Mutation(
         "vm-eviction-alone",
         "the others on its node stay (B48)",
-        "vm/planning/draining.py",
+        "vm/planning/drain.py",
         "Way.EVACUATION, lambda pod: leaves(pod, node, now))",
         "Way.EVACUATION)",
         (_DECIDING,),
@@ -74,7 +74,7 @@ VM_EVICTIONS_GUARDS = (
     Mutation(
         "vm-eviction-budget-while-moving",
         "neither of the two pods of a machine that moves may be evicted (B48)",
-        "vm/eviction_objects.py",
+        "vm/protocol/eviction_webhook_objects.py",
         "HEALTHY: Final = 2\n",
         "HEALTHY: Final = 1\n",
         (_SERVER,),

@@ -11,7 +11,7 @@ VM_HISTORIES_GUARDS = (
     Mutation(
         "vm-target-grows-not",
         "a target is granted nothing before its machine runs there (I1, I14)",
-        "vm/model.py",
+        "vm/model/pods_and_nodes.py",
         "(self.machine.role is not Role.IDLE or self.machine.phase is Phase.FROZEN)",
         "(self.migrating or self.machine.phase is Phase.FROZEN)",
         ("tests/vm/test_step_arriving.py",),
@@ -19,7 +19,7 @@ VM_HISTORIES_GUARDS = (
     Mutation(
         "vm-left-by-hand",
         "for a move that is over, and its target gone, no room is kept (B4, I5)",
-        "vm/moving.py",
+        "vm/ledger/observed/migrations.py",
         "        booked = move.stage is Stage.DONE\n",
         "        booked = False\n",
         ("tests/vm/test_step_left_over.py",),
@@ -27,7 +27,7 @@ VM_HISTORIES_GUARDS = (
     Mutation(
         "vm-carried-write",
         "what was being written when a machine moved is written again if it does not show (F1)",
-        "vm/moving.py",
+        "vm/ledger/observed/migrations.py",
         "draft.put_write(target.uid, replace(write, retry_at=retry_at))",
         "draft.put_write(target.uid, write)",
         ("tests/vm/test_step_left_over.py",),
@@ -35,7 +35,7 @@ VM_HISTORIES_GUARDS = (
     Mutation(
         "vm-carried-once",
         "what is granted on an old sight to the pod that a machine has left is not carried to the one it is in (I1)",
-        "vm/moving.py",
+        "vm/ledger/observed/migrations.py",
         "target.machine is not None and target.machine.role is Role.TARGET:",
         "target.machine is not None:",
         ("tests/vm/test_step_arriving.py",),
@@ -43,7 +43,7 @@ VM_HISTORIES_GUARDS = (
     Mutation(
         "vm-arrived-as-approved",
         "a machine that has arrived holds what it was approved, not what was booked where it was frozen (F12, I8)",
-        "vm/moving.py",
+        "vm/ledger/observed/migrations.py",
         "    if pod.machine is None or pod.machine.role is not Role.TARGET:\n        return None\n    move = _into",
         "    move = _into",
         ("tests/vm/test_step_arriving.py",),
@@ -51,7 +51,7 @@ VM_HISTORIES_GUARDS = (
     Mutation(
         "vm-held-from-the-first",
         "whoever begins anew holds freed room before everything has been told (I4, B43)",
-        "vm/moving.py",
+        "vm/ledger/observed/migrations.py",
         "ClaimState.MOVING if written.source_uid in draft.state.where else ClaimState.FREED",
         "ClaimState.MOVING",
         ("tests/vm/test_step_hand_over.py",),
@@ -59,15 +59,15 @@ VM_HISTORIES_GUARDS = (
     Mutation(
         "vm-ignored-stay",
         "no plan makes room on a node for one that ignored pods keep out of it (C28, I7)",
-        "vm/fitting.py",
+        "vm/placement/target_filter.py",
         "        if shared:\n",
         "        if False:\n",
-        ("tests/vm/test_fitting.py",),
+        ("tests/vm/placement/test_target_filter.py",),
     ),
     Mutation(
         "vm-history-i1",
         "histories see a node over its Total (I1)",
-        "vm/waiting.py",
+        "vm/ledger/grants/wait_queue.py",
         "    grown = pod_with_all(wish, state.avail(node, pod.uid))",
         "    grown = pod_with_all(wish, state.nodes[node].total)",
         (_LEDGER,),
@@ -75,7 +75,7 @@ VM_HISTORIES_GUARDS = (
     Mutation(
         "vm-history-i2",
         "histories see less booked than an agent may use (I2)",
-        "vm/asking.py",
+        "vm/ledger/grants/resource_requests.py",
         "    if permit is not None and event.last_permit == permit.amount:",
         "    if permit is not None:",
         (_LEDGER,),
@@ -83,7 +83,7 @@ VM_HISTORIES_GUARDS = (
     Mutation(
         "vm-history-i3",
         "histories see a claim that two moves back (I3)",
-        "vm/planning/building.py",
+        "vm/planning/plan_builder.py",
         '            claim = f"{ident}-{number}"\n',
         "            claim = ident\n",
         (_LEDGER,),
@@ -91,7 +91,7 @@ VM_HISTORIES_GUARDS = (
     Mutation(
         "vm-history-i4",
         "histories see growth into room that is held for another (I4)",
-        "vm/state.py",
+        "vm/model/state.py",
         "entry.reserved - self.held(node, uid) - self.incoming(node, uid)",
         "entry.reserved - self.held(node, uid)",
         (_LEDGER,),
@@ -99,15 +99,15 @@ VM_HISTORIES_GUARDS = (
     Mutation(
         "vm-history-i5",
         "histories see a wish that is not granted although there is room (I5)",
-        "vm/step.py",
-        "    waiting.serve(draft, node)\n",
+        "vm/ledger/step.py",
+        "    wait_queue.serve(draft, node)\n",
         "",
         (_LEDGER,),
     ),
     Mutation(
         "vm-history-i6",
         "histories see a machine that stays frozen (I6)",
-        "vm/machines/machine.py",
+        "vm/emulator/machine.py",
         "    if phase in fields.FROZEN and not fields.held(machine, sight.migrations):\n",
         "    if False:\n",
         (_PROCESSES,),
@@ -115,7 +115,7 @@ VM_HISTORIES_GUARDS = (
     Mutation(
         "vm-history-i8",
         "histories see a grant that a restart forgets (I8)",
-        "vm/reading_pods.py",
+        "vm/api/pods.py",
         "        booked = booked.most(used)\n        requested =",
         "        booked = used\n        requested =",
         (_PROCESSES,),
@@ -123,15 +123,15 @@ VM_HISTORIES_GUARDS = (
     Mutation(
         "vm-ignored-unseen",
         "pods of ignored namespaces are not among what is booked (I9, C28)",
-        "vm/controller/observing.py",
+        "vm/controller/observe.py",
         "        if pod.metadata.namespace in rules.ignored_namespaces:",
         "        if False:",
-        ("tests/vm/controller/test_observing.py",),
+        ("tests/vm/controller/test_observe.py",),
     ),
     Mutation(
         "vm-history-i9-of-the-ledger",
         "histories see a node relieved of what ignored pods hold (I9, C28)",
-        "vm/planning/relieving.py",
+        "vm/planning/node_relief.py",
         "if pod.migrating or pod.ignored or",
         "if pod.migrating or",
         (_LEDGER,),
@@ -139,7 +139,7 @@ VM_HISTORIES_GUARDS = (
     Mutation(
         "vm-history-i10",
         "histories see a decision that chance has a part in (I10)",
-        "vm/planning/building.py",
+        "vm/planning/plan_builder.py",
         '    return f"{subject}-{round(now * 1000)}"',
         "    return f\"{subject}-{__import__('random').random()}\"",
         (_LEDGER,),
@@ -147,7 +147,7 @@ VM_HISTORIES_GUARDS = (
     Mutation(
         "vm-history-i11",
         "histories see a lopsided grant (I11, B30)",
-        "vm/granting.py",
+        "vm/ledger/grants/arithmetic.py",
         "    grown = pod_within(pod, room, joint=True)",
         "    grown = pod_within(pod, room, joint=False)",
         (_LEDGER,),
@@ -155,7 +155,7 @@ VM_HISTORIES_GUARDS = (
     Mutation(
         "vm-history-i12",
         "histories see a move to the node that it leaves (I12)",
-        "vm/planning/view.py",
+        "vm/planning/search/view.py",
         "            if names[index] == mover.node:\n                continue\n",
         "",
         (_LEDGER,),
@@ -163,7 +163,7 @@ VM_HISTORIES_GUARDS = (
     Mutation(
         "vm-history-i12-of-others",
         "histories see a move go on whose target others have bound to the node that it leaves (I12, N9)",
-        "vm/moving.py",
+        "vm/ledger/observed/migrations.py",
         "    if node == move.source_node and after.alive:",
         "    if False:",
         (_LEDGER,),
@@ -171,7 +171,7 @@ VM_HISTORIES_GUARDS = (
     Mutation(
         "vm-history-i13",
         "histories see a target above its watermark (I13)",
-        "vm/reading_nodes.py",
+        "vm/api/nodes.py",
         "    return Amounts(tuple(int(each * fraction) for each in total))",
         "    return total",
         (_PROCESSES,),
@@ -179,7 +179,7 @@ VM_HISTORIES_GUARDS = (
     Mutation(
         "vm-history-i14",
         "histories see a machine grow while it is frozen (I14)",
-        "vm/waiting.py",
+        "vm/ledger/grants/wait_queue.py",
         "(draft.moves(pod) and own is None) or not _grow(",
         "not _grow(",
         (_LEDGER,),
@@ -187,7 +187,7 @@ VM_HISTORIES_GUARDS = (
     Mutation(
         "vm-history-i14-answers",
         "histories see a frozen machine's agent told of other amounts (I14, D13)",
-        "vm/asking.py",
+        "vm/ledger/grants/resource_requests.py",
         "    if pod is None or pod.frozen or overtaken(event, permit):",
         "    if pod is None or overtaken(event, permit):",
         (_LEDGER,),
@@ -195,7 +195,7 @@ VM_HISTORIES_GUARDS = (
     Mutation(
         "vm-history-i14-written",
         "histories see what was decided before a machine froze change what is booked for it (I14)",
-        "vm/writing.py",
+        "vm/ledger/observed/write_results.py",
         "    if booked != pod.reserved and not pod.frozen:",
         "    if booked != pod.reserved:",
         (_LEDGER,),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from tests.mutations.patch import Mutation
 
-_PODS, _MIGRATIONS = "tests/vm/kubevirt/test_pods.py", "tests/vm/kubevirt/test_migrations.py"
+_PODS, _MIGRATIONS = "tests/vm/backends/test_kubevirt_pods.py", "tests/vm/backends/test_kubevirt_migrations.py"
 _CONTROLLER = "tests/vm/kubevirt/test_controller.py"
 
 VM_KUBEVIRT_GUARDS = (
     Mutation(
         "kubevirt-live-migratable",
         "what KubeVirt cannot move is no candidate (B49)",
-        "vm/kubevirt/pods.py",
+        "vm/backends/kubevirt_pods.py",
         "movable = seen is not None and seen.live_migratable and wanted",
         "movable = seen is not None and wanted",
         (_PODS,),
@@ -19,7 +19,7 @@ VM_KUBEVIRT_GUARDS = (
     Mutation(
         "kubevirt-no-attachment",
         "a pod that attaches volumes is no machine (B49)",
-        "vm/kubevirt/pods.py",
+        "vm/backends/kubevirt_pods.py",
         "    if pod.metadata.labels.get(APP_LABEL) != LAUNCHER:\n        return None\n",
         "",
         (_PODS,),
@@ -27,7 +27,7 @@ VM_KUBEVIRT_GUARDS = (
     Mutation(
         "kubevirt-left-behind",
         "a pod that its machine has left is no candidate for another move (C9)",
-        "vm/kubevirt/pods.py",
+        "vm/backends/kubevirt_pods.py",
         "    return Role.SOURCE if seen.node and pod.spec.node_name else Role.IDLE",
         "    return Role.IDLE",
         (_PODS,),
@@ -35,7 +35,7 @@ VM_KUBEVIRT_GUARDS = (
     Mutation(
         "kubevirt-way-back",
         "a target is one also on the node that its machine came from (B14)",
-        "vm/kubevirt/pods.py",
+        "vm/backends/kubevirt_pods.py",
         "        return last.source_pod == pod.metadata.name\n",
         "        return True\n",
         (_PODS,),
@@ -43,7 +43,7 @@ VM_KUBEVIRT_GUARDS = (
     Mutation(
         "kubevirt-reserved-node",
         "a target is offered the reserved node alone, pinned or not (B14)",
-        "vm/kubevirt/pods.py",
+        "vm/backends/kubevirt_pods.py",
         "    if not uid or instance_of(pod) is None:\n        return None\n",
         "    if True:\n        return None\n",
         (_CONTROLLER,),
@@ -51,7 +51,7 @@ VM_KUBEVIRT_GUARDS = (
     Mutation(
         "kubevirt-next-target",
         "a machine that was moved can be moved again: the last move's node binds nobody (B12)",
-        "vm/kubevirt/pods.py",
+        "vm/backends/kubevirt_pods.py",
         "    if made_for(pod) is None:\n        return pod\n",
         "    if True:\n        return pod\n",
         (_CONTROLLER,),
@@ -59,7 +59,7 @@ VM_KUBEVIRT_GUARDS = (
     Mutation(
         "kubevirt-no-progress",
         "a move is not given up because its system tells no progress (B15)",
-        "vm/overdue.py",
+        "vm/ledger/deadlines.py",
         "    if move.tells_progress:\n",
         "    if True:\n",
         (_CONTROLLER,),
@@ -67,7 +67,7 @@ VM_KUBEVIRT_GUARDS = (
     Mutation(
         "kubevirt-delete-uid",
         "no other migration of the same name is deleted (B44)",
-        "vm/kubevirt/migrations.py",
+        "vm/backends/kubevirt_migrations.py",
         "    def cancel(self, namespace: str, name: str, uid: str) -> Remove:\n"
         "        return Remove(self.resource, namespace, name, uid)",
         "    def cancel(self, namespace: str, name: str, uid: str) -> Remove:\n"

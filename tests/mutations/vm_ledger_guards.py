@@ -11,13 +11,13 @@ _GRANTS, _MOVES, _OBSERVING = (
     "tests/vm/test_step_moves.py",
     "tests/vm/test_step_observing.py",
 )
-_LEFT_OVER, _PERFORMING = "tests/vm/test_step_left_over.py", "tests/vm/controller/test_performing.py"
+_LEFT_OVER, _PERFORMING = "tests/vm/test_step_left_over.py", "tests/vm/controller/test_apply.py"
 
 VM_LEDGER_GUARDS = (
     Mutation(
         "vm-anew-while-it-moves",
         "a refused write is not decided anew while its machine moves (I14)",
-        "vm/writing.py",
+        "vm/ledger/observed/write_results.py",
         "        if here and anew and not pod.frozen:",
         "        if here and anew:",
         (_GRANTS,),
@@ -25,7 +25,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-shown-while-it-moves",
         "what a pod that moves shows changes nothing of it (I14)",
-        "vm/observing.py",
+        "vm/ledger/observed/pods_and_nodes.py",
         "        if write.refused and not seen.frozen and node in",
         "        if write.refused and node in",
         (_GRANTS,),
@@ -33,7 +33,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-time-of-its-own",
         "how long a move waited for its turn is not taken off the time that it has (B15, B26)",
-        "vm/reading_moves.py",
+        "vm/ledger/observed/migration_from_event.py",
         "created_at=draft.now if former is not None and not former.uid else begun.created_at,",
         "created_at=begun.created_at,",
         ("tests/vm/test_step_chains.py",),
@@ -41,7 +41,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-all-that-was-freed",
         "what was freed of one resource is not lost for want of the other (B9, B30)",
-        "vm/granting.py",
+        "vm/ledger/grants/arithmetic.py",
         "    return pod_with_all(grown, room - (grown.counted(grown.reserved) - pod.counted(pod.reserved)))",
         "    return grown",
         (_HAND_OVER,),
@@ -49,7 +49,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-room-for-the-next-link",
         "a chain breaks no claim of one who waits where it leads (B8, B19)",
-        "vm/claiming.py",
+        "vm/ledger/migrations/claims.py",
         "for each in on_node(state, node) if each.source_uid in entry.pods)",
         "for each in _to_be_granted(state, node) if each.source_uid in entry.pods)",
         ("tests/vm/test_step_chains.py",),
@@ -57,7 +57,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-need-in-whole-units",
         "need is counted in whole units, as less is of no use (B16)",
-        "vm/state.py",
+        "vm/model/state.py",
         "    return -(-amount // (unit or 1)) * (unit or 1)",
         "    return amount",
         (_HAND_OVER, _GRANTS),
@@ -65,7 +65,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-target-of-another",
         "a move that was never asked for takes no pod for its target (B7, F12)",
-        "vm/moving.py",
+        "vm/ledger/observed/migrations.py",
         "    return None if own is None or (own.asked_at is None and not own.uid) else own",
         "    return own",
         ("tests/vm/test_step_chains.py",),
@@ -73,7 +73,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-link-to-another-node",
         "a move waits for room on the node that it goes to alone (B19, B43)",
-        "vm/planning/limits.py",
+        "vm/planning/rules/concurrency.py",
         "        and claim.node == move.target_node\n",
         "",
         ("tests/vm/test_step_chains.py",),
@@ -81,7 +81,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-refused-while-apart",
         "what a refused write was for is decided where its node is there (D19, F1)",
-        "vm/observing.py",
+        "vm/ledger/observed/pods_and_nodes.py",
         "        if write.refused and not seen.frozen and node in draft.state.nodes:",
         "        if write.refused and not seen.frozen:",
         (_OBSERVING,),
@@ -89,7 +89,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-ending-may-arrive",
         "a machine whose move is to end does not grow before that is over (I1, D13)",
-        "vm/state.py",
+        "vm/model/state.py",
         "any(move.alive or move.stage is Stage.ENDING for",
         "any(move.alive for",
         (_ARRIVING,),
@@ -97,7 +97,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-nobody-waits-apart",
         "nobody waits on a node that is not there (D19, B42)",
-        "vm/waiting.py",
+        "vm/ledger/grants/wait_queue.py",
         "    if draft.state.where[pod.uid] not in draft.state.nodes:",
         "    if False:",
         (_OBSERVING,),
@@ -105,7 +105,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-begun-again-for-nobody",
         "a move that may not have begun is not begun again for a node that can bear it by now (D6, I9)",
-        "vm/moving.py",
+        "vm/ledger/observed/migrations.py",
         "    elif move.alive and not move.uid and (why_not := in_vain(draft, move)):",
         "    elif False and (why_not := in_vain(draft, move)):",
         (_MOVES,),
@@ -113,7 +113,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-stirred-where-it-waits",
         "who waits for the end of a move is served wherever its machine runs by then (I5, D16)",
-        "vm/drafting.py",
+        "vm/ledger/transaction.py",
         "            if pod is not None and pod.machine is not None and move.is_of(pod.machine.ref):",
         "            if False:",
         (_ARRIVING,),
@@ -121,7 +121,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-ended-by-hand",
         "a restart learns nothing from moves by hand that are over (B25, F12)",
-        "vm/moving.py",
+        "vm/ledger/observed/migrations.py",
         "    if former is None and _was_over(draft.state, event):",
         "    if False:",
         (_LEFT_OVER,),
@@ -129,7 +129,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-moved-at-of-today",
         "of moves of long ago nothing is kept (B25)",
-        "vm/moving.py",
+        "vm/ledger/observed/migrations.py",
         "sorted(at for at in known if at > draft.now - DAY_S)",
         "sorted(known)",
         ("tests/vm/test_step_moves.py",),
@@ -137,7 +137,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-chain-withdrawn",
         "a chain that nobody needs any more ends with its first link (B7, B21)",
-        "vm/claiming.py",
+        "vm/ledger/migrations/claims.py",
         "    _end_links(draft, node)\n",
         "",
         ("tests/vm/test_step_chains.py",),
@@ -145,7 +145,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-held",
         "freed room is kept for the one for whom it was freed (I4, B4)",
-        "vm/state.py",
+        "vm/model/state.py",
         "(claim.holds for claim in self.freed(node) if claim.beneficiary.ref.uid != uid)",
         "(claim.holds for claim in self.freed(node) if False)",
         (_CLAIMS,),
@@ -153,7 +153,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-incoming",
         "what is reserved for a target is nobody else's (I4, B4, B13)",
-        "vm/state.py",
+        "vm/model/state.py",
         "entry.reserved - self.held(node, uid) - self.incoming(node, uid)",
         "entry.reserved - self.held(node, uid)",
         (_CLAIMS,),
@@ -161,7 +161,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-room",
         "a grant takes no more than there is (I1)",
-        "vm/waiting.py",
+        "vm/ledger/grants/wait_queue.py",
         "    grown = pod_with_all(wish, state.avail(node, pod.uid))",
         "    grown = pod_with_all(wish, state.nodes[node].total)",
         (_GRANTS,),
@@ -169,7 +169,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-joint",
         "what grows together grows by as many units (I11, B30)",
-        "vm/granting.py",
+        "vm/ledger/grants/arithmetic.py",
         "    grown = pod_within(pod, room, joint=True)",
         "    grown = pod_within(pod, room, joint=False)",
         (_GRANTS,),
@@ -177,7 +177,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-saving",
         "room is saved up for one who was overtaken too often (I5, B31)",
-        "vm/waiting.py",
+        "vm/ledger/grants/wait_queue.py",
         "if overtaken >= draft.rules.overtakes else waiter.saving",
         "if False else waiter.saving",
         (_GRANTS,),
@@ -185,7 +185,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-floor",
         "no less is booked than is used (I2, D8)",
-        "vm/asking.py",
+        "vm/ledger/grants/resource_requests.py",
         "    return kept.most(pod.used)",
         "    return kept",
         (_GRANTS,),
@@ -193,7 +193,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-told-back",
         "what an agent gives back stays booked until it says that it knows (I2, D24)",
-        "vm/asking.py",
+        "vm/ledger/grants/resource_requests.py",
         "    if permit is not None and event.last_permit == permit.amount:",
         "    if permit is not None:",
         (_GRANTS,),
@@ -201,7 +201,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-decrease-written",
         "a decrease frees nothing before it is written (I1, I2, C26)",
-        "vm/asking.py",
+        "vm/ledger/grants/resource_requests.py",
         "    changed = replace(pod, requested=event.requested, factor=event.unit)",
         "    changed = replace(pod, reserved=kept, requested=event.requested, factor=event.unit)",
         (_GRANTS,),
@@ -209,7 +209,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-wanted-again",
         "a decrease that is wanted no more does not come true after its agent was told otherwise (I2)",
-        "vm/asking.py",
+        "vm/ledger/grants/resource_requests.py",
         "    if other or kept != pod.reserved or",
         "    if kept != pod.reserved or",
         (_GRANTS,),
@@ -217,7 +217,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-late-request",
         "a request that a newer one overtook changes nothing (F5)",
-        "vm/asking.py",
+        "vm/ledger/grants/resource_requests.py",
         "event.run == permit.run and event.sequence < permit.sequence",
         "False",
         (_GRANTS,),
@@ -225,7 +225,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-other-run",
         "numbers of another run refuse nobody (F5, F14, I5)",
-        "vm/asking.py",
+        "vm/ledger/grants/resource_requests.py",
         "event.run == permit.run and event.sequence",
         "event.sequence",
         (_GRANTS,),
@@ -233,7 +233,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-replaced-agent",
         "the last request of an agent that was replaced lowers nothing (I2, D24)",
-        "vm/asking.py",
+        "vm/ledger/grants/resource_requests.py",
         "permit.sequence is not None and event.run != permit.run:",
         "False:",
         (_GRANTS,),
@@ -241,7 +241,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-larger-reservation",
         "what one who moves to grow is to have at its target is not given to others after a restart (I8, B19, B43)",
-        "vm/reading_moves.py",
+        "vm/ledger/observed/migration_from_event.py",
         "holds if event.amount is None else holds.most(event.amount)",
         "holds",
         (_ARRIVING,),
@@ -249,7 +249,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-foreign-reservation",
         "nothing is reserved because others say so (B15, F12)",
-        "vm/reading_migrations.py",
+        "vm/api/migrations.py",
         "written.amount if own else None",
         "written.amount",
         ("tests/vm/test_reading_objects.py",),
@@ -257,7 +257,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-frozen-wish",
         "a frozen machine is booked no change (I14, D13)",
-        "vm/asking.py",
+        "vm/ledger/grants/resource_requests.py",
         "    if pod is None or pod.frozen or overtaken(event, permit):",
         "    if pod is None or overtaken(event, permit):",
         (_GRANTS,),
@@ -265,7 +265,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-unseen-write",
         "the larger amount counts while nobody knows whether a write was carried out (I2, B9)",
-        "vm/observing.py",
+        "vm/ledger/observed/pods_and_nodes.py",
         "former.reserved.most(seen.reserved).most(write.amount)",
         "seen.reserved",
         (_HAND_OVER,),
@@ -273,7 +273,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-shown-before",
         "what showed before does not say that a write has arrived (I2, F2)",
-        "vm/observing.py",
+        "vm/ledger/observed/pods_and_nodes.py",
         "    elif _shows(seen, write) and write.landed:",
         "    elif _shows(seen, write):",
         ("tests/vm/test_step_grants.py",),
@@ -281,7 +281,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-older-request",
         "a late refusal does not bring an older request back (F1)",
-        "vm/observing.py",
+        "vm/ledger/observed/pods_and_nodes.py",
         "replace(write, matched=True, shown=None)",
         "replace(write, matched=True)",
         ("tests/vm/test_step_grants.py",),
@@ -289,15 +289,15 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-lowered-waits",
         "one that asks for more than what it was lowered to waits for that (I5)",
-        "vm/writing.py",
-        "    waiting.note(draft, after)\n",
+        "vm/ledger/observed/write_results.py",
+        "    wait_queue.note(draft, after)\n",
         "",
         ("tests/vm/test_step_grants.py",),
     ),
     Mutation(
         "vm-frozen-booking",
         "a booking does not fall while its machine is frozen (I14)",
-        "vm/observing.py",
+        "vm/ledger/observed/pods_and_nodes.py",
         "    if (former.frozen and seen.frozen) or (",
         "    if False or (",
         (_OBSERVING,),
@@ -305,7 +305,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-copy",
         "a copy is booked with what its machine holds (I2)",
-        "vm/observing.py",
+        "vm/ledger/observed/pods_and_nodes.py",
         "        seen = replace(seen, reserved=seen.reserved.most(source.reserved))",
         "        pass",
         (_OBSERVING,),
@@ -313,7 +313,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-own-node",
         "a machine does not move to the node that it is to leave (I12, N9)",
-        "vm/moving.py",
+        "vm/ledger/observed/migrations.py",
         "    if node == move.source_node and after.alive:",
         "    if False:",
         (_MOVES,),
@@ -321,7 +321,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-claim-until-used",
         "a migration goes only when it is written that the room that it made was used (B43, B9)",
-        "vm/ending.py",
+        "vm/ledger/migrations/completion.py",
         "in draft.state.claims or draft.being_closed(move.claim):",
         "in draft.state.claims:",
         (_HAND_OVER,),
@@ -329,7 +329,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-given-back",
         "what an agent may still believe to hold is not given back because less is used (I2, D24, B29)",
-        "vm/asking.py",
+        "vm/ledger/grants/resource_requests.py",
         "if permit is None or not permit.lowered or",
         "if permit is None or",
         (_GRANTS,),
@@ -337,7 +337,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-target-watermark-in-time",
         "no move brings its target over its watermark (I13)",
-        "vm/demanding.py",
+        "vm/ledger/migrations/plan_execution.py",
         '    if (target.reserved + state.incoming(target.name, "")).exceeds(target.watermark):',
         "    if False:",
         (_MOVES,),
@@ -345,7 +345,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-late-move",
         "a move that comes to be after it was given up does not take room that others have by then (I1, I4)",
-        "vm/moving.py",
+        "vm/ledger/observed/migrations.py",
         "    if unexpected and move.stage is Stage.STARTING and (why_not := spoilt(draft.state, move)):",
         "    if unexpected and (why_not := ''):",
         (_MOVES,),
@@ -353,7 +353,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-claim-with-move",
         "a move is created together with its claim (I3, B2)",
-        "vm/demanding.py",
+        "vm/ledger/migrations/plan_execution.py",
         "        draft.do(StartMove(begun, claim))",
         "        draft.do(StartMove(begun, None))",
         (_CLAIMS,),
@@ -361,7 +361,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-used-once",
         "a claim that was used is not used again after a restart (I3, B9)",
-        "vm/moving.py",
+        "vm/ledger/observed/migrations.py",
         'claim.id in pod.machine.closed_claim.split(",")',
         "False",
         (_HAND_OVER,),
@@ -369,7 +369,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-claims-kept",
         "a restart loses no claim (I8, B43)",
-        "vm/moving.py",
+        "vm/ledger/observed/migrations.py",
         "    if former is None and event.claim is not None and event.own:",
         "    if False:",
         (_OBSERVING,),
@@ -377,7 +377,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-listed-first",
         "nothing is granted before everything was listed (I8, C30)",
-        "vm/step.py",
+        "vm/ledger/step.py",
         "    if draft.state.started:\n        _settle(draft)",
         "    if True:\n        _settle(draft)",
         (_GRANTS,),
@@ -385,7 +385,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-no-purpose",
         "a move that nobody needs any more is cancelled (I5, B21)",
-        "vm/ending.py",
+        "vm/ledger/migrations/completion.py",
         "        if move.alive and is_orphan(draft.state, move):",
         "        if False:",
         (_CLAIMS, _MOVES),
@@ -393,7 +393,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-back-off",
         "a move that failed is not tried again at once (I7, B25)",
-        "vm/moving.py",
+        "vm/ledger/observed/migrations.py",
         "        remember_failure(draft, move)\n        fail_claim(draft, move)",
         "        fail_claim(draft, move)",
         (_MOVES,),
@@ -401,7 +401,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-takes-too-long",
         "a machine is not frozen for ever by a move that comes to nothing (I6, B15)",
-        "vm/overdue.py",
+        "vm/ledger/deadlines.py",
         "            fail(draft, move, next(each for each in late if not each.by_node).why)",
         "            pass",
         (_MOVES,),
@@ -409,7 +409,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-claim-deadline",
         "every claim ends (I5, B7)",
-        "vm/overdue.py",
+        "vm/ledger/deadlines.py",
         "        if claim.deadline <= draft.now:",
         "        if False:",
         (_CLAIMS,),
@@ -417,15 +417,15 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-broken",
         "a claim whose room others took is not believed any more (B8)",
-        "vm/step.py",
-        "    claiming.mark_broken(draft, node)\n",
+        "vm/ledger/step.py",
+        "    claims.mark_broken(draft, node)\n",
         "",
         (_CLAIMS,),
     ),
     Mutation(
         "vm-deterministic",
         "equal input gives equal decisions: who is served first does not depend on who came first into the table (I10)",
-        "vm/waiting.py",
+        "vm/ledger/grants/wait_queue.py",
         "    return [pod.uid for pod, waiter in sorted(here, key=lambda each: rank(*each))]",
         "    return [pod.uid for pod, waiter in here]",
         (_GRANTS,),
@@ -433,7 +433,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-over-without-node",
         "a move whose source is gone keeps no room, also if the source's node went first (B2, B4)",
-        "vm/observing.py",
+        "vm/ledger/observed/pods_and_nodes.py",
         "    left(draft, uid)\n",
         "",
         (_LEFT_OVER,),
@@ -441,7 +441,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-failed-stays",
         "who failed to leave counts on its node's watermark (B24, F12)",
-        "vm/planning/relieving.py",
+        "vm/planning/node_relief.py",
         "for move in moves if move.stage is not Stage.FAILED}",
         "for move in moves}",
         (_LEFT_OVER,),
@@ -449,7 +449,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-limit",
         "nobody moves for what a machine could not use (C5, F5)",
-        "vm/model.py",
+        "vm/model/pods_and_nodes.py",
         "return requested.least(self.machine.limit.most(self.reserved))",
         "return requested",
         ("tests/vm/test_step_limits.py",),
@@ -457,7 +457,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-limit-takes-nothing",
         "bounds that fall take nothing away that is booked (I2)",
-        "vm/model.py",
+        "vm/model/pods_and_nodes.py",
         "self.machine.limit.most(self.reserved)",
         "self.machine.limit",
         ("tests/vm/test_step_limits.py",),
@@ -465,7 +465,7 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-end-by-uid",
         "the deletion of a move whose creation was not answered reaches no later object of that name (B44, F4)",
-        "vm/controller/performing.py",
+        "vm/controller/apply.py",
         "write.namespace, uid=uid)",
         "write.namespace, uid=write.uid or None)",
         (_PERFORMING,),
@@ -473,9 +473,9 @@ VM_LEDGER_GUARDS = (
     Mutation(
         "vm-claim-of-a-resized-pod",
         "a claim is used, and not broken, where its own pod's resize is written (B37, B8)",
-        "vm/claiming.py",
+        "vm/ledger/migrations/claims.py",
         "(pod.deferred or _resized(pod))",
         "pod.deferred",
-        ("tests/vm/test_resizing_ahead.py",),
+        ("tests/vm/ledger/grants/test_early_pod_resize.py",),
     ),
 )

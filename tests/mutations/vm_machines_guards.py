@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from tests.mutations.patch import Mutation
 
-_MACHINE, _MIGRATOR = "tests/vm/machines/test_machine.py", "tests/vm/machines/test_migrator.py"
-_ENDING = "tests/vm/machines/test_ending.py"
-_SHIPPED = "tests/vm/machines/controller/test_controller.py"
+_MACHINE, _MIGRATOR = "tests/vm/emulator/test_machine.py", "tests/vm/emulator/test_migrator.py"
+_ENDING = "tests/vm/emulator/test_ending.py"
+_SHIPPED = "tests/vm/emulator/controller/test_controller.py"
 
 VM_MACHINES_GUARDS = (
     Mutation(
         "machines-unfrozen",
         "a frozen machine that nobody moves runs again (D9, I6)",
-        "vm/machines/machine.py",
+        "vm/emulator/machine.py",
         "    if phase in fields.FROZEN and not fields.held(machine, sight.migrations):\n",
         "    if False:\n",
         (_MACHINE,),
@@ -20,7 +20,7 @@ VM_MACHINES_GUARDS = (
     Mutation(
         "machines-held-by-one-that-waits",
         "a migration that has not begun copies nothing, and holds no machine that is said to be copied (D9)",
-        "vm/machines/fields.py",
+        "vm/emulator/fields.py",
         'AT_WORK if phase(machine) == "PreMigrating" else AT_WORK - {""}',
         "AT_WORK",
         (_MIGRATOR,),
@@ -28,7 +28,7 @@ VM_MACHINES_GUARDS = (
     Mutation(
         "machines-held-back",
         "a migration that others hold back while it is deleted holds no machine (D9)",
-        "vm/machines/sight.py",
+        "vm/emulator/sight.py",
         " and not fields.let_go(each)",
         "",
         (_MIGRATOR,),
@@ -36,7 +36,7 @@ VM_MACHINES_GUARDS = (
     Mutation(
         "machines-given-back",
         "a migration that is over gives its machine back (D10)",
-        "vm/machines/ending.py",
+        "vm/emulator/ending.py",
         "    looked = _given_back(sight)\n",
         "    looked = None\n",
         (_MIGRATOR,),
@@ -44,7 +44,7 @@ VM_MACHINES_GUARDS = (
     Mutation(
         "machines-busy",
         "a machine moves once at a time (D11)",
-        "vm/machines/migrator.py",
+        "vm/emulator/migrator.py",
         "    if ahead is not None and not",
         "    if False and not",
         (_MIGRATOR,),
@@ -52,7 +52,7 @@ VM_MACHINES_GUARDS = (
     Mutation(
         "machines-target-first",
         "nothing is copied before the target is at work (N5)",
-        "vm/machines/migrator.py",
+        "vm/emulator/migrator.py",
         '    if fields.phase(target) != "Running":\n        return wait\n',
         "",
         (_MIGRATOR,),
@@ -60,7 +60,7 @@ VM_MACHINES_GUARDS = (
     Mutation(
         "machines-other-host",
         "a target beside its source is refused, whoever bound it there (I12)",
-        "vm/machines/migrator.py",
+        "vm/emulator/migrator.py",
         "    if _same_host(sight):\n",
         "    if False:\n",
         (_MIGRATOR,),
@@ -68,7 +68,7 @@ VM_MACHINES_GUARDS = (
     Mutation(
         "machines-copied-is-finished",
         "a move whose memory is copied is not cancelled any more",
-        "vm/machines/migrator.py",
+        "vm/emulator/migrator.py",
         '_progress(sight, now).status == "completed":\n            return _arrive',
         '_progress(sight, now).status == "never":\n            return _arrive',
         (_MIGRATOR,),
@@ -76,7 +76,7 @@ VM_MACHINES_GUARDS = (
     Mutation(
         "machines-completion-timeout",
         "a move ends with its completionTimeout (D12)",
-        "vm/machines/migrator.py",
+        "vm/emulator/migrator.py",
         "    if now >= fields.moment(",
         "    if now < 0 * fields.moment(",
         (_MIGRATOR,),
@@ -84,15 +84,15 @@ VM_MACHINES_GUARDS = (
     Mutation(
         "machines-node-constraints",
         "node constraints of a move are required beside the machine's own (D12)",
-        "vm/machines/runner.py",
+        "vm/emulator/runner.py",
         "[_both(a, b) for a in alternatives for b in each]",
         "[*alternatives, *each]",
-        ("tests/vm/machines/test_runner.py",),
+        ("tests/vm/emulator/test_runner.py",),
     ),
     Mutation(
         "machines-hand-over-awaited",
         "the source of a move with a claim waits for the hand-over (B10)",
-        "vm/machines/ending.py",
+        "vm/emulator/ending.py",
         "    if CLAIM in said and HANDOVER not in said and",
         "    if False and",
         (_ENDING,),
@@ -100,7 +100,7 @@ VM_MACHINES_GUARDS = (
     Mutation(
         "machines-one-pod",
         "the pod that has ended is gone before another one begins",
-        "vm/machines/machine.py",
+        "vm/emulator/machine.py",
         "        return QUIET if fields.deleting(pod) else Look(fields.deletion(Kind.POD, pod))\n",
         "        pass\n",
         (_MACHINE,),
@@ -108,7 +108,7 @@ VM_MACHINES_GUARDS = (
     Mutation(
         "machines-strays",
         "a pod that a late write made for nobody is taken away (F1, F4)",
-        "vm/machines/machine.py",
+        "vm/emulator/machine.py",
         "    if sight.strays:\n",
         "    if False:\n",
         (_MACHINE,),
@@ -116,7 +116,7 @@ VM_MACHINES_GUARDS = (
     Mutation(
         "machines-old-sight",
         "a status is written only to the object that was seen (F4)",
-        "vm/machines/fields.py",
+        "vm/emulator/fields.py",
         '    metadata = {"uid": uid(obj), "resourceVersion": obj["metadata"].get("resourceVersion", "")}\n'
         "    return Patch(kind, namespace(obj), name(obj), {",
         '    metadata = {"uid": uid(obj)}\n    return Patch(kind, namespace(obj), name(obj), {',
@@ -125,7 +125,7 @@ VM_MACHINES_GUARDS = (
     Mutation(
         "machines-leader",
         "a process writes only while its Lease lasts (F4)",
-        "vm/machines/controller/controller.py",
+        "vm/emulator/controller/controller.py",
         "        if self._leadership is None or not self._leadership.valid_now():\n",
         "        if self._leadership is None:\n",
         (_SHIPPED,),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.mutations.patch import Mutation
 
-_MAKING, _CHAINS = "tests/vm/planning/test_making.py", "tests/vm/planning/test_chains.py"
-_LIMITS, _RELIEVING = "tests/vm/planning/test_limits.py", "tests/vm/planning/test_relieving.py"
-_DRAINING, _DEMAND = "tests/vm/planning/test_draining.py", "tests/vm/planning/test_demand.py"
-_CALM, _QUIET = "tests/vm/planning/test_calm.py", "tests/vm/planning/test_quiet.py"
+_MAKING, _CHAINS = "tests/vm/planning/test_plan_for_pod.py", "tests/vm/planning/search/test_chains.py"
+_LIMITS, _RELIEVING = "tests/vm/planning/rules/test_concurrency.py", "tests/vm/planning/test_node_relief.py"
+_DRAINING, _DEMAND = "tests/vm/planning/test_drain.py", "tests/vm/planning/rules/test_shortfall.py"
+_CALM, _QUIET = "tests/vm/planning/rules/test_cooldown.py", "tests/vm/planning/test_quiet.py"
 
 VM_PLANNING_GUARDS = (
     Mutation(
@@ -37,7 +37,7 @@ VM_PLANNING_GUARDS = (
     Mutation(
         "vm-target-own-node",
         "a machine never moves to its own node (N9, I12)",
-        "vm/planning/view.py",
+        "vm/planning/search/view.py",
         "            if names[index] == mover.node:\n",
         "            if False:\n",
         (_MAKING, _RELIEVING),
@@ -45,7 +45,7 @@ VM_PLANNING_GUARDS = (
     Mutation(
         "vm-target-filters",
         "a node that the scheduler's filters refuse is no target (B12)",
-        "vm/planning/view.py",
+        "vm/planning/search/view.py",
         "            if self.fits is anywhere or self.fits(mover.pod.uid, names[index]):\n",
         "            if True:\n",
         (_MAKING,),
@@ -53,7 +53,7 @@ VM_PLANNING_GUARDS = (
     Mutation(
         "vm-target-failed",
         "a target where a machine failed lately is avoided (B25)",
-        "vm/planning/view.py",
+        "vm/planning/search/view.py",
         "            if failed and avoided_until",
         "            if False and avoided_until",
         (_MAKING,),
@@ -61,7 +61,7 @@ VM_PLANNING_GUARDS = (
     Mutation(
         "vm-mover-cools-down",
         "a machine that was moved stays for its cool-down (B25, B27)",
-        "vm/planning/movers.py",
+        "vm/planning/candidates.py",
         "    if cools_down(machine, now, rules.calm) and not higher:",
         "    if False:",
         (_MAKING, _RELIEVING, _QUIET),
@@ -69,7 +69,7 @@ VM_PLANNING_GUARDS = (
     Mutation(
         "vm-mover-priority",
         "nobody is moved for one of lower priority (B17)",
-        "vm/planning/movers.py",
+        "vm/planning/candidates.py",
         "    if asker is not None and pod.priority > asker.priority:",
         "    if False:",
         (_MAKING, _CHAINS),
@@ -77,7 +77,7 @@ VM_PLANNING_GUARDS = (
     Mutation(
         "vm-mover-own",
         "machines of other schedulers stay (B17, D6)",
-        "vm/planning/movers.py",
+        "vm/planning/candidates.py",
         "    if not machine.own:",
         "    if False:",
         (_MAKING,),
@@ -85,7 +85,7 @@ VM_PLANNING_GUARDS = (
     Mutation(
         "vm-mover-frozen",
         "a frozen machine is no candidate (B17, D13)",
-        "vm/planning/movers.py",
+        "vm/planning/candidates.py",
         "    if machine.phase is not Phase.RUNNING:",
         "    if False:",
         (_MAKING,),
@@ -93,7 +93,7 @@ VM_PLANNING_GUARDS = (
     Mutation(
         "vm-mover-moving",
         "a machine that is moving is not moved again (B17)",
-        "vm/planning/movers.py",
+        "vm/planning/candidates.py",
         "    if machine.role is not Role.IDLE or any(",
         "    if False and any(",
         (_MAKING, _RELIEVING),
@@ -101,7 +101,7 @@ VM_PLANNING_GUARDS = (
     Mutation(
         "vm-mover-dirty",
         "what is written faster than it is copied does not move (B17)",
-        "vm/planning/movers.py",
+        "vm/planning/candidates.py",
         "    if not converges(machine, rules) and not rules.weights.post_copy:",
         "    if False:",
         (_MAKING,),
@@ -109,7 +109,7 @@ VM_PLANNING_GUARDS = (
     Mutation(
         "vm-need-rounded-up",
         "room is made for whole units after overcommit, rounded up (B16)",
-        "vm/planning/demand.py",
+        "vm/planning/rules/shortfall.py",
         "-(-value * NO_OVERCOMMIT // overcommit)",
         "value * NO_OVERCOMMIT // overcommit",
         (_DEMAND, _MAKING),
@@ -117,7 +117,7 @@ VM_PLANNING_GUARDS = (
     Mutation(
         "vm-need-promised",
         "what is on its way already is not made twice (B16, B5)",
-        "vm/planning/demand.py",
+        "vm/planning/rules/shortfall.py",
         "    return (missing(state, node, pod, units) - promised(state, pod.uid)).positive()",
         "    return missing(state, node, pod, units)",
         (_DEMAND, _MAKING),
@@ -125,7 +125,7 @@ VM_PLANNING_GUARDS = (
     Mutation(
         "vm-claim-need",
         "a plan claims what is needed and no more (B1, B6)",
-        "vm/planning/building.py",
+        "vm/planning/plan_builder.py",
         "        claimed = mover.amount.least(need)\n",
         "        claimed = mover.amount\n",
         (_MAKING,),
@@ -133,23 +133,23 @@ VM_PLANNING_GUARDS = (
     Mutation(
         "vm-cover-every-resource",
         "what is freed covers the need in every short resource (B18)",
-        "vm/planning/covering.py",
+        "vm/planning/search/cheapest_cover.py",
         "    covering = np.flatnonzero((members @ freed >= need).all(axis=1))",
         "    covering = np.flatnonzero((members @ freed >= need).any(axis=1))",
-        (_MAKING, "tests/vm/planning/test_covering.py"),
+        (_MAKING, "tests/vm/planning/search/test_cheapest_cover.py"),
     ),
     Mutation(
         "vm-cover-together",
         "the targets of a set fit together (B18)",
-        "vm/planning/covering.py",
+        "vm/planning/search/cheapest_cover.py",
         "            if together(chosen):\n",
         "            if True:\n",
-        (_MAKING, "tests/vm/planning/test_covering.py"),
+        (_MAKING, "tests/vm/planning/search/test_cheapest_cover.py"),
     ),
     Mutation(
         "vm-chain-order",
         "a move waits until room is made for it (B19, B12)",
-        "vm/planning/limits.py",
+        "vm/planning/rules/concurrency.py",
         "        if room_is_made(state, move) and not",
         "        if not",
         (_LIMITS, _CHAINS),
@@ -157,7 +157,7 @@ VM_PLANNING_GUARDS = (
     Mutation(
         "vm-chain-claim",
         "the room on a target is claimed by the move that needs it (B1)",
-        "vm/planning/chains.py",
+        "vm/planning/search/chains.py",
         "    steps = claiming(link.makers, placed[:first], waits, link.missing)",
         "    steps = claiming(link.makers, placed[:first], waits, link.missing - link.missing)",
         (_CHAINS,),
@@ -165,7 +165,7 @@ VM_PLANNING_GUARDS = (
     Mutation(
         "vm-chain-elsewhere",
         "nobody goes to the node on which room is made (B19)",
-        "vm/planning/chains.py",
+        "vm/planning/search/chains.py",
         "    away = view.without_target(short.node)\n",
         "    away = view\n",
         (_CHAINS,),
@@ -173,7 +173,7 @@ VM_PLANNING_GUARDS = (
     Mutation(
         "vm-evict-switch",
         "nobody is evicted unless that is allowed (B19)",
-        "vm/planning/options.py",
+        "vm/planning/search/options.py",
         "    if not view.rules.evict:",
         "    if False:",
         (_MAKING,),
@@ -181,7 +181,7 @@ VM_PLANNING_GUARDS = (
     Mutation(
         "vm-evict-lower",
         "only pods of lower priority are evicted (B19)",
-        "vm/planning/options.py",
+        "vm/planning/search/options.py",
         "        if pod.priority < short.pod.priority and",
         "        if",
         (_MAKING,),
@@ -189,7 +189,7 @@ VM_PLANNING_GUARDS = (
     Mutation(
         "vm-limit-cluster",
         "so many moves at a time in the cluster (B26)",
-        "vm/planning/limits.py",
+        "vm/planning/rules/concurrency.py",
         "    if len(moves) >= calm.moves_in_cluster:",
         "    if False:",
         (_LIMITS,),
@@ -197,7 +197,7 @@ VM_PLANNING_GUARDS = (
     Mutation(
         "vm-limit-out",
         "so many moves out of a node (B26)",
-        "vm/planning/limits.py",
+        "vm/planning/rules/concurrency.py",
         "    if leaving >= calm.moves_out_of_node:",
         "    if False:",
         (_LIMITS,),
@@ -205,7 +205,7 @@ VM_PLANNING_GUARDS = (
     Mutation(
         "vm-limit-in",
         "so many moves into a node (B26)",
-        "vm/planning/limits.py",
+        "vm/planning/rules/concurrency.py",
         "    if arriving >= calm.moves_into_node:",
         "    if False:",
         (_LIMITS,),
@@ -213,7 +213,7 @@ VM_PLANNING_GUARDS = (
     Mutation(
         "vm-limit-link",
         "moves use at most half the link (B26)",
-        "vm/planning/limits.py",
+        "vm/planning/rules/concurrency.py",
         "        if used + bandwidth(rules) > max(int(calm.link * calm.link_share), bandwidth(rules)):",
         "        if False:",
         (_LIMITS,),
@@ -221,7 +221,7 @@ VM_PLANNING_GUARDS = (
     Mutation(
         "vm-limit-plans",
         "no plan is made while no move may leave (B26)",
-        "vm/planning/making.py",
+        "vm/planning/plan_for_pod.py",
         "    waits = view.waits_for_a_place(node)\n",
         '    waits = ""\n',
         (_MAKING,),
@@ -229,7 +229,7 @@ VM_PLANNING_GUARDS = (
     Mutation(
         "vm-calm-hysteresis",
         "relief goes on a little below the watermark (B24)",
-        "vm/planning/relieving.py",
+        "vm/planning/node_relief.py",
         "over + more if over else 0",
         "over",
         (_RELIEVING,),
@@ -237,7 +237,7 @@ VM_PLANNING_GUARDS = (
     Mutation(
         "vm-calm-doubled",
         "each move of a day doubles the cool-down (B25)",
-        "vm/planning/calm.py",
+        "vm/planning/rules/cooldown.py",
         "calm.cool_down_s * 2.0 ** min(before, 64)",
         "calm.cool_down_s",
         (_CALM,),
@@ -245,23 +245,23 @@ VM_PLANNING_GUARDS = (
     Mutation(
         "vm-rechosen-elsewhere",
         "another target is chosen than the one that refused (B14)",
-        "vm/planning/rechoosing.py",
+        "vm/planning/retarget.py",
         "        view = view.without_target(move.target_node)\n",
         "        pass\n",
-        ("tests/vm/planning/test_rechoosing.py",),
+        ("tests/vm/planning/test_retarget.py",),
     ),
     Mutation(
         "vm-helping-tried",
         "what would help is tried before it is told (B40)",
-        "vm/planning/helping.py",
+        "vm/explain/would_help.py",
         " if _helps(change, state, uid, now, rules, fits)), *at_once)",
         "), *at_once)",
-        ("tests/vm/planning/test_helping.py",),
+        ("tests/vm/explain/test_would_help.py",),
     ),
     Mutation(
         "vm-relief-leaving",
         "what leaves already does not press on a watermark (C29)",
-        "vm/planning/relieving.py",
+        "vm/planning/node_relief.py",
         "pod.migrating or pod.ignored or pod.uid in sources",
         "pod.ignored",
         (_RELIEVING,),
@@ -269,7 +269,7 @@ VM_PLANNING_GUARDS = (
     Mutation(
         "vm-relief-ignored",
         "pods of ignored namespaces cause no move (C28, I9)",
-        "vm/planning/relieving.py",
+        "vm/planning/node_relief.py",
         "pod.migrating or pod.ignored or pod.uid in sources",
         "pod.migrating or pod.uid in sources",
         (_RELIEVING,),
@@ -277,7 +277,7 @@ VM_PLANNING_GUARDS = (
     Mutation(
         "vm-drain-asked",
         "a node that nobody drains is emptied only where that is allowed (B46)",
-        "vm/planning/draining.py",
+        "vm/planning/drain.py",
         "    if not rules.consolidate:",
         "    if False:",
         (_DRAINING,),
@@ -285,7 +285,7 @@ VM_PLANNING_GUARDS = (
     Mutation(
         "vm-drain-fuller",
         "thin nodes are emptied into fuller ones only (B46, B27)",
-        "vm/planning/draining.py",
+        "vm/planning/drain.py",
         "open=seen.open & fuller",
         "open=seen.open & (fuller | True)",
         (_DRAINING,),
@@ -301,7 +301,7 @@ VM_PLANNING_GUARDS = (
     Mutation(
         "vm-plan-beside-ignored-pods",
         "a plan counts pods of ignored namespaces where they are, as the Filter does (B12, C28)",
-        "vm/fitting.py",
+        "vm/placement/target_filter.py",
         "            by_all[shared] = False\n",
         "",
         ("tests/vm/test_planned_targets.py",),
@@ -309,9 +309,9 @@ VM_PLANNING_GUARDS = (
     Mutation(
         "vm-explain-who-leaves",
         "nobody is named as one who would have to go who goes anyway (B40)",
-        "vm/planning/helping.py",
+        "vm/explain/would_help.py",
         " and each.uid not in leaving)",
         ")",
-        ("tests/vm/planning/test_helping.py",),
+        ("tests/vm/explain/test_would_help.py",),
     ),
 )

@@ -5,15 +5,15 @@ from __future__ import annotations
 from tests.mutations.patch import Mutation
 
 _WISHES, _ACCOUNTS = "tests/vm/test_step_wishes.py", "tests/vm/test_step_accounts.py"
-_RESIZING, _WRITES = "tests/vm/test_resizing.py", "tests/vm/test_writes.py"
+_RESIZING, _WRITES = "tests/vm/api/test_resize_annotation.py", "tests/vm/api/test_patches.py"
 
-_AHEAD = "tests/vm/test_resizing_ahead.py"
+_AHEAD = "tests/vm/ledger/grants/test_early_pod_resize.py"
 
 VM_PODS_GUARDS = (
     Mutation(
         "vm-account-picked-up",
         "a resize that an earlier leader did not come to is written by the next (B47, B43)",
-        "vm/restarting.py",
+        "vm/ledger/initial_listing.py",
         "            catch_up(draft, pod)\n",
         "",
         (_ACCOUNTS,),
@@ -21,7 +21,7 @@ VM_PODS_GUARDS = (
     Mutation(
         "vm-account-follows",
         "a pod requests what shows to be approved, whoever wrote that (B47, F1)",
-        "vm/observing.py",
+        "vm/ledger/observed/pods_and_nodes.py",
         "former.frozen or former.reserved != pod.reserved:\n",
         "former.frozen:\n",
         (_ACCOUNTS,),
@@ -29,15 +29,15 @@ VM_PODS_GUARDS = (
     Mutation(
         "vm-less-after-restart",
         "a wish for less outlives a change of leader (B34, B43, I5)",
-        "vm/restarting.py",
-        "        wishing.node_changed(draft, draft.state.nodes[node.name])\n",
+        "vm/ledger/initial_listing.py",
+        "        pod_resize.node_changed(draft, draft.state.nodes[node.name])\n",
         "",
         (_WISHES,),
     ),
     Mutation(
         "vm-late-resize",
         "a resize that comes after its wish was withdrawn changes nothing: others may have its room (F1, I1)",
-        "vm/writes.py",
+        "vm/api/patches.py",
         '        tests.append({"op": "test", "path": _path(RESIZE_REQUESTED), "value": action.wish})',
         "        pass",
         (_WISHES,),
@@ -45,7 +45,7 @@ VM_PODS_GUARDS = (
     Mutation(
         "vm-late-resize-version",
         "a resize that comes late finds no wish of its time in the same words (F1, I1, B34)",
-        "vm/writes.py",
+        "vm/api/patches.py",
         "        tests.append(_version(pod.metadata))\n",
         "",
         (_WISHES,),
@@ -53,7 +53,7 @@ VM_PODS_GUARDS = (
     Mutation(
         "vm-resized-back",
         "who resizes a pod by hand beside its wish is told why it is set back (B34, B41)",
-        "vm/wishing.py",
+        "vm/ledger/grants/pod_resize.py",
         "_is_beyond(wish) and _had_its_wish(former, wish)",
         "not _had_its_wish(former, wish)",
         (_WISHES,),
@@ -61,7 +61,7 @@ VM_PODS_GUARDS = (
     Mutation(
         "vm-resize-unknown",
         "what is booked for a resize of unknown outcome stays when its wish is refused (F1, B9, I1)",
-        "vm/wishing.py",
+        "vm/ledger/grants/pod_resize.py",
         "(write.retry_at is None or not write.refused)",
         "write.retry_at is None",
         (_WISHES,),
@@ -69,7 +69,7 @@ VM_PODS_GUARDS = (
     Mutation(
         "vm-refused-wish-waits",
         "a wish that is not attempted is no demand (B36)",
-        "vm/wishing.py",
+        "vm/ledger/grants/pod_resize.py",
         "        return replace(pod, requested=pod.reserved)\n    changed",
         "        return replace(pod, requested=wish.wanted)\n    changed",
         (_WISHES,),
@@ -77,7 +77,7 @@ VM_PODS_GUARDS = (
     Mutation(
         "vm-final-refusal",
         "what the server refuses for good is not asked for again until the wish changes (B36)",
-        "vm/wishing.py",
+        "vm/ledger/grants/pod_resize.py",
         "    until = None if seconds is None else draft.now + seconds",
         "    until = draft.now + (seconds or 1.0)",
         (_WISHES,),
@@ -85,7 +85,7 @@ VM_PODS_GUARDS = (
     Mutation(
         "vm-larger-than-node",
         "a size above the node is not asked for (B36)",
-        "vm/wishing.py",
+        "vm/ledger/grants/pod_resize.py",
         "if wanted > max(counts, total)]",
         "if wanted > 2 * max(counts, total)]",
         (_WISHES,),
@@ -93,7 +93,7 @@ VM_PODS_GUARDS = (
     Mutation(
         "vm-class-of-service",
         "a wish that would change the class of service is not attempted (B36)",
-        "vm/resizing.py",
+        "vm/api/resize_annotation.py",
         "    if before != after:",
         "    if False:",
         (_RESIZING,),
@@ -101,7 +101,7 @@ VM_PODS_GUARDS = (
     Mutation(
         "vm-restart-needed",
         "no container is restarted by a resize unless that is allowed (B36)",
-        "vm/resizing.py",
+        "vm/api/resize_annotation.py",
         ' == "RestartContainer" and not rules.resize_with_restart:',
         ' == "RestartContainer" and False:',
         (_RESIZING,),
@@ -109,7 +109,7 @@ VM_PODS_GUARDS = (
     Mutation(
         "vm-resize-tests",
         "a resize tests the amounts that it is computed from (B36, B44)",
-        "vm/writes.py",
+        "vm/api/patches.py",
         '                tests.append({"op": "test", "path": path, "value": str(amounts[name])})\n',
         "",
         (_WRITES,),
@@ -117,7 +117,7 @@ VM_PODS_GUARDS = (
     Mutation(
         "vm-put-off-is-demand",
         "a resize that the kubelet has put off is demand (B35)",
-        "vm/waiting.py",
+        "vm/ledger/grants/wait_queue.py",
         "    elif pod.wish.within(pod.reserved) and not pod.deferred:",
         "    elif pod.wish.within(pod.reserved):",
         (_WISHES,),
@@ -125,7 +125,7 @@ VM_PODS_GUARDS = (
     Mutation(
         "vm-refused-of-another-wish",
         "what is refused of an earlier wish says nothing of the one that stands (B36)",
-        "vm/wishing.py",
+        "vm/ledger/grants/pod_resize.py",
         "    if not says or of_another:",
         "    if not says:",
         (_WISHES,),
@@ -133,7 +133,7 @@ VM_PODS_GUARDS = (
     Mutation(
         "vm-overdrawn",
         "no move is begun again and again for one whose node is overdrawn by others (B27, B35)",
-        "vm/state.py",
+        "vm/model/state.py",
         "_wished(pod) + (overdrawn - wishes).positive()",
         "_wished(pod)",
         (_WISHES,),
@@ -141,7 +141,7 @@ VM_PODS_GUARDS = (
     Mutation(
         "vm-less-of-an-earlier-wish",
         "a pod that wishes more instead of less is not made smaller (B34)",
-        "vm/wishing.py",
+        "vm/ledger/grants/pod_resize.py",
         "        base = base.most(wish.counts)",
         "        pass",
         (_WISHES,),
@@ -149,7 +149,7 @@ VM_PODS_GUARDS = (
     Mutation(
         "vm-account-down-last",
         "what a machine gives back is free when its pod has given it back too (B47)",
-        "vm/writing.py",
+        "vm/ledger/observed/write_results.py",
         "    if resize is not None:\n        known = draft.state.accounts.get(pod.uid)\n        told",
         "    if False:\n        known = draft.state.accounts.get(pod.uid)\n        told",
         (_ACCOUNTS,),
@@ -157,15 +157,15 @@ VM_PODS_GUARDS = (
     Mutation(
         "vm-account-refused-by-kubelet",
         "what the kubelet will never allocate to a machine's pod is told on it (B47)",
-        "vm/writing.py",
-        "    said = accounts.allocated(former, pod)\n    if said is not None:",
-        "    said = accounts.allocated(former, pod)\n    if said is not None and said.reason != 'Infeasible':",
+        "vm/ledger/observed/write_results.py",
+        "    said = runner_pod_resize.allocated(former, pod)\n    if said is not None:",
+        "    said = runner_pod_resize.allocated(former, pod)\n    if said is not None and said.reason != 'Infeasible':",
         (_ACCOUNTS,),
     ),
     Mutation(
         "vm-account-taken-by-server",
         "what the kubelet said stands when the server takes another size (B47)",
-        "vm/accounts.py",
+        "vm/ledger/grants/runner_pod_resize.py",
         " if stands and pod.infeasible is None else None",
         " if stands else None",
         (_ACCOUNTS,),
@@ -173,7 +173,7 @@ VM_PODS_GUARDS = (
     Mutation(
         "vm-grown-from-what-is-booked",
         "what grows is written as it is booked, whatever it was to be lowered to (I11, B30)",
-        "vm/drafting.py",
+        "vm/ledger/transaction.py",
         "Amounts(tuple(held + more if more else other for held, more, other in rows))",
         "Amounts(tuple(other + more for held, more, other in rows))",
         ("tests/vm/test_step_grants.py",),
@@ -181,7 +181,7 @@ VM_PODS_GUARDS = (
     Mutation(
         "vm-account-first",
         "the pod's requests rise before its machine may use more (B47, N8)",
-        "vm/drafting.py",
+        "vm/ledger/transaction.py",
         "        self._grow_account(pod, amount)\n        self.do(approval(pod, write))\n",
         "        self.do(approval(pod, write))\n        self._grow_account(pod, amount)\n",
         (_ACCOUNTS,),
@@ -189,15 +189,15 @@ VM_PODS_GUARDS = (
     Mutation(
         "vm-ahead-of-the-hand-over",
         "the source goes when the pod has asked for its room, so that nobody else takes it between (B37)",
-        "vm/handing_over.py",
-        "    if not at_once and resizing_ahead.begun(draft, move):\n        return\n",
-        "    if not at_once:\n        resizing_ahead.begun(draft, move)\n",
+        "vm/ledger/migrations/hand_over.py",
+        "    if not at_once and early_pod_resize.begun(draft, move):\n        return\n",
+        "    if not at_once:\n        early_pod_resize.begun(draft, move)\n",
         (_AHEAD,),
     ),
     Mutation(
         "vm-ahead-when-copied",
         "nothing is asked for ahead while the machine may still run where it was (B37)",
-        "vm/resizing_ahead.py",
+        "vm/ledger/grants/early_pod_resize.py",
         "    if move.stage is not Stage.DONE or claim",
         "    if claim",
         (_AHEAD,),
@@ -205,7 +205,7 @@ VM_PODS_GUARDS = (
     Mutation(
         "vm-ahead-alone",
         "beside another claim nothing is asked for ahead: the kubelet knows of no claims (B37, I4)",
-        "vm/resizing_ahead.py",
+        "vm/ledger/grants/early_pod_resize.py",
         "    if not alone or pod.uid in state.writes:",
         "    if pod.uid in state.writes:",
         (_AHEAD,),
@@ -213,7 +213,7 @@ VM_PODS_GUARDS = (
     Mutation(
         "vm-ahead-unanswered",
         "what a kubelet has not looked at is not taken for allocated, and the claim for it stays open (B35, B37)",
-        "vm/reading_pods.py",
+        "vm/api/pods.py",
         "    return 0 < pod.status.observed_generation < pod.metadata.generation",
         "    return False",
         (_AHEAD,),
@@ -221,7 +221,7 @@ VM_PODS_GUARDS = (
     Mutation(
         "vm-refused-left-over",
         "what an earlier leader refused is not left standing on a pod that wishes something else (B36)",
-        "vm/wishing.py",
+        "vm/ledger/grants/pod_resize.py",
         "    if refusal == told and not left_over:",
         "    if refusal == told:",
         (_WISHES,),
@@ -229,9 +229,9 @@ VM_PODS_GUARDS = (
     Mutation(
         "vm-resize-others",
         "no part of a request is passed over: of what cannot be resized nothing is (B36)",
-        "vm/resize_requests.py",
+        "vm/protocol/resize_request.py",
         " or of_other_resources(request.wish)",
         "",
-        ("tests/vm/test_resize_requests.py",),
+        ("tests/vm/protocol/test_resize_request.py",),
     ),
 )

@@ -4,27 +4,35 @@ from __future__ import annotations
 
 from tests.mutations.patch import Mutation
 
-_BOOKING, _GRANTING, _PLACING = "tests/vm/test_booking.py", "tests/vm/test_granting.py", "tests/vm/test_placing.py"
-_PODS, _OBJECTS, _CLAIMS = (
-    "tests/vm/test_reading_pods.py",
-    "tests/vm/test_reading_objects.py",
-    "tests/vm/test_claim_text.py",
+_BOOKING, _GRANTING, _PLACING = (
+    "tests/vm/model/test_node_accounting.py",
+    "tests/vm/ledger/grants/test_arithmetic.py",
+    "tests/vm/model/test_node_fit.py",
 )
-_PROTOCOL, _ANSWERS, _TEXT = "tests/vm/test_protocol.py", "tests/vm/test_permit_answers.py", "tests/vm/test_text.py"
+_PODS, _OBJECTS, _CLAIMS = (
+    "tests/vm/api/test_pods.py",
+    "tests/vm/test_reading_objects.py",
+    "tests/vm/api/test_claims.py",
+)
+_PROTOCOL, _ANSWERS, _TEXT = (
+    "tests/vm/protocol/test_permit_request.py",
+    "tests/vm/protocol/test_permit_response.py",
+    "tests/vm/api/test_quantities.py",
+)
 
 VM_READING_GUARDS = (
     Mutation(
         "vm-granted-not-copied",
         "what a machine was granted counts before it is copied to its pod (I2, I8)",
-        "vm/reading_pods.py",
+        "vm/api/pods.py",
         "        booked = booked.most(granted)\n",
         "        pass\n",
-        ("tests/vm/test_reading_pods.py",),
+        ("tests/vm/api/test_pods.py",),
     ),
     Mutation(
         "vm-booked-twice",
         "a pod that is booked again takes the place of its former booking (C7, I1)",
-        "vm/booking.py",
+        "vm/model/node_accounting.py",
         "(node.pods[pod.uid],) if pod.uid in node.pods else ()",
         "()",
         (_BOOKING,),
@@ -32,7 +40,7 @@ VM_READING_GUARDS = (
     Mutation(
         "vm-rounded-up",
         "what a pod counts for is rounded down, pod by pod (C7)",
-        "vm/model.py",
+        "vm/model/pods_and_nodes.py",
         "        return Amounts(tuple([value * NO_OVERCOMMIT // overcommit for value, overcommit in pairs]))",
         "        return Amounts(tuple([-(-value * NO_OVERCOMMIT // overcommit) for value, overcommit in pairs]))",
         (_BOOKING,),
@@ -40,7 +48,7 @@ VM_READING_GUARDS = (
     Mutation(
         "vm-more-than-fits",
         "only whole units that fit into the room are granted (2.4, I1)",
-        "vm/granting.py",
+        "vm/ledger/grants/arithmetic.py",
         "    return max(0, room) * overcommit // NO_OVERCOMMIT // (factor or 1)",
         "    return -(-max(0, room) * overcommit // NO_OVERCOMMIT // (factor or 1))",
         (_GRANTING,),
@@ -48,7 +56,7 @@ VM_READING_GUARDS = (
     Mutation(
         "vm-lopsided",
         "resources that grow together get the same number of units (B30, I11)",
-        "vm/granting.py",
+        "vm/ledger/grants/arithmetic.py",
         "    most = min(possible, default=0)",
         "    most = max(possible, default=0)",
         (_GRANTING,),
@@ -56,7 +64,7 @@ VM_READING_GUARDS = (
     Mutation(
         "vm-held-room-filtered",
         "room that is held for others is no room for a pod (B4, I4)",
-        "vm/placing.py",
+        "vm/model/node_fit.py",
         "    return node.over_budget if kept is None else (node.reserved + kept).exceeds(node.total)",
         "    return node.over_budget",
         (_PLACING,),
@@ -64,7 +72,7 @@ VM_READING_GUARDS = (
     Mutation(
         "vm-unreserved-bound",
         "taking back a reservation leaves a pod alone that is bound (C22)",
-        "vm/observing.py",
+        "vm/ledger/observed/pods_and_nodes.py",
         "    if pod is not None and pod.tentative:",
         "    if pod is not None:",
         ("tests/vm/test_step_observing.py",),
@@ -72,15 +80,15 @@ VM_READING_GUARDS = (
     Mutation(
         "vm-foreign-wished",
         "machines of other schedulers are no candidates (D6)",
-        "vm/relief.py",
+        "vm/ledger/neon_compat/relief.py",
         " and pod.machine is not None and pod.machine.own",
         "",
-        ("tests/vm/test_relief.py",),
+        ("tests/vm/ledger/neon_compat/test_relief.py",),
     ),
     Mutation(
         "vm-booked-less-than-used",
         "never less is booked than a machine uses (I2, D23)",
-        "vm/reading_pods.py",
+        "vm/api/pods.py",
         "        booked = booked.most(used)\n",
         "",
         (_PODS,),
@@ -88,7 +96,7 @@ VM_READING_GUARDS = (
     Mutation(
         "vm-no-unit",
         "a request without a unit is an error (C8)",
-        "vm/reading_pods.py",
+        "vm/api/pods.py",
         "    if requested is not None and unit is None:",
         "    if False:",
         (_PODS,),
@@ -96,7 +104,7 @@ VM_READING_GUARDS = (
     Mutation(
         "vm-stale-condition",
         "a condition about an earlier size of a pod does not count (B35)",
-        "vm/reading_pods.py",
+        "vm/api/pods.py",
         "(not seen or seen >= pod.metadata.generation)",
         "True",
         (_PODS,),
@@ -104,7 +112,7 @@ VM_READING_GUARDS = (
     Mutation(
         "vm-ended-too-early",
         "a pod holds its room until none of its containers runs (B3, D14)",
-        "vm/reading_pods.py",
+        "vm/api/pods.py",
         "    return pod.finished and not any(each.state.running is not None for each in statuses)",
         "    return pod.finished",
         (_PODS,),
@@ -112,7 +120,7 @@ VM_READING_GUARDS = (
     Mutation(
         "vm-zero-unit",
         "a unit is more than nothing (C14)",
-        "vm/text.py",
+        "vm/api/quantities.py",
         '    part["vCPUs"].milli(least=1)\n',
         "",
         (_TEXT, _PROTOCOL),
@@ -120,7 +128,7 @@ VM_READING_GUARDS = (
     Mutation(
         "vm-claim-of-nobody",
         "a claim whose source or beneficiary nobody can name is no claim (B1, B2)",
-        "vm/claim_text.py",
+        "vm/api/claims.py",
         "    if not text:\n",
         "    if False:\n",
         (_CLAIMS,),
@@ -128,7 +136,7 @@ VM_READING_GUARDS = (
     Mutation(
         "vm-source-of-a-claim",
         "the source of a move is the pod that its claim names (B2)",
-        "vm/reading_migrations.py",
+        "vm/api/migrations.py",
         'claim.source_uid if claim is not None else ""',
         '""',
         (_OBJECTS,),
@@ -136,7 +144,7 @@ VM_READING_GUARDS = (
     Mutation(
         "vm-trusted-permit",
         "what an agent says that it holds does not become what is approved (D8)",
-        "vm/protocol.py",
+        "vm/protocol/permit_request.py",
         "    if rules.compat and request.last_permit is not None:",
         "    if request.last_permit is not None:",
         (_PROTOCOL,),
@@ -144,7 +152,7 @@ VM_READING_GUARDS = (
     Mutation(
         "vm-permit-above-the-request",
         "no permit exceeds the request (I11)",
-        "vm/permit_answers.py",
+        "vm/protocol/permit_response.py",
         "    permit, over = told.permit.compute.least(request.resources), elapsed_s >= wait_s",
         "    permit, over = told.permit.compute, elapsed_s >= wait_s",
         (_ANSWERS,),
@@ -152,7 +160,7 @@ VM_READING_GUARDS = (
     Mutation(
         "vm-early-answer",
         "an answer waits until the pod shows the request (C16)",
-        "vm/permit_answers.py",
+        "vm/protocol/permit_response.py",
         "    if requested != request.resources:",
         "    if False:",
         (_ANSWERS,),
@@ -160,7 +168,7 @@ VM_READING_GUARDS = (
     Mutation(
         "vm-told-before-written",
         "an increase is told once its write has landed and not before (I2, B43)",
-        "vm/permit_answers.py",
+        "vm/protocol/permit_response.py",
         " or not settled(state, uid)",
         "",
         (_ANSWERS,),
@@ -168,7 +176,7 @@ VM_READING_GUARDS = (
     Mutation(
         "vm-decrease-at-once",
         "with `compat` too a decrease counts only once the pod shows it (C2, C26)",
-        "vm/as_reference.py",
+        "vm/ledger/neon_compat/step.py",
         "reserved=pod.reserved.most(after)",
         "reserved=after",
         ("tests/conformance/test_neon.py::test_the_shape_allows_more_than_is_here",),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tests.mutations.patch import Mutation
 
-_RETARGETING = "tests/vm/test_retargeting.py"
+_RETARGETING = "tests/vm/ledger/migrations/test_retarget.py"
 
 VM_RETARGETING_GUARDS = (
     Mutation(
         "vm-target-once",
         "another target is chosen once (B14)",
-        "vm/retargeting.py",
+        "vm/ledger/migrations/retarget.py",
         "    final = move.pinned or move.choices > 1",
         "    final = move.pinned",
         (_RETARGETING,),
@@ -18,7 +18,7 @@ VM_RETARGETING_GUARDS = (
     Mutation(
         "vm-target-pinned",
         "a migration that names its node itself is led nowhere else (B14, B49)",
-        "vm/retargeting.py",
+        "vm/ledger/migrations/retarget.py",
         "    final = move.pinned or move.choices > 1",
         "    final = move.choices > 1",
         (_RETARGETING,),
@@ -26,7 +26,7 @@ VM_RETARGETING_GUARDS = (
     Mutation(
         "vm-target-bound",
         "a pod that has its node goes nowhere else (B14)",
-        "vm/claims.py",
+        "vm/model/migrations.py",
         "        return begun and not self.foreign and not self.target_booked and self.target_bound_at is None",
         "        return begun and not self.foreign",
         (_RETARGETING,),
@@ -34,7 +34,7 @@ VM_RETARGETING_GUARDS = (
     Mutation(
         "vm-target-room",
         "another target has room for what was reserved, below its watermark (B13, I4, I13)",
-        "vm/planning/rechoosing.py",
+        "vm/planning/retarget.py",
         "view.mover(pod, move.source_node, move.amount, move.amount)",
         "view.mover(pod, move.source_node, move.amount, move.amount - move.amount)",
         (_RETARGETING,),
@@ -42,7 +42,7 @@ VM_RETARGETING_GUARDS = (
     Mutation(
         "vm-target-written",
         "another target is written until its migration shows it (B14, B43, F1)",
-        "vm/reading_moves.py",
+        "vm/ledger/observed/migration_from_event.py",
         "        return event.rechosen_at == move.rechosen_at",
         "        return True",
         (_RETARGETING,),
@@ -50,7 +50,7 @@ VM_RETARGETING_GUARDS = (
     Mutation(
         "vm-target-read",
         "a restart knows that the second target was chosen, and when (B14, B43)",
-        "vm/reading_moves.py",
+        "vm/ledger/observed/migration_from_event.py",
         "        rechosen_at=event.rechosen_at,\n",
         "",
         (_RETARGETING,),
@@ -58,7 +58,7 @@ VM_RETARGETING_GUARDS = (
     Mutation(
         "vm-node-sake-read",
         "a restart knows that a move is for its node's sake (B1, B43)",
-        "vm/reading_moves.py",
+        "vm/ledger/observed/migration_from_event.py",
         "        for_node=event.for_node,\n",
         "",
         (_RETARGETING,),
@@ -66,8 +66,8 @@ VM_RETARGETING_GUARDS = (
     Mutation(
         "vm-needs-node-recalled",
         "that a node is needed is taken back after a restart (B50, B43)",
-        "vm/restarting.py",
-        "            waiting.recall(draft, pod)\n",
+        "vm/ledger/initial_listing.py",
+        "            wait_queue.recall(draft, pod)\n",
         "",
         (_RETARGETING,),
     ),

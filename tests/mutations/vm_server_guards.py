@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.mutations.patch import Mutation
 
-_CALLERS, _PERMITS = "tests/vm/server/test_callers.py", "tests/vm/server/test_permits.py"
+_CALLERS, _PERMITS = "tests/vm/server/test_authorization.py", "tests/vm/server/test_permit_handler.py"
 _CERTIFICATES = "tests/vm/server/test_certificates.py"
 _EXPLAINING = "tests/vm/server/test_explaining.py"
 
@@ -12,7 +12,7 @@ VM_SERVER_GUARDS = (
     Mutation(
         "vm-unread-machine",
         "nothing is granted to a machine that cannot be read, as if it were a plain pod (C14, D18, I2)",
-        "vm/server/permits.py",
+        "vm/server/permit_handler.py",
         "        if now is None or now.machine is None:",
         "        if now is None:",
         (_PERMITS,),
@@ -20,15 +20,15 @@ VM_SERVER_GUARDS = (
     Mutation(
         "vm-permit-approved",
         "who was never approved anything is told nothing before that is written (C16, I2)",
-        "vm/permit_answers.py",
+        "vm/protocol/permit_response.py",
         "    return pod is not None and (pod.approved or (uid in state.permits and settled(state, uid)))",
         "    return pod is not None",
-        ("tests/vm/test_permit_answers.py",),
+        ("tests/vm/protocol/test_permit_response.py",),
     ),
     Mutation(
         "vm-permit-token",
         "nobody is answered without a service account's token (B44)",
-        "vm/server/answering.py",
+        "vm/server/router.py",
         "        await self._known(self._callers.check_agent(request.headers, peer, pod))\n        answer = read",
         "        answer = read",
         (_CALLERS,),
@@ -36,7 +36,7 @@ VM_SERVER_GUARDS = (
     Mutation(
         "vm-permit-account",
         "a user's token is no service account's (B44)",
-        "vm/server/callers.py",
+        "vm/server/authorization.py",
         "        if not user.username.startswith(SERVICE_ACCOUNT):",
         "        if False:",
         (_CALLERS,),
@@ -68,7 +68,7 @@ VM_SERVER_GUARDS = (
     Mutation(
         "vm-permit-own-node",
         "without a token only a pod's own node is answered, and only with compat (B44)",
-        "vm/server/callers.py",
+        "vm/server/authorization.py",
         "any(_same(each.status.host_ip, peer) for each in pods)",
         "any(each.status.host_ip for each in pods)",
         (_CALLERS,),
@@ -76,7 +76,7 @@ VM_SERVER_GUARDS = (
     Mutation(
         "vm-explain-token",
         "nothing is explained to strangers (B44)",
-        "vm/server/answering.py",
+        "vm/server/router.py",
         "                pod = self._pods().get(name, namespace)\n"
         "                await self._known(self._callers.check(request.headers, peer, "
         "() if pod is None else (pod,)))\n",
@@ -86,7 +86,7 @@ VM_SERVER_GUARDS = (
     Mutation(
         "vm-resize-namespace",
         "pods are resized for those alone who may do so in their namespace (B44)",
-        "vm/server/callers.py",
+        "vm/server/authorization.py",
         "                namespace=namespace, verb=verb,",
         '                namespace="kube-system", verb=verb,',
         (_CALLERS,),
@@ -94,7 +94,7 @@ VM_SERVER_GUARDS = (
     Mutation(
         "vm-resize-allowed",
         "what the API server forbids is not done for anybody (B44)",
-        "vm/server/answering.py",
+        "vm/server/router.py",
         'self._callers.may(request.headers, "patch", "resize", (read.pod.namespace,))',
         "self._callers.account(request.headers)",
         (_CALLERS,),
@@ -102,7 +102,7 @@ VM_SERVER_GUARDS = (
     Mutation(
         "vm-permit-leader",
         "only the one that leads answers (B44)",
-        "vm/server/desk.py",
+        "vm/server/request_context.py",
         "        return actuator is not None and actuator.allowed()",
         "        return True",
         (_CALLERS,),
@@ -110,23 +110,23 @@ VM_SERVER_GUARDS = (
     Mutation(
         "vm-permit-above-request",
         "no permit is above its request (I11)",
-        "vm/permit_answers.py",
+        "vm/protocol/permit_response.py",
         "told.permit.compute.least(request.resources)",
         "told.permit.compute",
-        (_PERMITS, "tests/vm/test_permit_answers.py"),
+        (_PERMITS, "tests/vm/protocol/test_permit_response.py"),
     ),
     Mutation(
         "vm-permit-of-compute",
         "of further resources a machine keeps what its pod asks for (B45)",
-        "vm/permit_answers.py",
+        "vm/protocol/permit_response.py",
         "requested=request.resources.beside(held)",
         "requested=request.resources",
-        (_PERMITS, "tests/vm/test_permit_answers.py"),
+        (_PERMITS, "tests/vm/protocol/test_permit_response.py"),
     ),
     Mutation(
         "vm-permit-above-node",
         "no grant is above the node, whatever an agent says that it holds (D8, I1)",
-        "vm/waiting.py",
+        "vm/ledger/grants/wait_queue.py",
         "    grown = pod_with_all(wish, state.avail(node, pod.uid))",
         "    grown = pod_with_all(wish, state.nodes[node].total)",
         (_PERMITS,),
@@ -134,15 +134,15 @@ VM_SERVER_GUARDS = (
     Mutation(
         "vm-permit-too-late",
         "who is answered before his request is written is told no more than he holds (F16, I2, D8)",
-        "vm/permit_answers.py",
+        "vm/protocol/permit_response.py",
         "told.permit.compute.least(request.last_permit)\n    return Answer",
         "request.resources\n    return Answer",
-        ("tests/vm/test_permit_answers.py",),
+        ("tests/vm/protocol/test_permit_response.py",),
     ),
     Mutation(
         "vm-permit-in-time",
         "agents are answered in time, however slow the API server is (F16, C39)",
-        "vm/server/permits.py",
+        "vm/server/permit_handler.py",
         "            async with asyncio.timeout_at(began + self._wait_s):\n                await turn",
         "            async with asyncio.timeout(None):\n                await turn",
         (_PERMITS,),
@@ -150,7 +150,7 @@ VM_SERVER_GUARDS = (
     Mutation(
         "vm-asker-in-time",
         "whoever asks is answered in time, also while the API server does not say who he is (C39)",
-        "vm/server/answering.py",
+        "vm/server/router.py",
         "            async with asyncio.timeout(self._wait_s):\n                await asking",
         "            async with asyncio.timeout(None):\n                await asking",
         ("tests/vm/server/test_explaining.py",),
@@ -158,7 +158,7 @@ VM_SERVER_GUARDS = (
     Mutation(
         "vm-permit-turn-ends",
         "who waits for room keeps nobody from being written (F16)",
-        "vm/server/permits.py",
+        "vm/server/permit_handler.py",
         "                if settled(ledger.state, uid):\n",
         "                if False:\n",
         (_PERMITS,),
@@ -166,7 +166,7 @@ VM_SERVER_GUARDS = (
     Mutation(
         "vm-permit-late",
         "a request that was overtaken writes nothing (F5)",
-        "vm/server/permits.py",
+        "vm/server/permit_handler.py",
         " or self._is_late(request, uid)",
         "",
         (_PERMITS,),
@@ -174,7 +174,7 @@ VM_SERVER_GUARDS = (
     Mutation(
         "vm-permit-frozen",
         "nothing is written about a machine that is being moved (D13)",
-        "vm/server/permits.py",
+        "vm/server/permit_handler.py",
         " or known.frozen",
         "",
         (_PERMITS,),
@@ -182,7 +182,7 @@ VM_SERVER_GUARDS = (
     Mutation(
         "vm-resize-above-node",
         "no pod is resized above its node (B36)",
-        "vm/resize_requests.py",
+        "vm/protocol/resize_request.py",
         "        if wanted is not None and wanted > node.total[place]:",
         "        if False:",
         (_EXPLAINING,),
@@ -190,10 +190,10 @@ VM_SERVER_GUARDS = (
     Mutation(
         "compat-approved-before",
         "with compat what was approved before a request came, and may be written away by it, is no answer (C16, C2)",
-        "vm/permit_answers.py",
+        "vm/protocol/permit_response.py",
         "    if not changed and elapsed_s < wait_s:\n        return None\n",
         "",
-        ("tests/vm/test_permit_answers.py",),
+        ("tests/vm/protocol/test_permit_response.py",),
     ),
     Mutation(
         "listener-silence",

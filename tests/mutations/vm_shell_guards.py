@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from tests.mutations.patch import Mutation
 
-_PLUGIN, _CONTROLLER = "tests/vm/test_plugin.py", "tests/vm/controller/test_controller.py"
-_POINTS, _OBSERVING = "tests/vm/test_plugin_points.py", "tests/vm/controller/test_observing.py"
-_WRITES, _PERFORMING = "tests/vm/test_writes.py", "tests/vm/controller/test_performing.py"
+_PLUGIN, _CONTROLLER = "tests/vm/placement/test_plugin.py", "tests/vm/controller/test_controller.py"
+_POINTS, _OBSERVING = "tests/vm/test_plugin_points.py", "tests/vm/controller/test_observe.py"
+_WRITES, _PERFORMING = "tests/vm/api/test_patches.py", "tests/vm/controller/test_apply.py"
 
 VM_SHELL_GUARDS = (
     Mutation(
         "vm-broken-grows",
         "what a machine grows to counts also while an annotation of its pod cannot be read (I1, I2)",
-        "vm/reading_kept.py",
+        "vm/api/unreadable_pods.py",
         "known.used if seen is None else known.used.most(seen.used)",
         "known.used",
         (_OBSERVING,),
@@ -20,7 +20,7 @@ VM_SHELL_GUARDS = (
     Mutation(
         "vm-broken-moves",
         "whether a machine moves is followed also while an annotation of its pod cannot be read (D13)",
-        "vm/reading_kept.py",
+        "vm/api/unreadable_pods.py",
         "    return replace(machine, own=seen.own, phase=seen.phase, evacuation=seen.notes.evacuation)",
         "    return known",
         (_OBSERVING,),
@@ -28,7 +28,7 @@ VM_SHELL_GUARDS = (
     Mutation(
         "vm-broken-shows",
         "a pod that cannot be read does not show what was written (B9, I2)",
-        "vm/reading_kept.py",
+        "vm/api/unreadable_pods.py",
         "known.approved and rules.compat",
         "known.approved",
         (_OBSERVING,),
@@ -36,7 +36,7 @@ VM_SHELL_GUARDS = (
     Mutation(
         "vm-reserved-node",
         "a target is offered the reserved node alone (B14)",
-        "vm/plugin.py",
+        "vm/placement/plugin.py",
         "        if not move.target_node:\n",
         "        if True:\n",
         (_PLUGIN,),
@@ -44,7 +44,7 @@ VM_SHELL_GUARDS = (
     Mutation(
         "vm-not-the-source",
         "a target never goes to its source's node (I12)",
-        "vm/plugin.py",
+        "vm/placement/plugin.py",
         "only=~_where(snapshot, move.source_node))",
         "only=None)",
         (_PLUGIN,),
@@ -52,7 +52,7 @@ VM_SHELL_GUARDS = (
     Mutation(
         "vm-held-room",
         "Filter gives nobody the room that is held for others (B4, I4)",
-        "vm/plugin.py",
+        "vm/placement/plugin.py",
         "        taken = sums.booked + kept + booking > total\n",
         "        taken = sums.booked + booking > total\n",
         (_PLUGIN,),
@@ -60,7 +60,7 @@ VM_SHELL_GUARDS = (
     Mutation(
         "vm-ledger-counts",
         "what the ledger alone knows of a pod counts in Filter at once (C19)",
-        "vm/columns.py",
+        "vm/model/node_columns.py",
         "            if entries[row] is not entry:",
         "            if entries[row] is _UNCOUNTED:",
         (_PLUGIN,),
@@ -68,7 +68,7 @@ VM_SHELL_GUARDS = (
     Mutation(
         "vm-lease-before-binding",
         "a process that lost the lease binds nothing (N25, B44)",
-        "vm/plugin.py",
+        "vm/placement/plugin.py",
         "        if not self._ledger.may_write():",
         "        if False:",
         (_PLUGIN,),
@@ -76,7 +76,7 @@ VM_SHELL_GUARDS = (
     Mutation(
         "vm-targets-first",
         "where that is wished a target goes before other pods of its priority (N16)",
-        "vm/queue_order.py",
+        "vm/placement/queue_sort.py",
         "self._system.migration_of(pod.pod) is None",
         "True",
         (_POINTS,),
@@ -84,7 +84,7 @@ VM_SHELL_GUARDS = (
     Mutation(
         "vm-timed-from-binding",
         "a target that is only reserved is not timed as one that is bound (N27, B15)",
-        "vm/moving.py",
+        "vm/ledger/observed/migrations.py",
         "    bound_at = None if pod.tentative else move.target_bound_at or draft.now\n",
         "    bound_at = move.target_bound_at or draft.now\n",
         (_POINTS,),
@@ -100,7 +100,7 @@ VM_SHELL_GUARDS = (
     Mutation(
         "vm-approval-tests",
         "an approval tests what it was decided on (C26)",
-        "vm/writes.py",
+        "vm/api/patches.py",
         "        tests[key] = text\n",
         "",
         (_WRITES,),
@@ -108,7 +108,7 @@ VM_SHELL_GUARDS = (
     Mutation(
         "vm-approval-version",
         "an approval that comes late finds no request of its time in the same words (F1, I1)",
-        "vm/writes.py",
+        "vm/api/patches.py",
         "    by_version = not rules.compat\n",
         "    by_version = False\n",
         (_WRITES,),
@@ -116,7 +116,7 @@ VM_SHELL_GUARDS = (
     Mutation(
         "vm-approval-of-its-pod",
         "what one pod is granted never counts for the next pod of its machine (I1)",
-        "vm/writes.py",
+        "vm/api/patches.py",
         "    if runs_in and runs_in != action.pod.name:",
         "    if False:",
         (_WRITES,),
@@ -124,7 +124,7 @@ VM_SHELL_GUARDS = (
     Mutation(
         "vm-write-uid",
         "a write reaches no other object of the same name (B44)",
-        "vm/writes.py",
+        "vm/api/patches.py",
         'operations: list[dict[str, Any]] = [{"op": "test", "path": "/metadata/uid", "value": meta.uid}]',
         "operations: list[dict[str, Any]] = []",
         (_WRITES,),
@@ -132,7 +132,7 @@ VM_SHELL_GUARDS = (
     Mutation(
         "vm-claim-in-create",
         "no move without its claim: both in one call (B2)",
-        "vm/backends.py",
+        "vm/backends/neonvm.py",
         "    if claim is not None:\n        annotations",
         "    if False:\n        annotations",
         (_WRITES, _CONTROLLER),
@@ -149,7 +149,7 @@ VM_SHELL_GUARDS = (
     Mutation(
         "vm-target-without-a-machine",
         "a pod made for a migration is its target also when its machine is gone (N24, F9)",
-        "vm/plugin.py",
+        "vm/placement/plugin.py",
         "        if not arrives and self._system.migration_of(pod.pod) is None:",
         "        if not arrives:",
         (_PLUGIN,),
@@ -157,7 +157,7 @@ VM_SHELL_GUARDS = (
     Mutation(
         "vm-ledger-of-what-if",
         "a what-if books nothing into the ledger at work (C10)",
-        "vm/plugin.py",
+        "vm/placement/plugin.py",
         "VirtualMachines(self._ledger.apart(),",
         "VirtualMachines(self._ledger,",
         (_PLUGIN,),
@@ -165,7 +165,7 @@ VM_SHELL_GUARDS = (
     Mutation(
         "vm-noted-until-answered",
         "that a machine was moved is written until that is answered (B25, F1)",
-        "vm/controller/performing.py",
+        "vm/controller/apply.py",
         "        if outcome == UNKNOWN and isinstance(action, _TWICE_IS_ONCE):\n",
         "        if False:\n",
         (_PERFORMING,),
@@ -173,7 +173,7 @@ VM_SHELL_GUARDS = (
     Mutation(
         "vm-shrunk-until-answered",
         "what is left of a claim is written until that is answered (B20, F1)",
-        "vm/controller/performing.py",
+        "vm/controller/apply.py",
         "_TWICE_IS_ONCE: Final = (NoteMoved, ShrinkClaim, Condition)",
         "_TWICE_IS_ONCE: Final = (NoteMoved, Condition)",
         (_PERFORMING,),
@@ -181,7 +181,7 @@ VM_SHELL_GUARDS = (
     Mutation(
         "vm-condition-until-answered",
         "a condition of a pod is written until that is answered (B50, F1)",
-        "vm/controller/performing.py",
+        "vm/controller/apply.py",
         "_TWICE_IS_ONCE: Final = (NoteMoved, ShrinkClaim, Condition)",
         "_TWICE_IS_ONCE: Final = (NoteMoved, ShrinkClaim)",
         (_PERFORMING,),
@@ -189,7 +189,7 @@ VM_SHELL_GUARDS = (
     Mutation(
         "vm-backoff",
         "what is put off is tried again ever more slowly (C24)",
-        "vm/controller/performing.py",
+        "vm/controller/apply.py",
         "        self._backoffs[key] = backoff\n",
         "",
         (_PERFORMING,),

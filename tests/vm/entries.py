@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from situate.vm.amounts import Amounts
-from situate.vm.booking import recounted
-from situate.vm.model import Machine, Node, Pod, Ref, Role
+from situate.vm.model.node_accounting import recounted
+from situate.vm.model.pods_and_nodes import Machine, Node, Pod, Ref, Role
+from situate.vm.model.resource_amounts import Amounts
 
 GIB = 2**30
 

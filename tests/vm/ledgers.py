@@ -9,15 +9,15 @@ from situate.framework.decisions import Decision, Placed, PlacedRun
 from situate.framework.engine import Engine
 from situate.framework.snapshot import Snapshot
 from situate.objects import nodes, pods
-from situate.vm.claims import Claim, Move
+from situate.vm.api.nodes import read_node
+from situate.vm.api.pods import by_requests, read_pod
+from situate.vm.backends.systems import NEONVM
 from situate.vm.controller.setup import VmSetup, scheduler_setup
-from situate.vm.events import Listed, NodeSeen, PodGone, PodSeen
-from situate.vm.ledger import Ledger
-from situate.vm.plugin import VirtualMachines
-from situate.vm.reading_nodes import read_node
-from situate.vm.reading_pods import by_requests, read_pod
-from situate.vm.rules import Rules
-from situate.vm.systems import NEONVM
+from situate.vm.ledger.ledger import Ledger
+from situate.vm.model.events import Listed, NodeSeen, PodGone, PodSeen
+from situate.vm.model.migrations import Claim, Move
+from situate.vm.model.policy import Rules
+from situate.vm.placement.plugin import VirtualMachines
 
 
 class Bench:

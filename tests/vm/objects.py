@@ -11,7 +11,7 @@ from situate.objects import nodes, pods
 from situate.objects.codec import decode
 from situate.objects.resources import NODES, PODS
 from situate.objects.unstructured import Unstructured, with_content
-from situate.vm.names import API_VERSION, MACHINE_KIND, MIGRATION_KIND
+from situate.vm.api.well_known import API_VERSION, MACHINE_KIND, MIGRATION_KIND
 
 Json = Any
 GUEST = '{"cpus":{"min":"500m","use":1,"max":"1500m"},"memorySlots":{"min":1,"use":2,"max":3},"memorySlotSize":"1Gi"}'

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from situate.sim.vm.world import VirtualMachine, World
-from situate.vm.actions import Approve
-from situate.vm.answering import Reason, answer
-from situate.vm.booking import recounted
-from situate.vm.events import Asked, Listed, Written
-from situate.vm.rules import Rules
-from situate.vm.state import State
-from situate.vm.step import step
+from situate.vm.ledger.step import step
+from situate.vm.model.actions import Approve
+from situate.vm.model.events import Asked, Listed, Written
+from situate.vm.model.node_accounting import recounted
+from situate.vm.model.policy import Rules
+from situate.vm.model.state import State
+from situate.vm.protocol.permit import Reason, answer
 from tests.vm.town import START, both, only
 
 RULES = Rules()

@@ -1,8 +1,8 @@
 """Random interleavings of the events of vm's ledger on a few nodes: every invariant after every step, rest in the end.
 
-Only `situate.vm.step` is played here, with a cluster that is a few dictionaries: what the processes make of it is in
-`test_histories_of_the_process`. I6 and I9 are partly beyond the ledger: who is frozen is the stand-in's to end, and
-pods of ignored namespaces are left out before it; of I9, what it does itself is looked at. More: `make soak-vm`.
+Only `situate.vm.ledger.step` is played here, with a cluster that is a few dictionaries: what the processes make of it
+is in `test_histories_of_the_process`. I6 and I9 are partly beyond the ledger: who is frozen is the stand-in's to end,
+and pods of ignored namespaces are left out before it; of I9, what it does itself is looked at. More: `make soak-vm`.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from situate.vm.actions import StartMove
-from situate.vm.amounts import Amounts
-from situate.vm.answering import answer
-from situate.vm.events import Asked, Beat, PodGone, Written
-from situate.vm.rules import Rules
+from situate.vm.model.actions import StartMove
+from situate.vm.model.events import Asked, Beat, PodGone, Written
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import Amounts
+from situate.vm.protocol.permit import answer
 from tests.vm.town import Town, both, only
 
 

@@ -1,7 +1,7 @@
 """Whoever moves by a plan is taken where the plan sends it, by the whole Filter: that of the ledger's own plugin too.
 
-Plans ask the scheduler's filters without that plugin and count amounts themselves (`situate.vm.fitting`), so the two
-must not disagree.
+Plans ask the scheduler's filters without that plugin and count amounts themselves
+(`situate.vm.placement.target_filter`), so the two must not disagree.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from situate.objects import nodes, pods
-from situate.vm.claims import Move
-from situate.vm.fitting import Fitting, planner_with
-from situate.vm.names import APPROVED, AUTO_MIGRATION_LABEL, ENABLED_LABEL, REQUESTED, SCALING_UNIT
+from situate.vm.api.well_known import APPROVED, AUTO_MIGRATION_LABEL, ENABLED_LABEL, REQUESTED, SCALING_UNIT
+from situate.vm.backends.systems import NEONVM
+from situate.vm.model.migrations import Move
+from situate.vm.model.policy import Rules, Scoring
+from situate.vm.placement.target_filter import Fitting, planner_with
 from situate.vm.planning.plan import Plan, Way
-from situate.vm.rules import Rules, Scoring
-from situate.vm.systems import NEONVM
 from tests.vm.ledgers import Bench
 from tests.vm.objects import GUEST, VM_OWNER, container, migration_owner, node, pod, runner
 

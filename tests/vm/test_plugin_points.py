@@ -12,19 +12,19 @@ from situate.framework.decisions import Failed, Placed
 from situate.framework.engine import Engine
 from situate.framework.plugin import PreScored
 from situate.objects import pods
-from situate.vm.actions import StartMove
+from situate.vm.api.nodes import read_node
+from situate.vm.api.pods import read_pod
+from situate.vm.api.well_known import AUTO_MIGRATION_LABEL
+from situate.vm.backends.systems import NEONVM
 from situate.vm.controller.setup import VmSetup, scheduler_setup
-from situate.vm.events import Beat, NodeSeen, PodReserved, PodSeen
-from situate.vm.names import AUTO_MIGRATION_LABEL
-from situate.vm.plugin import VirtualMachines
-from situate.vm.queue_order import TargetsFirst
-from situate.vm.reading_nodes import read_node
-from situate.vm.reading_pods import read_pod
-from situate.vm.rules import Rules
-from situate.vm.systems import NEONVM
+from situate.vm.model.actions import StartMove
+from situate.vm.model.events import Beat, NodeSeen, PodReserved, PodSeen
+from situate.vm.model.policy import Rules
+from situate.vm.placement.plugin import VirtualMachines
+from situate.vm.placement.queue_sort import TargetsFirst
 from tests.vm.ledgers import Bench
 from tests.vm.objects import VM_OWNER, container, migration_owner, pod, runner
-from tests.vm.test_plugin import IGNORED, PLAIN, host, move, target_pod
+from tests.vm.placement.test_plugin import IGNORED, PLAIN, host, move, target_pod
 
 LATER_S = 60.0
 

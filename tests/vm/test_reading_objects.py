@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from situate.vm.amounts import Amounts
-from situate.vm.claim_text import amount_text, claim_text, handover_text
-from situate.vm.claims import Beneficiary, BeneficiaryKind, Progress
-from situate.vm.events import MigrationPhase, WrittenClaim, WrittenHandOver
-from situate.vm.model import Phase, Ref
-from situate.vm.names import APPROVED, DOWNTIME, OVERCOMMIT, REQUESTED, SCALING_UNIT
-from situate.vm.reading_machines import read_machine
-from situate.vm.reading_migrations import read_migration
-from situate.vm.reading_nodes import read_node, watermark
-from situate.vm.rules import Rules
+from situate.vm.api.claims import amount_text, claim_text, handover_text
+from situate.vm.api.machines import read_machine
+from situate.vm.api.migrations import read_migration
+from situate.vm.api.nodes import read_node, watermark
+from situate.vm.api.well_known import APPROVED, DOWNTIME, OVERCOMMIT, REQUESTED, SCALING_UNIT
+from situate.vm.model.events import MigrationPhase, WrittenClaim, WrittenHandOver
+from situate.vm.model.migrations import Beneficiary, BeneficiaryKind, Progress
+from situate.vm.model.pods_and_nodes import Phase, Ref
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import Amounts
 from tests.vm.objects import migration, node, vm
 
 Json = Any

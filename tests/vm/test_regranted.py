@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from situate.testing.vm.invariants import regranted
-from situate.vm.amounts import Amounts
-from situate.vm.booking import with_pod
-from situate.vm.model import Phase, Role
-from situate.vm.state import State
+from situate.vm.model.node_accounting import with_pod
+from situate.vm.model.pods_and_nodes import Phase, Role
+from situate.vm.model.resource_amounts import Amounts
+from situate.vm.model.state import State
 from tests.vm.town import Town, both
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from situate.objects import pods
-from situate.vm.actions import Action, Approve, Condition, ResizePod
-from situate.vm.amounts import Amounts
-from situate.vm.events import Asked, Beat
-from situate.vm.names import APPROVED, ENABLED_LABEL, REQUESTED, SCALING_UNIT
-from situate.vm.text import amounts_text
+from situate.vm.api.quantities import amounts_text
+from situate.vm.api.well_known import APPROVED, ENABLED_LABEL, REQUESTED, SCALING_UNIT
+from situate.vm.model.actions import Action, Approve, Condition, ResizePod
+from situate.vm.model.events import Asked, Beat
+from situate.vm.model.resource_amounts import Amounts
 from tests.vm.objects import VM_OWNER, container, migration_owner, node, runner
 from tests.vm.yard import Yard
 

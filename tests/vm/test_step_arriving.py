@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from situate.vm.actions import Approve, CancelMove, StartMove
-from situate.vm.events import (
+from situate.vm.model.actions import Approve, CancelMove, StartMove
+from situate.vm.model.events import (
     Asked,
     MigrationPhase,
     MigrationSeen,
@@ -15,7 +15,7 @@ from situate.vm.events import (
     PodSeen,
     Written,
 )
-from situate.vm.model import Phase, Ref
+from situate.vm.model.pods_and_nodes import Phase, Ref
 from tests.vm.town import Town, both, making_room, only
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from situate.vm.actions import Approve, CancelMove, StartMove
-from situate.vm.claims import BeneficiaryKind, Move
-from situate.vm.events import Asked, Beat, PodSeen
-from situate.vm.planner import Planner
+from situate.vm.ledger.migrations.planner import Planner
+from situate.vm.ledger.step import step
+from situate.vm.model.actions import Approve, CancelMove, StartMove
+from situate.vm.model.events import Asked, Beat, PodSeen
+from situate.vm.model.migrations import BeneficiaryKind, Move
+from situate.vm.model.policy import Calm, Rules
 from situate.vm.planning.plan import Plan
-from situate.vm.rules import Calm, Rules
-from situate.vm.step import step
 from tests.vm.town import Town, both, claim_on, move_of, only, outcomes
 
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from situate.vm.actions import CancelMove, ShrinkClaim, StartMove, Tell
-from situate.vm.claims import BeneficiaryKind, ClaimState
-from situate.vm.events import PodReserved, PodUnreserved
+from situate.vm.model.actions import CancelMove, ShrinkClaim, StartMove, Tell
+from situate.vm.model.events import PodReserved, PodUnreserved
+from situate.vm.model.migrations import BeneficiaryKind, ClaimState
+from situate.vm.model.policy import Calm, Rules
 from situate.vm.planning.plan import Plan
-from situate.vm.rules import Calm, Rules
 from tests.vm.town import Town, both, claim_on, move_of, only, outcomes
 
 

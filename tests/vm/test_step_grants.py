@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from situate.vm.actions import Approve, ResizePod, Tell, Wake
-from situate.vm.amounts import Amounts
-from situate.vm.answering import Reason, answer, settled
-from situate.vm.events import Asked, Listed, PodGone, Written
+from situate.vm.model.actions import Approve, ResizePod, Tell, Wake
+from situate.vm.model.events import Asked, Listed, PodGone, Written
+from situate.vm.model.resource_amounts import Amounts
+from situate.vm.protocol.permit import Reason, answer, settled
 from tests.vm.town import Town, both, only
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from situate.sim.vm.world import VirtualMachine
-from situate.vm.actions import Approve, EndMove, HandOver
-from situate.vm.amounts import Amounts
-from situate.vm.claims import ClaimState, Move
-from situate.vm.events import Listed, PodSeen, Written
+from situate.vm.model.actions import Approve, EndMove, HandOver
+from situate.vm.model.events import Listed, PodSeen, Written
+from situate.vm.model.migrations import ClaimState, Move
+from situate.vm.model.policy import Calm, Rules
+from situate.vm.model.resource_amounts import Amounts
+from situate.vm.model.state import State
 from situate.vm.planning.plan import Plan
-from situate.vm.rules import Calm, Rules
-from situate.vm.state import State
 from tests.vm.town import Town, both, claim_on, move_of, only, outcomes
 
 

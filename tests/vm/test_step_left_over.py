@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from situate.vm.actions import Approve, EndMove, NoteMoved, StartMove
-from situate.vm.drafting import SHOWN_AFTER_S
-from situate.vm.events import Beat, NodeGone, NodeSeen, Written
-from situate.vm.planning.relieving import leaving
-from situate.vm.state import State
+from situate.vm.ledger.transaction import SHOWN_AFTER_S
+from situate.vm.model.actions import Approve, EndMove, NoteMoved, StartMove
+from situate.vm.model.events import Beat, NodeGone, NodeSeen, Written
+from situate.vm.model.state import State
+from situate.vm.planning.node_relief import leaving
 from tests.vm.town import Town, both, only
 
 

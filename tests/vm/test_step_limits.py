@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from situate.objects import pods
-from situate.vm.actions import Approve, StartMove
-from situate.vm.amounts import Amounts
-from situate.vm.answering import Reason, answer
-from situate.vm.events import Asked, Beat
-from situate.vm.names import APPROVED, AUTO_MIGRATION_LABEL, BOUNDS, ENABLED_LABEL, REQUESTED, SCALING_UNIT
-from situate.vm.reading_pods import read_pod
-from situate.vm.rules import Rules
+from situate.vm.api.pods import read_pod
+from situate.vm.api.well_known import APPROVED, AUTO_MIGRATION_LABEL, BOUNDS, ENABLED_LABEL, REQUESTED, SCALING_UNIT
+from situate.vm.model.actions import Approve, StartMove
+from situate.vm.model.events import Asked, Beat
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import Amounts
+from situate.vm.protocol.permit import Reason, answer
 from tests.vm.objects import container, node, pod, runner
 from tests.vm.yard import Yard
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from situate.vm.rules import Rules
+from situate.vm.model.policy import Rules
 from tests.vm.town import Town
 
 

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from situate.vm.actions import CancelMove, EndMove, NoteMoved, StartMove, Tell
-from situate.vm.claims import Move, Stage
-from situate.vm.events import (
+from situate.vm.model.actions import CancelMove, EndMove, NoteMoved, StartMove, Tell
+from situate.vm.model.events import (
     Beat,
     MigrationGone,
     NodeGone,
@@ -16,9 +15,10 @@ from situate.vm.events import (
     PodSeen,
     Written,
 )
-from situate.vm.model import Evacuation, Load, Ref
+from situate.vm.model.migrations import Move, Stage
+from situate.vm.model.pods_and_nodes import Evacuation, Load, Ref
+from situate.vm.model.policy import Rules
 from situate.vm.planning.plan import Plan
-from situate.vm.rules import Rules
 from tests.vm.town import Town, both, claim_on, making_room, move_of, only, outcomes
 
 

@@ -6,12 +6,22 @@ from dataclasses import replace
 
 import pytest
 
-from situate.vm.actions import Approve, Condition, StartMove
-from situate.vm.amounts import Amounts
-from situate.vm.events import Asked, Listed, NodeGone, NodeSeen, PodGone, PodReserved, PodSeen, PodUnreserved, Written
+from situate.vm.ledger.step import step
+from situate.vm.model.actions import Approve, Condition, StartMove
+from situate.vm.model.events import (
+    Asked,
+    Listed,
+    NodeGone,
+    NodeSeen,
+    PodGone,
+    PodReserved,
+    PodSeen,
+    PodUnreserved,
+    Written,
+)
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import Amounts
 from situate.vm.planning.plan import Plan
-from situate.vm.rules import Rules
-from situate.vm.step import step
 from tests.vm.town import Town, both, only
 
 

@@ -11,11 +11,11 @@ from situate.cluster.field_errors import Refused
 from situate.cluster.patches import json_patch
 from situate.objects import pods
 from situate.objects.resources import PODS
-from situate.vm.actions import CancelMove, Condition, Evict, ResizePod, StartMove, Tell
-from situate.vm.amounts import Amounts
-from situate.vm.events import Beat, NodeGone, PodGone
-from situate.vm.names import RESIZE_REQUESTED
-from situate.vm.writes import Change, Moot, resized
+from situate.vm.api.patches import Change, Moot, resized
+from situate.vm.api.well_known import RESIZE_REQUESTED
+from situate.vm.model.actions import CancelMove, Condition, Evict, ResizePod, StartMove, Tell
+from situate.vm.model.events import Beat, NodeGone, PodGone
+from situate.vm.model.resource_amounts import Amounts
 from tests.vm.objects import container, node, pod, runner
 from tests.vm.yard import Yard, running
 

@@ -8,16 +8,16 @@ from typing import Any, TypeVar
 
 from situate.sim.vm.world import COPIED, VirtualMachine, World
 from situate.testing.vm.invariants import Stepped, broken
-from situate.vm.actions import Action, HandOver, Tell
-from situate.vm.amounts import Amounts
-from situate.vm.claims import Beneficiary, BeneficiaryKind, Claim, Move
-from situate.vm.events import Asked, Beat, Event, Listed, Written
-from situate.vm.model import Pod, Ref
-from situate.vm.planner import Planner
+from situate.vm.ledger.migrations.planner import Planner
+from situate.vm.ledger.step import step
+from situate.vm.model.actions import Action, HandOver, Tell
+from situate.vm.model.events import Asked, Beat, Event, Listed, Written
+from situate.vm.model.migrations import Beneficiary, BeneficiaryKind, Claim, Move
+from situate.vm.model.pods_and_nodes import Pod, Ref
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import Amounts
+from situate.vm.model.state import State
 from situate.vm.planning.plan import Plan
-from situate.vm.rules import Rules
-from situate.vm.state import State
-from situate.vm.step import step
 
 A = TypeVar("A", bound=Action)
 START = 1000.0

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from situate.objects import nodes, pods
-from situate.vm.actions import Action
-from situate.vm.events import Event, Listed, NodeSeen, PodSeen, Written
-from situate.vm.model import Pod
-from situate.vm.reading_nodes import read_node
-from situate.vm.reading_pods import read_pod
-from situate.vm.rules import Rules
-from situate.vm.state import State
-from situate.vm.step import step
+from situate.vm.api.nodes import read_node
+from situate.vm.api.pods import read_pod
+from situate.vm.ledger.step import step
+from situate.vm.model.actions import Action
+from situate.vm.model.events import Event, Listed, NodeSeen, PodSeen, Written
+from situate.vm.model.pods_and_nodes import Pod
+from situate.vm.model.policy import Rules
+from situate.vm.model.state import State
 
 A = TypeVar("A", bound=Action)
 

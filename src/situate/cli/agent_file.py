@@ -11,7 +11,7 @@ from situate.objects.settings import Mistake, parse_section
 from situate.objects.settings_overrides import with_overrides, with_sources
 from situate.objects.yaml_text import load_yaml
 from situate.runtime.configuration import BadConfiguration, flag_overrides
-from situate.vm.agent.settings import AgentSettings
+from situate.vm.agent.model.settings import AgentSettings
 
 
 def agent_settings(file: Path | None, assignments: Iterable[str]) -> AgentSettings:

@@ -48,8 +48,8 @@ from situate.spot.model import ON_DEMAND
 from situate.spot.names import WEBHOOK
 from situate.spot.owners import DEFAULT_KINDS
 from situate.spot.prices import parse_prices
-from situate.vm.configuration import VmSettings
-from situate.vm.systems import system_of
+from situate.vm.backends.systems import system_of
+from situate.vm.config.settings import VmSettings
 from situate.vpod.configuration import StatefulSetSettings
 from situate.vpod.policy.configmap import parse_policy
 

@@ -27,11 +27,11 @@ from situate.kube.errors import (
 from situate.objects.messages import Request
 from situate.objects.pods import Pod
 from situate.objects.resources import LEASES, PODS, unstructured
-from situate.vm.agent.controller.finding import newest
-from situate.vm.backends import MACHINES
-from situate.vm.configuration import VmSettings
-from situate.vm.eviction_objects import WEBHOOK, configuration_name
-from situate.vm.names import AUTO_MIGRATION_LABEL, SCHEDULER_LABEL
+from situate.vm.agent.controller.scheduler_lookup import newest
+from situate.vm.api.well_known import AUTO_MIGRATION_LABEL, SCHEDULER_LABEL
+from situate.vm.backends.neonvm import MACHINES
+from situate.vm.config.settings import VmSettings
+from situate.vm.protocol.eviction_webhook_objects import WEBHOOK, configuration_name
 
 _CONFIGURATIONS: Final = unstructured(
     "admissionregistration.k8s.io",

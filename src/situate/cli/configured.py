@@ -28,8 +28,8 @@ from situate.runtime.reload import ConfigurationFile, NamedFiles, Parse
 from situate.scheduler.configuration import SchedulerSettings
 from situate.sharding.controller.section import ShardSettings, overlapping, without_secrets
 from situate.spot.configuration import SpotSettings
-from situate.vm.configuration import VmSettings
-from situate.vm.reference_configuration import read_reference
+from situate.vm.config.neon_settings import read_reference
+from situate.vm.config.settings import VmSettings
 from situate.vpod.configuration import ENVIRONMENT, StatefulSetSettings
 
 if TYPE_CHECKING:

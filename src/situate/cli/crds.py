@@ -9,7 +9,7 @@ from typing import assert_never
 from situate.cli.formats import DataFormat
 from situate.cli.output import print_objects
 from situate.cli.products import Placed
-from situate.vm.machines import crds as vm_crds
+from situate.vm.emulator import crds as vm_crds
 from situate.vpod import crds as vpod_crds
 
 

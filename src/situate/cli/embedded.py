@@ -80,13 +80,13 @@ def _images(texts: Sequence[str], folder: Path | None) -> dict[str, tuple[str, .
 def _machines(cluster: Cluster) -> Controller:
     # a server without machines is spared their import
     from situate.cluster.controllers.virtual_machines import VirtualMachineController
-    from situate.vm.machines import Settings as MachinesSettings
+    from situate.vm.emulator import Settings as MachinesSettings
 
     return VirtualMachineController(cluster, MachinesSettings())
 
 
 def _definitions_of_machines() -> tuple[dict[str, Any], ...]:
-    from situate.vm.machines.crds import definitions
+    from situate.vm.emulator.crds import definitions
 
     return definitions()
 

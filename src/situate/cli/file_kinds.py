@@ -154,8 +154,8 @@ def _keys() -> Mapping[FileKind, frozenset[str]]:
     from situate.sim.spot.settings import SpotScenarioSettings
     from situate.sim.vpod.settings import ScenarioSettings
     from situate.spot.prices import PriceList
-    from situate.vm.agent.settings import AgentSettings
-    from situate.vm.reference_configuration import ReferenceConfiguration
+    from situate.vm.agent.model.settings import AgentSettings
+    from situate.vm.config.neon_settings import ReferenceConfiguration
 
     structs: tuple[tuple[FileKind, tuple[Any, ...]], ...] = (
         (SCENARIO, (ScenarioSettings, SpotScenarioSettings)),

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from situate.cli.failures import WrongInput
 from situate.cli.manifests_spot import POD_VARIABLE
-from situate.vm.configuration import VmSettings
-from situate.vm.eviction_objects import CERTIFICATES, webhook_configuration
-from situate.vm.eviction_objects import SERVICE as SERVICE
-from situate.vm.names import SCHEDULER_LABEL
+from situate.vm.api.well_known import SCHEDULER_LABEL
+from situate.vm.config.settings import VmSettings
+from situate.vm.protocol.eviction_webhook_objects import CERTIFICATES, webhook_configuration
+from situate.vm.protocol.eviction_webhook_objects import SERVICE as SERVICE
 
 SECRET: Final = "situate-permits"  # noqa: S105 - a name, no secret
 """Of type `kubernetes.io/tls`, made by others: mounted where `vm.permits.certificate` says, if that is a whole path.

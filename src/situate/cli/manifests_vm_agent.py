@@ -18,8 +18,8 @@ from situate.cli.vm.variables import NODE_VARIABLE
 from situate.objects.authorization import Permission
 from situate.objects.yaml_text import load_yaml
 from situate.vm.agent.permissions import permissions
-from situate.vm.eviction_objects import AUTHORITY_KEYS, CERTIFICATES, SERVICE
-from situate.vm.names import AGENT
+from situate.vm.api.well_known import AGENT
+from situate.vm.protocol.eviction_webhook_objects import AUTHORITY_KEYS, CERTIFICATES, SERVICE
 
 NAME: Final = AGENT
 FILE: Final = "agent.yaml"

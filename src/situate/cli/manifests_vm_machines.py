@@ -6,8 +6,8 @@ from typing import Final
 
 from situate.kube.lease_record import LeaseName
 from situate.objects.authorization import Permission
-from situate.vm.machines.controller.controller import LEASE
-from situate.vm.machines.permissions import permissions
+from situate.vm.emulator.controller.controller import LEASE
+from situate.vm.emulator.permissions import permissions
 
 NAME: Final = "situate-vm-machines"
 

@@ -13,8 +13,8 @@ from situate.sharding.controller.section import ShardSettings
 from situate.sharding.permissions import supervisor_permissions
 from situate.spot.configuration import SpotSettings
 from situate.spot.permissions import permissions as spot_permissions
-from situate.vm.permissions import permissions as vm_permissions
-from situate.vm.systems import system_of
+from situate.vm.backends.systems import system_of
+from situate.vm.config.permissions import permissions as vm_permissions
 from situate.vpod.permissions import permissions as vpod_permissions
 
 

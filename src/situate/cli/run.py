@@ -61,7 +61,7 @@ from situate.scheduler.metrics import SchedulerMetrics
 from situate.scheduler.setup import Setup
 from situate.scheduler.shadowing import ShadowReporter, ShadowScheduler
 from situate.spot.configuration import SpotSettings
-from situate.vm.configuration import VmSettings
+from situate.vm.config.settings import VmSettings
 from situate.vpod.configuration import StatefulSetSettings, served_kinds
 from situate.vpod.controller import VPodController
 from situate.vpod.controller.reporting import VPodMetrics

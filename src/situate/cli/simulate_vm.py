@@ -21,7 +21,7 @@ from situate.sim.vm.comparison import VARIANTS
 from situate.sim.vm.scenarios import SCENARIOS, Chance
 from situate.sim.vm.simulation import Simulation
 from situate.sim.vm.trace import Trace, read_trace
-from situate.vm.rules import Rules
+from situate.vm.model.policy import Rules
 
 SUFFIX: Final = ".jsonl"
 """Of files with a trace."""

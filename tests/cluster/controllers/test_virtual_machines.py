@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from situate.cluster.controllers import MachinerySettings
-from situate.vm.machines import Settings
-from tests.vm.machines.world import MACHINES, MIGRATIONS, PODS, World, machine, migration
+from situate.vm.emulator import Settings
+from tests.vm.emulator.world import MACHINES, MIGRATIONS, PODS, World, machine, migration
 
 STALLS = {"stallAtPercent": 40}
 

@@ -13,7 +13,7 @@ from situate.sim.vm.comparison import Comparison, compared
 from situate.sim.vm.scenarios import DAY_S, GIB_PER_CPU, SCENARIOS, cpus
 from situate.sim.vm.simulation import LOST_S, Simulation
 from situate.sim.vm.trace import Bounds, Change, Trace, Vector
-from situate.vm.rules import GIB, Rules
+from situate.vm.model.policy import GIB, Rules
 
 SETTLED_S = 600.0
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from situate.vm.agent.goal import SystemMetrics
-from situate.vm.agent.state import Config, Guest, State
-from situate.vm.amounts import Amounts
+from situate.vm.agent.decide.goal import SystemMetrics
+from situate.vm.agent.model.state import Config, Guest, State
+from situate.vm.model.resource_amounts import Amounts
 
 GIB = 2**30
 UNIT = Amounts.of(250, GIB)

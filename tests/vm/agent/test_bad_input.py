@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from situate.objects.meta import ObjectMeta
 from situate.objects.unstructured import Unstructured
-from situate.vm.agent.goal import SystemMetrics, goal
-from situate.vm.agent.machines import read
-from situate.vm.agent.monitor_protocol import Heard, NotUnderstood, heard, opened
-from situate.vm.agent.permits import BadAnswer, Permit, answer
-from situate.vm.agent.samples import NoMetrics, load
-from situate.vm.agent.scaling import Scaling, overridden
-from situate.vm.unreadable import Place
+from situate.vm.agent.decide.goal import SystemMetrics, goal
+from situate.vm.agent.decide.scaling import Scaling, overridden
+from situate.vm.agent.protocol.machines import read
+from situate.vm.agent.protocol.monitor_protocol import Heard, NotUnderstood, heard, opened
+from situate.vm.agent.protocol.permits import BadAnswer, Permit, answer
+from situate.vm.agent.protocol.samples import NoMetrics, load
+from situate.vm.api.parse_errors import Place
 from tests.vm.agent.builders import UNIT, vm_content
 
 NUMBERS = st.one_of(st.integers(), st.floats(), st.integers(10**18, 10**40), st.booleans(), st.none())

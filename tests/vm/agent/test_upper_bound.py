@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from situate.vm.agent import outcomes
-from situate.vm.agent.core import Change, PluginAction, next_actions
-from situate.vm.agent.revisions import RevisionAt
-from situate.vm.agent.state import Guest, MonitorRequest, State
-from situate.vm.amounts import Amounts
+from situate.vm.agent.decide import outcomes
+from situate.vm.agent.decide.core import Change, PluginAction, next_actions
+from situate.vm.agent.model.revisions import RevisionAt
+from situate.vm.agent.model.state import Guest, MonitorRequest, State
+from situate.vm.model.resource_amounts import Amounts
 from tests.vm.agent.builders import agent_state, guest, needs, units
 
 STEPS = 150

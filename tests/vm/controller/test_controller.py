@@ -20,14 +20,14 @@ from situate.testing.network import Answering
 from situate.testing.objects import pod as pod_object
 from situate.testing.processes import ProcessState
 from situate.testing.vm.shipped import MIGRATIONS, NAMESPACE, PODS, UNIT, VmWorld
-from situate.vm.amounts import Amounts
+from situate.vm.api.quantities import GIB
+from situate.vm.api.well_known import APPROVED, CLAIM, CLAIM_CLOSED, CREATED_BY_SCHEDULER_LABEL, TARGET_NODE
 from situate.vm.controller.controller import VmController
 from situate.vm.controller.setup import VmSetup
-from situate.vm.events import Asked, Event
-from situate.vm.names import APPROVED, CLAIM, CLAIM_CLOSED, CREATED_BY_SCHEDULER_LABEL, TARGET_NODE
-from situate.vm.planner import Planner
-from situate.vm.rules import Rules
-from situate.vm.text import GIB
+from situate.vm.ledger.migrations.planner import Planner
+from situate.vm.model.events import Asked, Event
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import Amounts
 
 Json = dict[str, Any]
 UNAVAILABLE = Response(503, b'{"kind":"Status","status":"Failure","code":503,"message":"not now"}', {})

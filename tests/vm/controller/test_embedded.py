@@ -30,16 +30,24 @@ from situate.kube.lease_record import ElectionTimes
 from situate.kube.patches import MergePatch
 from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, NODES, PODS
 from situate.scheduler.metrics import SchedulerMetrics
-from situate.vm.amounts import Amounts
-from situate.vm.backends import MACHINES, MIGRATIONS
+from situate.vm.api.quantities import GIB, amounts_text
+from situate.vm.api.well_known import (
+    APPROVED,
+    AUTO_MIGRATION_LABEL,
+    CLAIM,
+    ENABLED_LABEL,
+    REQUESTED,
+    SCALING_UNIT,
+    TARGET_NODE,
+)
+from situate.vm.backends.neonvm import MACHINES, MIGRATIONS
 from situate.vm.controller.controller import VmController
 from situate.vm.controller.metrics import VmMetrics
 from situate.vm.controller.setup import VmSetup
-from situate.vm.machines import Settings as Pace
-from situate.vm.machines.crds import definitions
-from situate.vm.machines.hypervisor import HYPERVISOR
-from situate.vm.names import APPROVED, AUTO_MIGRATION_LABEL, CLAIM, ENABLED_LABEL, REQUESTED, SCALING_UNIT, TARGET_NODE
-from situate.vm.text import GIB, amounts_text
+from situate.vm.emulator import Settings as Pace
+from situate.vm.emulator.crds import definitions
+from situate.vm.emulator.hypervisor import HYPERVISOR
+from situate.vm.model.resource_amounts import Amounts
 from tests.contract.waiting import eventually
 
 NAMESPACE = "default"

@@ -10,10 +10,10 @@ import pytest
 from situate.objects.messages import Response
 from situate.testing.objects import pod as pod_object
 from situate.testing.vm.shipped import PODS
-from situate.vm.amounts import Amounts
-from situate.vm.names import RESIZE_REQUESTED
-from situate.vm.rules import Rules
-from situate.vm.text import GIB
+from situate.vm.api.quantities import GIB
+from situate.vm.api.well_known import RESIZE_REQUESTED
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import Amounts
 from tests.vm.controller.test_controller import Stage, stage
 
 QUOTA = Response(403, b'{"kind":"Status","code":403,"reason":"Forbidden","message":"exceeded quota: team"}', {})

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from situate.testing.vm.shipped import MIGRATIONS
-from situate.vm.amounts import Amounts
-from situate.vm.claims import Move
-from situate.vm.names import CLAIM, TARGET_NODE, TARGET_RECHOSEN
-from situate.vm.text import GIB
+from situate.vm.api.quantities import GIB
+from situate.vm.api.well_known import CLAIM, TARGET_NODE, TARGET_RECHOSEN
+from situate.vm.model.migrations import Move
+from situate.vm.model.resource_amounts import Amounts
 from tests.vm.controller.test_controller import UNAVAILABLE, Stage, crowd, stage
 
 TAINTED = {"spec": {"taints": [{"key": "example.com/gpu", "value": "yes", "effect": "NoSchedule"}]}}

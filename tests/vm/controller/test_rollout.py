@@ -11,8 +11,8 @@ import pytest
 from situate.cluster.effects import Identity
 from situate.testing.network import Wire
 from situate.testing.vm.shipped import NAMESPACE, PODS, VmWorld
+from situate.vm.api.well_known import SCHEDULER_LABEL, WANTS
 from situate.vm.controller.setup import VmSetup
-from situate.vm.names import SCHEDULER_LABEL, WANTS
 
 SETS = f"/apis/apps/v1/namespaces/{NAMESPACE}/replicasets"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/vm"

@@ -11,10 +11,10 @@ from situate.cluster.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.testing.objects import pod as pod_object
 from situate.testing.vm.shipped import MIGRATIONS, PODS
-from situate.vm.amounts import Amounts
-from situate.vm.names import TARGET_NODE
-from situate.vm.plugin import HELD
-from situate.vm.text import GIB
+from situate.vm.api.quantities import GIB
+from situate.vm.api.well_known import TARGET_NODE
+from situate.vm.model.resource_amounts import Amounts
+from situate.vm.placement.plugin import HELD
 from tests.vm.controller.test_controller import UNAVAILABLE, crowd, stage
 
 KIND = re.compile(r"/(?:api/v1|apis/[^/]+/[^/]+)/(?:namespaces/[^/]+/)?([^/]+)(?:/[^/]+(/[^/]+)?)?")

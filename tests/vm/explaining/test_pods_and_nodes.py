@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from situate.vm.claims import ClaimState, Progress
-from situate.vm.explaining.nodes import explain_node
-from situate.vm.explaining.pods import NOTHING, explain_pod
-from situate.vm.model import Refusal, Resize
-from situate.vm.planning.explaining import explanation
-from situate.vm.planning.helping import granted
-from situate.vm.state import State, Waiter
+from situate.vm.explain.explanations import explanation
+from situate.vm.explain.nodes import explain_node
+from situate.vm.explain.pods import NOTHING, explain_pod
+from situate.vm.explain.would_help import granted
+from situate.vm.model.migrations import ClaimState, Progress
+from situate.vm.model.pods_and_nodes import Refusal, Resize
+from situate.vm.model.state import State, Waiter
 from tests.vm.planning.shapes import NOW, RULES, claim, move, node, plain, state, units, vm
 
 A = vm("A", 4, 7, migratable=False)

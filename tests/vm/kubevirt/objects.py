@@ -6,7 +6,7 @@ from typing import Any
 
 from situate.objects import pods
 from situate.objects.unstructured import Unstructured, with_content
-from situate.vm.names import AUTO_MIGRATION_LABEL
+from situate.vm.api.well_known import AUTO_MIGRATION_LABEL
 from tests.vm.objects import container, pod
 
 OWNER = {

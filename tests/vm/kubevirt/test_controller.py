@@ -16,9 +16,7 @@ from situate.testing.objects import pod as pod_object
 from situate.testing.vm.kubevirt import FAILS, STALLS, STAYS, KubeVirtController
 from situate.testing.vm.kubevirt_kinds import kubevirt_definitions
 from situate.testing.vm.shipped import NAMESPACE, PODS, StandIn, VmWorld
-from situate.vm.controller.setup import VmSetup
-from situate.vm.kubevirt.system import KubeVirtSystem
-from situate.vm.names import (
+from situate.vm.api.well_known import (
     AUTO_MIGRATION_LABEL,
     CLAIM,
     CREATED_BY_SCHEDULER_LABEL,
@@ -27,6 +25,8 @@ from situate.vm.names import (
     RESIZE_REQUESTED,
     TARGET_NODE,
 )
+from situate.vm.backends.kubevirt import KubeVirtSystem
+from situate.vm.controller.setup import VmSetup
 
 INSTANCES = f"/apis/kubevirt.io/v1/namespaces/{NAMESPACE}/virtualmachineinstances"
 MIGRATIONS = f"/apis/kubevirt.io/v1/namespaces/{NAMESPACE}/virtualmachineinstancemigrations"

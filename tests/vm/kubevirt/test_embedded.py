@@ -23,12 +23,12 @@ from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, NODES
 from situate.scheduler.metrics import SchedulerMetrics
 from situate.testing.vm.kubevirt import KubeVirtController, KubeVirtPace
 from situate.testing.vm.kubevirt_kinds import kubevirt_definitions
+from situate.vm.api.well_known import AUTO_MIGRATION_LABEL, DRAIN, MOVED
+from situate.vm.backends.kubevirt import KubeVirtSystem
+from situate.vm.backends.kubevirt_names import INSTANCES
 from situate.vm.controller.controller import VmController
 from situate.vm.controller.metrics import VmMetrics
 from situate.vm.controller.setup import VmSetup
-from situate.vm.kubevirt.names import INSTANCES
-from situate.vm.kubevirt.system import KubeVirtSystem
-from situate.vm.names import AUTO_MIGRATION_LABEL, DRAIN, MOVED
 from tests.contract.waiting import eventually
 
 NAMESPACE = "default"

@@ -10,8 +10,8 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.vm.planning.covering import cheapest_cover
-from situate.vm.rules import GIB
+from situate.vm.model.policy import GIB
+from situate.vm.planning.search.cheapest_cover import cheapest_cover
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from situate.vm.amounts import Amounts, total
-from situate.vm.booking import with_pod, without_pod
-from situate.vm.claims import BeneficiaryKind
-from situate.vm.granting import pod_within
-from situate.vm.model import Pod
+from situate.vm.ledger.grants.arithmetic import pod_within
+from situate.vm.model.migrations import BeneficiaryKind
+from situate.vm.model.node_accounting import with_pod, without_pod
+from situate.vm.model.pods_and_nodes import Pod
+from situate.vm.model.resource_amounts import Amounts, total
+from situate.vm.model.state import State
 from situate.vm.planning.plan import Plan
-from situate.vm.state import State
 
 
 def played(state: State, plan: Plan) -> State:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from situate.vm.amounts import Amounts
-from situate.vm.booking import recounted
-from situate.vm.claims import Beneficiary, BeneficiaryKind, Claim, Move, Stage
-from situate.vm.model import Load, Machine, Node, Phase, Pod, Ref, Role
-from situate.vm.rules import Rules
-from situate.vm.state import State
+from situate.vm.model.migrations import Beneficiary, BeneficiaryKind, Claim, Move, Stage
+from situate.vm.model.node_accounting import recounted
+from situate.vm.model.pods_and_nodes import Load, Machine, Node, Phase, Pod, Ref, Role
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import Amounts
+from situate.vm.model.state import State
 
 UNIT = Amounts.of(1000, 2**30)
 NOW = 1_000_000.0

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from situate.vm.actions import StartMove
-from situate.vm.decision import Decision
-from situate.vm.events import Beat, NodeSeen
-from situate.vm.state import State, Waiter
-from situate.vm.step import step
+from situate.vm.ledger.step import step
+from situate.vm.model.actions import StartMove
+from situate.vm.model.decision import Decision
+from situate.vm.model.events import Beat, NodeSeen
+from situate.vm.model.state import State, Waiter
 from tests.vm.planning.shapes import NOW, RULES, node, plain, state, units, vm
 
 

@@ -8,13 +8,13 @@ from random import Random
 
 import pytest
 
-from situate.vm.booking import with_pod
-from situate.vm.model import Node, Pod
-from situate.vm.planning.calm import cools_until
-from situate.vm.planning.making import plan
+from situate.vm.model.node_accounting import with_pod
+from situate.vm.model.pods_and_nodes import Node, Pod
+from situate.vm.model.state import State
+from situate.vm.planning.node_relief import relief
 from situate.vm.planning.plan import Plan
-from situate.vm.planning.relieving import relief
-from situate.vm.state import State
+from situate.vm.planning.plan_for_pod import plan
+from situate.vm.planning.rules.cooldown import cools_until
 from tests.vm.planning.playing import granted, played
 from tests.vm.planning.shapes import NOW, RULES, node, state, vm
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.vm.amounts import Amounts
-from situate.vm.claims import ClaimState, Stage
-from situate.vm.placing import largest, score
+from situate.vm.model.migrations import ClaimState, Stage
+from situate.vm.model.node_fit import largest, score
+from situate.vm.model.policy import Calm
+from situate.vm.model.resource_amounts import Amounts
+from situate.vm.model.state import State, Waiter
 from situate.vm.planning.targets import NOBODY, Targets
-from situate.vm.rules import Calm
-from situate.vm.state import State, Waiter
 from tests.vm.planning.shapes import RULES, claim, cluster, move, node, state, units, vm
 
 WIDE = replace(RULES, calm=Calm(link=2**40))

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 
-from situate.vm.amounts import Amounts, total
-from situate.vm.model import Pod
-from situate.vm.placing import largest, score
-from situate.vm.rules import Rules
-from situate.vm.state import State
+from situate.vm.model.node_fit import largest, score
+from situate.vm.model.pods_and_nodes import Pod
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import Amounts, total
+from situate.vm.model.state import State
 
 DAY = 24 * 3600
 

@@ -17,14 +17,14 @@ from situate.kube.client import Client
 from situate.objects.messages import Request, Response
 from situate.testing.network import Answering as Behind
 from situate.testing.vm.shipped import NAMESPACE, VmWorld
-from situate.vm.agent.permits import VERSION
-from situate.vm.amounts import Amounts
-from situate.vm.configuration import PermitSettings
+from situate.vm.agent.protocol.permits import VERSION
+from situate.vm.api.quantities import GIB, amounts_value
+from situate.vm.api.well_known import APPROVED
+from situate.vm.config.settings import PermitSettings
 from situate.vm.controller.setup import VmSetup
-from situate.vm.names import APPROVED
-from situate.vm.rules import Rules
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import Amounts
 from situate.vm.server.service import PermitServer
-from situate.vm.text import GIB, amounts_value
 
 AGENT, STRANGER, PERSON = "agent-token", "stranger-token", "person-token"
 """Of a service account that may all, of one that may nothing but ask, and of a user who is no service account."""

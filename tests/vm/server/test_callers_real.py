@@ -18,7 +18,7 @@ from situate.kube.connection import Connection, Pem
 from situate.runtime.serving.access import Access
 from situate.runtime.serving.answers import Declined
 from situate.vm.server.agents import AgentRules
-from situate.vm.server.callers import Callers
+from situate.vm.server.authorization import Callers
 from tests.contract.waiting import eventually
 from tests.controlplane.certificates import signing_key
 from tests.controlplane.plane import ControlPlane

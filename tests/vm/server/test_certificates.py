@@ -12,9 +12,9 @@ import pytest
 
 from situate.runtime.serving.certificates import AUTHORITY, decoded
 from situate.testing.vm.shipped import NAMESPACE, VmWorld
-from situate.vm.configuration import EvictionSettings
+from situate.vm.config.settings import EvictionSettings
 from situate.vm.controller.setup import VmSetup
-from situate.vm.eviction_objects import AUTHORITY_KEYS, CERTIFICATES, SERVICE
+from situate.vm.protocol.eviction_webhook_objects import AUTHORITY_KEYS, CERTIFICATES, SERVICE
 from situate.vm.server.certificates import Certificates
 
 SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"

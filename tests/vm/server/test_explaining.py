@@ -11,9 +11,9 @@ from prometheus_client import generate_latest
 from situate.objects.messages import Request
 from situate.testing.objects import pod as pod_object
 from situate.testing.vm.shipped import NAMESPACE, PODS
-from situate.vm.configuration import PermitSettings
-from situate.vm.names import RESIZE_REQUESTED
-from situate.vm.rules import Rules
+from situate.vm.api.well_known import RESIZE_REQUESTED
+from situate.vm.config.settings import PermitSettings
+from situate.vm.model.policy import Rules
 from tests.vm.server.scene import AGENT, asking, cores, stage
 
 

@@ -25,10 +25,10 @@ from situate.objects.pods import Pod
 from situate.objects.quantity import Quantity, decode_quantity
 from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, NODES, PODS, ResourceType
 from situate.runtime.serving.issuing import generation
-from situate.vm.backends import MACHINES, MIGRATIONS
-from situate.vm.machines.crds import definitions
-from situate.vm.machines.hypervisor import HYPERVISOR
-from situate.vm.names import APPROVED, AUTO_MIGRATION_LABEL, CLAIM, LOAD, REQUESTED, TARGET_NODE
+from situate.vm.api.well_known import APPROVED, AUTO_MIGRATION_LABEL, CLAIM, LOAD, REQUESTED, TARGET_NODE
+from situate.vm.backends.neonvm import MACHINES, MIGRATIONS
+from situate.vm.emulator.crds import definitions
+from situate.vm.emulator.hypervisor import HYPERVISOR
 
 _MANAGER: Final = "situate-demo"
 _DAY_S: Final = 86_400.0

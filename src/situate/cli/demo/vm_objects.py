@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from situate.cli.demo.objects import CONFIGURATION, TENANT
-from situate.vm.backends import MACHINES
-from situate.vm.machines.hypervisor import HYPERVISOR
-from situate.vm.names import AUTO_MIGRATION_LABEL, ENABLED_LABEL, LOAD
+from situate.vm.api.well_known import AUTO_MIGRATION_LABEL, ENABLED_LABEL, LOAD
+from situate.vm.backends.neonvm import MACHINES
+from situate.vm.emulator.hypervisor import HYPERVISOR
 
 SCHEDULER: Final = "situate-demo-vm"
 NODES: Final = ("demo-vm-1", "demo-vm-2")

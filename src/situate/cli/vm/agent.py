@@ -29,16 +29,16 @@ from situate.runtime.manager import Manager, ServiceFailed, stop_on_signals
 from situate.runtime.metrics import Metrics
 from situate.runtime.startup import run_process
 from situate.vm.agent.controller.agent import Agent
-from situate.vm.agent.controller.finding import SchedulerPods
-from situate.vm.agent.controller.loads import loads_of
+from situate.vm.agent.controller.load_sources import loads_of
+from situate.vm.agent.controller.machine_writer import VmWriter
 from situate.vm.agent.controller.metrics import AgentMetrics
 from situate.vm.agent.controller.monitor import Monitor, WebsocketMonitor
 from situate.vm.agent.controller.permit_client import BadAuthority, PermitClient
 from situate.vm.agent.controller.runner import Tools
+from situate.vm.agent.controller.scheduler_lookup import SchedulerPods
 from situate.vm.agent.controller.stand_in_monitor import StandInMonitor
-from situate.vm.agent.controller.writing import VmWriter
-from situate.vm.agent.goal import SystemMetrics
-from situate.vm.agent.settings import AgentSettings
+from situate.vm.agent.decide.goal import SystemMetrics
+from situate.vm.agent.model.settings import AgentSettings
 
 _QPS, _BURST = 50.0, 100
 _EVENTS_QPS = 5.0

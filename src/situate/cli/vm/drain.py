@@ -24,8 +24,8 @@ from situate.kube.patches import MergePatch
 from situate.objects.counts import counted
 from situate.objects.nodes import Node
 from situate.objects.resources import NODES, PODS
-from situate.vm.names import DRAIN
-from situate.vm.systems import System, system_of
+from situate.vm.api.well_known import DRAIN
+from situate.vm.backends.systems import System, system_of
 
 _LOOK_S: Final = 1.0
 _MOST_NAMES: Final = 10

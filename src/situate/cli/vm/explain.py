@@ -14,10 +14,10 @@ from situate.cli.object_names import POD, ObjectName, ObjectType, readings, requ
 from situate.cli.output import Column, print_data, print_table
 from situate.cli.streams import complain, say
 from situate.cli.vm.reading import Asked, Observed, decided
-from situate.vm.answering import Reason
-from situate.vm.backends import MACHINES
-from situate.vm.explaining.pods import explain_pod
-from situate.vm.kubevirt.names import INSTANCES
+from situate.vm.backends.kubevirt_names import INSTANCES
+from situate.vm.backends.neonvm import MACHINES
+from situate.vm.explain.pods import explain_pod
+from situate.vm.protocol.permit import Reason
 
 _TYPES = (
     POD,

@@ -24,8 +24,8 @@ from situate.runtime.logs import configure_logging
 from situate.runtime.manager import Manager, ServiceFailed, stop_on_signals
 from situate.runtime.metrics import Metrics
 from situate.runtime.startup import run_process
-from situate.vm.machines import Settings
-from situate.vm.machines.controller import MachinesController
+from situate.vm.emulator import Settings
+from situate.vm.emulator.controller import MachinesController
 
 _QPS, _BURST = 100.0, 200
 _ELECTION_QPS = 20.0

@@ -15,11 +15,11 @@ from situate.cli.read_cluster.others import tell_of_others
 from situate.cli.streams import complain, say
 from situate.cli.vm.reading import Asked, Observed, decided
 from situate.cli.vm.status import machine_of, moves_as_data, short_text
-from situate.vm.claims import Move
-from situate.vm.explaining.words import moved, quantities
-from situate.vm.planner import Planner
+from situate.vm.explain.formatting import moved, quantities
+from situate.vm.ledger.migrations.planner import Planner
+from situate.vm.model.migrations import Move
+from situate.vm.model.state import State
 from situate.vm.planning.plan import Plan
-from situate.vm.state import State
 
 _COLUMNS = (
     Column("machine"),

@@ -28,17 +28,17 @@ from situate.objects.meta import KubernetesObject
 from situate.objects.pods import Pod
 from situate.objects.resources import LEASES, ResourceType
 from situate.runtime.logs import configure_logging
-from situate.vm.claims import ClaimState
-from situate.vm.configuration import VmSettings
-from situate.vm.controller.observing import Observing
-from situate.vm.controller.watched import VmWatched
-from situate.vm.events import PodSeen
-from situate.vm.ledger import Ledger
-from situate.vm.model import Role
-from situate.vm.rules import Rules
-from situate.vm.state import State
-from situate.vm.systems import System, system_of
-from situate.vm.unreadable import Unreadable
+from situate.vm.api.parse_errors import Unreadable
+from situate.vm.backends.systems import System, system_of
+from situate.vm.config.settings import VmSettings
+from situate.vm.controller.informers import VmWatched
+from situate.vm.controller.observe import Observing
+from situate.vm.ledger.ledger import Ledger
+from situate.vm.model.events import PodSeen
+from situate.vm.model.migrations import ClaimState
+from situate.vm.model.pods_and_nodes import Role
+from situate.vm.model.policy import Rules
+from situate.vm.model.state import State
 
 _NEEDED: Final = frozenset(("pods", "nodes"))
 """Without these nothing can be counted."""

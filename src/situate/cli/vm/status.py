@@ -13,11 +13,11 @@ from situate.cli.streams import complain, say
 from situate.cli.vm.reading import Asked, Observed
 from situate.cli.watching import show_status
 from situate.objects.counts import counted
-from situate.vm.amounts import RESOURCES, Amounts
-from situate.vm.claims import Claim, Move
-from situate.vm.model import Node, Phase, Pod, Role
-from situate.vm.state import State
-from situate.vm.text import cpu_value, memory_value
+from situate.vm.api.quantities import cpu_value, memory_value
+from situate.vm.model.migrations import Claim, Move
+from situate.vm.model.pods_and_nodes import Node, Phase, Pod, Role
+from situate.vm.model.resource_amounts import RESOURCES, Amounts
+from situate.vm.model.state import State
 
 _NODES = (
     Column("node"),

@@ -1,7 +1,7 @@
-"""VirtualMachines and their migrations in the in-memory cluster: the looks of `situate.vm.machines`, as a controller.
+"""VirtualMachines and their migrations in the in-memory cluster: the looks of `situate.vm.emulator`, as a controller.
 
 Not among those that every cluster runs: whoever composes one hands it to `Machinery` as a further controller. It does
-nothing until the definitions of `situate.vm.machines.crds` are there and objects of theirs come.
+nothing until the definitions of `situate.vm.emulator.crds` are there and objects of theirs come.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from situate.cluster.controllers.changes import Change
 from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.tables import PODS, Key, Obj
 from situate.cluster.stored import Stored
-from situate.vm import machines
-from situate.vm.machines import Create, Delete, Kind, Note, Patch, Settings, Write
-from situate.vm.names import API_VERSION, GROUP, NAME_LABEL
+from situate.vm import emulator
+from situate.vm.api.well_known import API_VERSION, GROUP, NAME_LABEL
+from situate.vm.emulator import Create, Delete, Kind, Note, Patch, Settings, Write
 
 _RESOURCES = {
     Kind.MACHINE: f"{Kind.MACHINE.value}.{GROUP}",
@@ -61,12 +61,12 @@ class VirtualMachineController:
         if change.pod_before is not None and change.pod_before.labels != change.last.labels and change.old is not None:
             told.append(change.old.object())
         for each in told:
-            for key in machines.concerned(self, kind, each):
+            for key in emulator.concerned(self, kind, each):
                 yield f"{key.kind.value}/{key.namespace}", key.name
 
     def reconcile(self, key: Key, now: float) -> Outcome:
         plural, _, namespace = key[0].partition("/")
-        looked = machines.look(self, machines.Key(Kind(plural), namespace, key[1]), now, self._settings)
+        looked = emulator.look(self, emulator.Key(Kind(plural), namespace, key[1]), now, self._settings)
         again_at = looked.again_at
         if again_at is not None and again_at <= now:
             again_at = None  # the write brings the next look

@@ -13,11 +13,11 @@ from situate.sim.timeline import Due, Timeline
 from situate.sim.vm.account import Account
 from situate.sim.vm.scheduling import Scheduling
 from situate.sim.vm.world import World
-from situate.vm.amounts import Amounts
-from situate.vm.answering import answer, settled
-from situate.vm.events import Asked
-from situate.vm.model import Phase
-from situate.vm.rules import GIB, Rules
+from situate.vm.model.events import Asked
+from situate.vm.model.pods_and_nodes import Phase
+from situate.vm.model.policy import GIB, Rules
+from situate.vm.model.resource_amounts import Amounts
+from situate.vm.protocol.permit import answer, settled
 
 UNIT: Final = Amounts.of(250, GIB)
 TICK_S: Final = 15.0
@@ -132,7 +132,7 @@ class Agents:
                 self._answered(agent, asked, permit)
 
     def _answer(self, agent: Agent, asked: Asked) -> Amounts | None:
-        """None: there is none yet (C16, `situate.vm.permit_answers`)."""
+        """None: there is none yet (C16, `situate.vm.protocol.permit_response`)."""
         over = self._timeline.now >= agent.since + ANSWER_S
         last = asked.last_permit
         assert last is not None, "ours always say it"

@@ -12,7 +12,7 @@ from situate.sim.vm.account import Outcome, together
 from situate.sim.vm.agents import TICK_S
 from situate.sim.vm.simulation import Simulation
 from situate.sim.vm.trace import Trace
-from situate.vm.rules import Rules
+from situate.vm.model.policy import Rules
 
 WAITED_S: Final = 2.0
 """Whoever waits longer than this with either rules has waited: at once it takes an answer and a change of size."""

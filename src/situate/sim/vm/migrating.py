@@ -1,6 +1,6 @@
 """What carries out moves in a simulation: NeonVM's controller and a hypervisor, as the stand-in models them (C34).
 
-A machine is frozen, its target pod placed and started, its memory copied by `situate.vm.machines.hypervisor`, and its
+A machine is frozen, its target pod placed and started, its memory copied by `situate.vm.emulator.hypervisor`, and its
 source deleted: at once, or, where room was claimed, when the scheduler has written who gets it (B10).
 """
 
@@ -12,10 +12,10 @@ from situate.sim.timeline import Timeline
 from situate.sim.vm.account import Account
 from situate.sim.vm.scheduling import Pending, Scheduling
 from situate.sim.vm.world import NAMESPACE, Migration, World
-from situate.vm.machines.hypervisor import Behaviour, Progress, Terms, progress
-from situate.vm.machines.settings import Settings
-from situate.vm.model import Phase
-from situate.vm.rules import Rules
+from situate.vm.emulator.hypervisor import Behaviour, Progress, Terms, progress
+from situate.vm.emulator.settings import Settings
+from situate.vm.model.pods_and_nodes import Phase
+from situate.vm.model.policy import Rules
 
 _LOOK_S: Final = 0.1
 START_S: Final = 2.0

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from situate.sim.vm.trace import Bounds, Change, Trace, Vector
-from situate.vm.amounts import Amounts
-from situate.vm.rules import GIB, MIB
+from situate.vm.model.policy import GIB, MIB
+from situate.vm.model.resource_amounts import Amounts
 
 GIB_PER_CPU: Final = 4
 DAY_S: Final = 24 * 3600.0

@@ -12,17 +12,17 @@ from typing import Final
 from situate.sim.timeline import Due, Timeline
 from situate.sim.vm.account import Account
 from situate.sim.vm.world import World
-from situate.vm.actions import Action, StartMove
-from situate.vm.amounts import Amounts
-from situate.vm.claims import Move
-from situate.vm.events import Beat, Event, PodReserved, Written
-from situate.vm.fitting import planner_with
-from situate.vm.model import Node, Pod
-from situate.vm.placing import fit, largest, score
+from situate.vm.ledger.step import step
+from situate.vm.model.actions import Action, StartMove
+from situate.vm.model.events import Beat, Event, PodReserved, Written
+from situate.vm.model.migrations import Move
+from situate.vm.model.node_fit import fit, largest, score
+from situate.vm.model.pods_and_nodes import Node, Pod
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import Amounts
+from situate.vm.model.state import State
+from situate.vm.placement.target_filter import planner_with
 from situate.vm.planning.targets import Fits
-from situate.vm.rules import Rules
-from situate.vm.state import State
-from situate.vm.step import step
 
 WATCH_S: Final = 0.01
 WRITE_S: Final = 0.02

@@ -20,11 +20,11 @@ from situate.sim.vm.migrating import START_S, Migrating
 from situate.sim.vm.scheduling import Pending, Scheduling
 from situate.sim.vm.trace import MADE, Change, Trace
 from situate.sim.vm.world import VirtualMachine, World, WorldPod
-from situate.vm.amounts import Amounts
-from situate.vm.events import Event, NodeSeen
-from situate.vm.machines.settings import Settings
-from situate.vm.model import Load, Phase
-from situate.vm.rules import Rules
+from situate.vm.emulator.settings import Settings
+from situate.vm.model.events import Event, NodeSeen
+from situate.vm.model.pods_and_nodes import Load, Phase
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import Amounts
 
 LOST_S: Final = 30.0
 """How long runner pods tolerate that their node is unreachable (C33)."""

@@ -21,7 +21,7 @@ import msgspec
 
 from situate.objects.quantity import BadQuantity, parse_quantity
 from situate.objects.settings import Mistake, parse_section, shown
-from situate.vm.amounts import RESOURCES, Amounts
+from situate.vm.model.resource_amounts import RESOURCES, Amounts
 
 LONGEST_S: Final = 366 * 86_400
 """A year: whoever says more has written seconds since 1970, and would wait for decades of simulated time."""

@@ -1,4 +1,4 @@
-"""A plain, honest cluster of machines, pods, nodes and migrations, for histories of `situate.vm.step` alone.
+"""A plain, honest cluster of machines, pods, nodes and migrations, for histories of `situate.vm.ledger.step` alone.
 
 Everything happens when it is called, and each call says what a watch would tell of it. When it happens is the
 simulation's matter (`situate.sim.vm.simulation`), or that of random histories, which delay, repeat and lose it; so are
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from situate.vm.actions import (
+from situate.vm.model.actions import (
     Action,
     Approve,
     CancelMove,
@@ -24,9 +24,7 @@ from situate.vm.actions import (
     ShrinkClaim,
     StartMove,
 )
-from situate.vm.amounts import Amounts
-from situate.vm.claims import Claim, Progress
-from situate.vm.events import (
+from situate.vm.model.events import (
     Event,
     Listed,
     MigrationGone,
@@ -38,7 +36,9 @@ from situate.vm.events import (
     PodSeen,
     WrittenClaim,
 )
-from situate.vm.model import Load, Machine, Node, Phase, Pod, Ref, Role
+from situate.vm.model.migrations import Claim, Progress
+from situate.vm.model.pods_and_nodes import Load, Machine, Node, Phase, Pod, Ref, Role
+from situate.vm.model.resource_amounts import Amounts
 
 NAMESPACE = "default"
 COPIED = 2**30

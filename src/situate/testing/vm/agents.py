@@ -18,11 +18,11 @@ from typing import Any, Final
 from situate.objects.messages import Response
 from situate.testing.vm.place import Obj, Place
 from situate.testing.vm.shipped import MACHINE_TABLE, MACHINES, NAMESPACE, UNIT
-from situate.vm.agent.permits import VERSION
-from situate.vm.amounts import Amounts
-from situate.vm.names import ENABLED_LABEL
-from situate.vm.text import GIB, amounts_of, amounts_value
-from situate.vm.unreadable import NOWHERE, Part
+from situate.vm.agent.protocol.permits import VERSION
+from situate.vm.api.parse_errors import NOWHERE, Part
+from situate.vm.api.quantities import GIB, amounts_of, amounts_value
+from situate.vm.api.well_known import ENABLED_LABEL
+from situate.vm.model.resource_amounts import Amounts
 
 TICK_S: Final = 5.0
 GIVE_UP_S: Final = 2.0

@@ -25,8 +25,8 @@ from situate.testing.vm.reading import (
     total_of,
 )
 from situate.testing.vm.shipped import MACHINE_TABLE, MIGRATION_TABLE
-from situate.vm.amounts import Amounts
-from situate.vm.names import APPROVED, REQUESTED, TARGET_NODE
+from situate.vm.api.well_known import APPROVED, REQUESTED, TARGET_NODE
+from situate.vm.model.resource_amounts import Amounts
 
 _NOTHING: Final = Amounts.zero()
 

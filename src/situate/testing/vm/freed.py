@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from situate.vm.amounts import Amounts
+from situate.vm.model.resource_amounts import Amounts
 
 Obj = Mapping[str, Any]
 WAIT_S: Final = 40.0

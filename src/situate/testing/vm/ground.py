@@ -13,9 +13,9 @@ from situate.testing.vm.place import Place
 from situate.testing.vm.reading import FROZEN, Obj, name_of, owner_of, phase
 from situate.testing.vm.shipped import NAMESPACE, PODS
 from situate.testing.vm.watchdog import Watchdog
-from situate.vm.amounts import Amounts
-from situate.vm.names import CLAIM
-from situate.vm.text import GIB
+from situate.vm.api.quantities import GIB
+from situate.vm.api.well_known import CLAIM
+from situate.vm.model.resource_amounts import Amounts
 
 
 class Ground:

@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
-from situate.vm.actions import Approve, Retarget, StartMove, Tell
-from situate.vm.amounts import Amounts, total
-from situate.vm.claims import BeneficiaryKind, ClaimState
-from situate.vm.decision import Decision
-from situate.vm.evacuations import leaves
-from situate.vm.events import Event, Listed, MigrationSeen, NodeSeen, PodReserved, PodSeen, Written
-from situate.vm.model import Pod, Role
-from situate.vm.rules import Rules
-from situate.vm.state import State
+from situate.vm.api.evacuation import leaves
+from situate.vm.model.actions import Approve, Retarget, StartMove, Tell
+from situate.vm.model.decision import Decision
+from situate.vm.model.events import Event, Listed, MigrationSeen, NodeSeen, PodReserved, PodSeen, Written
+from situate.vm.model.migrations import BeneficiaryKind, ClaimState
+from situate.vm.model.pods_and_nodes import Pod, Role
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import Amounts, total
+from situate.vm.model.state import State
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from situate.cluster.controllers.changes import Change
 from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.tables import PODS, Key, Obj
 from situate.objects.timestamps import micro_time, parse_time
-from situate.vm.kubevirt.names import (
+from situate.vm.backends.kubevirt_names import (
     APP_LABEL,
     GROUP,
     HOSTNAME_LABEL,

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from situate.objects.resources import ResourceType
 from situate.objects.unstructured import Unstructured
-from situate.vm.kubevirt.names import INSTANCE_MIGRATIONS, INSTANCES
+from situate.vm.backends.kubevirt_names import INSTANCE_MIGRATIONS, INSTANCES
 
 Schema: TypeAlias = dict[str, Any]
 

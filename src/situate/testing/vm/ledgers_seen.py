@@ -11,10 +11,10 @@ from situate.testing.vm.counting import Counting
 from situate.testing.vm.place import Place
 from situate.testing.vm.reading import Obj, amounts, name_of, note, owner_of
 from situate.testing.vm.shipped import MACHINE_TABLE, VmMember
-from situate.vm.amounts import Amounts
-from situate.vm.model import Role
-from situate.vm.names import APPROVED
-from situate.vm.state import State
+from situate.vm.api.well_known import APPROVED
+from situate.vm.model.pods_and_nodes import Role
+from situate.vm.model.resource_amounts import Amounts
+from situate.vm.model.state import State
 
 
 class LedgersSeen:

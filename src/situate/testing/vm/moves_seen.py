@@ -17,8 +17,8 @@ from situate.testing.vm.nodes_seen import NodesSeen
 from situate.testing.vm.place import Place
 from situate.testing.vm.reading import AT_WORK, FROZEN, Obj, beneficiary_kind, divided, name_of, note, phase
 from situate.testing.vm.shipped import MIGRATION_TABLE
-from situate.vm.amounts import Amounts
-from situate.vm.names import CLAIM, CLAIM_CLOSED, CREATED_BY_SCHEDULER_LABEL, TARGET_NODE
+from situate.vm.api.well_known import CLAIM, CLAIM_CLOSED, CREATED_BY_SCHEDULER_LABEL, TARGET_NODE
+from situate.vm.model.resource_amounts import Amounts
 
 FACT_S: Final = 60.0
 """So long after a fact that we cannot refuse, what was decided before it was known may still be done (I13, B8)."""

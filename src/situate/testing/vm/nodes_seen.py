@@ -10,8 +10,8 @@ from typing import Final
 from situate.testing.vm.counting import Counting
 from situate.testing.vm.place import Place
 from situate.testing.vm.reading import Obj, name_of, note, total_of
-from situate.vm.amounts import Amounts
-from situate.vm.names import DRAIN, EVACUATE
+from situate.vm.api.well_known import DRAIN, EVACUATE
+from situate.vm.model.resource_amounts import Amounts
 
 _NOTHING: Final = Amounts.zero()
 

@@ -21,10 +21,10 @@ from situate.testing.vm.reading import Obj, divided, name_of, owner_of, phase
 from situate.testing.vm.shipped import MACHINES, MIGRATION_TABLE, MIGRATIONS, NAMESPACE, PODS
 from situate.testing.vm.steps import AnyStep, WorldStep
 from situate.testing.vm.watchdog import Watchdog
-from situate.vm.amounts import Amounts
-from situate.vm.machines.hypervisor import HYPERVISOR
-from situate.vm.names import AUTO_MIGRATION_LABEL, CLAIM, DRAIN
-from situate.vm.text import GIB
+from situate.vm.api.quantities import GIB
+from situate.vm.api.well_known import AUTO_MIGRATION_LABEL, CLAIM, DRAIN
+from situate.vm.emulator.hypervisor import HYPERVISOR
+from situate.vm.model.resource_amounts import Amounts
 
 HEAL_TICK_S: Final = 10.0
 _BEHAVIOURS: Final = {

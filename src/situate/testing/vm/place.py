@@ -24,14 +24,14 @@ from situate.runtime.serving.webhooks import Reply
 from situate.testing.vm.shipped import MACHINES, MIGRATIONS, VmMember, VmWorld
 from situate.vm.controller.setup import VmSetup
 from situate.vm.server.agents import AgentRules
-from situate.vm.server.answering import Answering
-from situate.vm.server.callers import Callers
-from situate.vm.server.desk import Desk
-from situate.vm.server.evictions import Evictions
+from situate.vm.server.authorization import Callers
+from situate.vm.server.change_notifier import Rounds
+from situate.vm.server.eviction_handler import Evictions
 from situate.vm.server.metrics import PermitMetrics
-from situate.vm.server.permits import Permits
-from situate.vm.server.resizing import Resizing
-from situate.vm.server.rounds import Rounds
+from situate.vm.server.permit_handler import Permits
+from situate.vm.server.request_context import Desk
+from situate.vm.server.resize_handler import Resizing
+from situate.vm.server.router import Answering
 
 Obj: TypeAlias = Mapping[str, Any]
 SPARE: Final = "spare"

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from situate.objects.quantity import Quantity, decode_quantity
 from situate.testing.vm.agents import milli
-from situate.vm.amounts import Amounts
-from situate.vm.names import CLAIM, NAME_LABEL
+from situate.vm.api.well_known import CLAIM, NAME_LABEL
+from situate.vm.model.resource_amounts import Amounts
 
 Obj = Mapping[str, Any]
 FROZEN: Final = frozenset({"PreMigrating", "Migrating"})

@@ -14,7 +14,7 @@ from situate.testing.vm.performing import Performer
 from situate.testing.vm.place import SPARE, Place
 from situate.testing.vm.watchdog import Breach, Watchdog
 from situate.vm.controller.setup import VmSetup
-from situate.vm.rules import Calm, Deadlines, Rules
+from situate.vm.model.policy import Calm, Deadlines, Rules
 
 BEGIN_S: Final = 4.0
 HEALING_S: Final = 900.0

@@ -1,7 +1,7 @@
 """A cluster with machines, a network and the processes of vm, all on one virtual clock.
 
 The processes run the shipped controller, client, reflectors and election; machines and migrations are looked after by
-the stand-ins of `situate.vm.machines`. Only the transport is ours.
+the stand-ins of `situate.vm.emulator`. Only the transport is ours.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from situate.kube.lease_record import ElectionTimes
 from situate.objects.events import ObjectReference
 from situate.scheduler.metrics import SchedulerMetrics
 from situate.testing.world import ClusterWorld, Member
-from situate.vm.amounts import Amounts
+from situate.vm.api.quantities import GIB, amounts_text
+from situate.vm.api.well_known import AUTO_MIGRATION_LABEL, ENABLED_LABEL, REQUESTED, SCALING_UNIT
 from situate.vm.controller.controller import VmController
 from situate.vm.controller.metrics import VmMetrics
 from situate.vm.controller.setup import VmSetup
-from situate.vm.machines import Settings
-from situate.vm.machines.crds import definitions
-from situate.vm.names import AUTO_MIGRATION_LABEL, ENABLED_LABEL, REQUESTED, SCALING_UNIT
-from situate.vm.text import GIB, amounts_text
+from situate.vm.emulator import Settings
+from situate.vm.emulator.crds import definitions
+from situate.vm.model.resource_amounts import Amounts
 
 NAMESPACE: Final = "work"
 LEASE: Final = "vm"

@@ -24,8 +24,8 @@ from situate.testing.vm.nodes_seen import NodesSeen
 from situate.testing.vm.place import Place, kind_of
 from situate.testing.vm.reading import AT_WORK, FROZEN, Obj, amounts, divided, name_of, note, owner_of, phase, total_of
 from situate.testing.vm.shipped import MIGRATION_TABLE, UNIT
-from situate.vm.amounts import Amounts
-from situate.vm.names import APPROVED, CLAIM, CLAIM_CLOSED, REQUESTED
+from situate.vm.api.well_known import APPROVED, CLAIM, CLAIM_CLOSED, REQUESTED
+from situate.vm.model.resource_amounts import Amounts
 
 STRANDED_S: Final = 10.0
 _NOTHING: Final = Amounts.zero()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from situate.objects.authorization import READ, Permission
-from situate.vm.agent.settings import AgentSettings
-from situate.vm.names import GROUP
+from situate.vm.agent.model.settings import AgentSettings
+from situate.vm.api.well_known import GROUP
 
 
 def permissions(settings: AgentSettings) -> tuple[Permission, ...]:

@@ -15,9 +15,9 @@ from situate.objects.resources import PODDISRUPTIONBUDGETS
 from situate.objects.unstructured import Unstructured
 from situate.objects.workloads import PodDisruptionBudget
 from situate.runtime.outcomes import Retriable
-from situate.vm.eviction_objects import HEALTHY, budget, budget_name, budgeted, is_budget
-from situate.vm.names import NAME_LABEL
-from situate.vm.rules import Rules
+from situate.vm.api.well_known import NAME_LABEL
+from situate.vm.model.policy import Rules
+from situate.vm.protocol.eviction_webhook_objects import HEALTHY, budget, budget_name, budgeted, is_budget
 
 _RETRY_S: Final = 1.0
 _LONGEST_RETRY_S: Final = 60.0

@@ -38,23 +38,23 @@ from situate.scheduler.acting import Extending
 from situate.scheduler.controller import NotLeading, SchedulerController
 from situate.scheduler.metrics import SchedulerMetrics
 from situate.scheduler.reporting import Record
-from situate.vm.actions import Tell
-from situate.vm.claims import Move, Stage
-from situate.vm.configuration import LIFE_S
+from situate.vm.api.well_known import SCHEDULER_LABEL, WANTS
+from situate.vm.config.settings import LIFE_S
+from situate.vm.controller.apply import Performing
+from situate.vm.controller.informers import VmWatched
 from situate.vm.controller.metrics import VmMetrics
-from situate.vm.controller.observing import Observing
-from situate.vm.controller.performing import Performing
+from situate.vm.controller.notify import Telling
+from situate.vm.controller.observe import Observing
 from situate.vm.controller.setup import VmSetup, scheduler_setup
-from situate.vm.controller.telling import Telling
-from situate.vm.controller.watched import VmWatched
-from situate.vm.fitting import Fitting, planner_with
-from situate.vm.ledger import Ledger
-from situate.vm.names import SCHEDULER_LABEL, WANTS
-from situate.vm.plugin import NAME, VirtualMachines
+from situate.vm.ledger.ledger import Ledger
+from situate.vm.model.actions import Tell
+from situate.vm.model.migrations import Move, Stage
+from situate.vm.placement.plugin import NAME, VirtualMachines
+from situate.vm.placement.target_filter import Fitting, planner_with
 
 if TYPE_CHECKING:
     from situate.vm.server.certificates import Certificates
-    from situate.vm.server.webhook import EvictionWebhook
+    from situate.vm.server.eviction_webhook import EvictionWebhook
 
 REVISION: Final = "deployment.kubernetes.io/revision"
 """Annotation of a ReplicaSet."""
@@ -124,7 +124,7 @@ class VmController:
                 rng=rng,
             )
         if self.certificates is not None and setup.evictions is not None:
-            from situate.vm.server.webhook import EvictionWebhook
+            from situate.vm.server.eviction_webhook import EvictionWebhook
 
             self._evicting = EvictionWebhook(
                 setup.evictions, self, guarded, self._tell, self.certificates, call_timeout_s=setup.call_timeout_s

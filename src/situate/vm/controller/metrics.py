@@ -13,10 +13,10 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from situate.vm.amounts import RESOURCES, Amounts
-from situate.vm.ledger import Ledger
-from situate.vm.model import Node
-from situate.vm.state import State
+from situate.vm.ledger.ledger import Ledger
+from situate.vm.model.pods_and_nodes import Node
+from situate.vm.model.resource_amounts import RESOURCES, Amounts
+from situate.vm.model.state import State
 
 OWN: Final = "situate_vm_"
 REFERENCE: Final = "autoscaling_plugin_"

@@ -13,12 +13,12 @@ from situate.plugins.registry import registry
 from situate.runtime.outcomes import BrokenInvariant
 from situate.scheduler.configuration import ClientRate
 from situate.scheduler.setup import Election, Setup
-from situate.vm.configuration import EvictionSettings, VmSettings
-from situate.vm.names import LEASE
-from situate.vm.plugin import VirtualMachines
-from situate.vm.profile import configuration, with_ledger
-from situate.vm.rules import Rules
-from situate.vm.systems import NEONVM, System, system_of
+from situate.vm.api.well_known import LEASE
+from situate.vm.backends.systems import NEONVM, System, system_of
+from situate.vm.config.settings import EvictionSettings, VmSettings
+from situate.vm.model.policy import Rules
+from situate.vm.placement.plugin import VirtualMachines
+from situate.vm.placement.profile import configuration, with_ledger
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Who moves whither, and for whom: what `situate.vm.planning` answers.
 
-`situate.vm.planning.making.plan` makes room for a pod that is short, `relieving.relief` for a node over its watermark,
-`draining.drain` empties a node. All three are functions of the state, the time and the rules, and do nothing.
+`situate.vm.planning.plan_for_pod.plan` makes room for a pod that is short, `relieving.relief` for a node over its
+watermark, `draining.drain` empties a node. All three are functions of the state, the time and the rules, and do
+nothing.
 
 To carry a plan out, add its claims and moves to the state and start the moves that `limits.ready` names, now and
 whenever something ends: a move waits while room for it is still being made, or while there are enough at work.
@@ -12,9 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from situate.vm.amounts import Amounts
-from situate.vm.claims import Claim, Move
-from situate.vm.model import Ref
+from situate.vm.model.migrations import Claim, Move
+from situate.vm.model.pods_and_nodes import Ref
+from situate.vm.model.resource_amounts import Amounts
 
 
 class Way(Enum):

@@ -9,12 +9,12 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.vm.amounts import Amounts
-from situate.vm.columns import MOST, Column, column
-from situate.vm.planning.limits import no_place, under_way
-from situate.vm.rules import Rules
-from situate.vm.scores import scores
-from situate.vm.state import State
+from situate.vm.model.node_columns import MOST, Column, column
+from situate.vm.model.node_score import scores
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import Amounts
+from situate.vm.model.state import State
+from situate.vm.planning.rules.concurrency import no_place, under_way
 
 Fits: TypeAlias = Callable[[str, str], bool]
 """Whether a node would take the pod of this uid, but for amounts: taints, selectors, affinity (B12)."""

@@ -22,7 +22,7 @@ from situate.runtime.serving.certificates import Generation, Unusable, decoded, 
 from situate.runtime.serving.issuing import host_names
 from situate.runtime.serving.upkeep import VALIDATING, Kept, Upkeep
 from situate.runtime.serving.webhooks import load
-from situate.vm.eviction_objects import CERTIFICATES, SERVICE, WEBHOOK, configuration_name
+from situate.vm.protocol.eviction_webhook_objects import CERTIFICATES, SERVICE, WEBHOOK, configuration_name
 
 
 class Certificates:

@@ -15,16 +15,16 @@ from prometheus_client import CollectorRegistry
 from situate.kube.client import Client
 from situate.runtime.serving.access import Access
 from situate.runtime.serving.listener import Certificate, Listener
-from situate.vm.configuration import PermitSettings
-from situate.vm.names import AGENT
+from situate.vm.api.well_known import AGENT
+from situate.vm.config.settings import PermitSettings
 from situate.vm.server.agents import AgentRules
-from situate.vm.server.answering import Answering, most_body
-from situate.vm.server.callers import Callers, How
-from situate.vm.server.desk import Desk, Leading
+from situate.vm.server.authorization import Callers, How
+from situate.vm.server.change_notifier import Rounds
 from situate.vm.server.metrics import PermitMetrics
-from situate.vm.server.permits import Permits
-from situate.vm.server.resizing import Resizing
-from situate.vm.server.rounds import Rounds
+from situate.vm.server.permit_handler import Permits
+from situate.vm.server.request_context import Desk, Leading
+from situate.vm.server.resize_handler import Resizing
+from situate.vm.server.router import Answering, most_body
 
 if TYPE_CHECKING:
     from situate.vm.server.certificates import Certificates

@@ -15,8 +15,8 @@ import pytest
 from aiohttp import web
 
 from situate.vm.agent.controller.monitor import MOST_NONSENSE, MonitorFailed, MonitorLost, WebsocketMonitor
-from situate.vm.agent.monitor_protocol import MOST_MESSAGE, DownscaleResult
-from situate.vm.agent.settings import MonitorAccess
+from situate.vm.agent.model.settings import MonitorAccess
+from situate.vm.agent.protocol.monitor_protocol import MOST_MESSAGE, DownscaleResult
 from tests.kube.servers import serving
 from tests.vm.agent.builders import units
 from tests.waiting import WITHIN_S

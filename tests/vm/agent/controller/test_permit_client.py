@@ -13,8 +13,8 @@ import pytest
 from aiohttp import web
 
 from situate.vm.agent.controller.permit_client import BadAuthority, PermitClient
-from situate.vm.agent.permits import BadAnswer, Permit
-from situate.vm.agent.settings import SchedulerAccess
+from situate.vm.agent.model.settings import SchedulerAccess
+from situate.vm.agent.protocol.permits import BadAnswer, Permit
 from tests.kube.servers import Authority, Handler, server_tls, serving
 from tests.vm.agent.builders import units
 

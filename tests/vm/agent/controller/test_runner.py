@@ -14,21 +14,21 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from situate.objects.unstructured import Unstructured, with_content
+from situate.vm.agent.controller.machine_writer import NotWritten, Written
 from situate.vm.agent.controller.metrics import AgentMetrics
 from situate.vm.agent.controller.monitor import Monitor, MonitorFailed, MonitorLost
 from situate.vm.agent.controller.runner import Runner, Tools
 from situate.vm.agent.controller.stand_in_monitor import StandInMonitor
-from situate.vm.agent.controller.writing import NotWritten, Written
-from situate.vm.agent.core import Change
-from situate.vm.agent.goal import CacheMetrics, SystemMetrics
-from situate.vm.agent.machines import MachineNow, read
-from situate.vm.agent.permits import BadAnswer, Permit
-from situate.vm.agent.samples import NoMetrics
-from situate.vm.agent.scaling import Scaling
-from situate.vm.agent.settings import AgentSettings
-from situate.vm.amounts import Amounts
-from situate.vm.text import amounts_of
-from situate.vm.unreadable import Part, Place
+from situate.vm.agent.decide.core import Change
+from situate.vm.agent.decide.goal import CacheMetrics, SystemMetrics
+from situate.vm.agent.decide.scaling import Scaling
+from situate.vm.agent.model.settings import AgentSettings
+from situate.vm.agent.protocol.machines import MachineNow, read
+from situate.vm.agent.protocol.permits import BadAnswer, Permit
+from situate.vm.agent.protocol.samples import NoMetrics
+from situate.vm.api.parse_errors import Part, Place
+from situate.vm.api.quantities import amounts_of
+from situate.vm.model.resource_amounts import Amounts
 from tests.vm.agent.builders import GIB, needs, units, vm_content
 
 pytestmark = pytest.mark.looptime

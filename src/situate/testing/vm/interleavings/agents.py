@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from situate.testing.vm.interleavings.course import Course, Violation
 from situate.testing.vm.interleavings.town import Agent, both
-from situate.vm.amounts import Amounts
-from situate.vm.answering import answer, settled
-from situate.vm.events import Asked
-from situate.vm.model import Phase
+from situate.vm.model.events import Asked
+from situate.vm.model.pods_and_nodes import Phase
+from situate.vm.model.resource_amounts import Amounts
+from situate.vm.protocol.permit import answer, settled
 
 
 class Agents:

@@ -20,10 +20,9 @@ from situate.testing.vm.invariants import (
     moved_for_the_ignored,
     too_little_booked,
 )
-from situate.vm.actions import Action, Approve, NoteMoved, ResizePod, StartMove, Tell, slot_of, written_to
-from situate.vm.amounts import Amounts
-from situate.vm.claims import BeneficiaryKind
-from situate.vm.events import (
+from situate.vm.ledger.step import step
+from situate.vm.model.actions import Action, Approve, NoteMoved, ResizePod, StartMove, Tell, slot_of, written_to
+from situate.vm.model.events import (
     Beat,
     Event,
     MigrationGone,
@@ -34,9 +33,10 @@ from situate.vm.events import (
     PodSeen,
     Written,
 )
-from situate.vm.rules import Rules
-from situate.vm.state import State
-from situate.vm.step import step
+from situate.vm.model.migrations import BeneficiaryKind
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import Amounts
+from situate.vm.model.state import State
 
 RULES: Final = Rules()
 _LEARNT: Final = (Approve, ResizePod, NoteMoved)
@@ -183,7 +183,7 @@ class Course:
         self.outcomes.append((Written(action, outcome), answered))
 
     def write_late(self) -> None:
-        """An approval tests that nobody has written its machine since it was sent (`situate.vm.writes`)."""
+        """An approval tests that nobody has written its machine since it was sent (`situate.vm.api.patches`)."""
         if self.late:
             action, version = self.late.pop(0)
             if version == self._version(action):

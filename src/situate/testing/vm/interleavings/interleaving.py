@@ -1,4 +1,5 @@
-"""Random histories of `situate.vm.step` on a few nodes: what happens, happens in any order, twice, late or not at all.
+"""Random histories of `situate.vm.ledger.step` on a few nodes: what happens, happens in any order, twice, late or not
+at all.
 
 After every step everything is checked; in the end the world settles.
 """
@@ -17,7 +18,7 @@ from situate.testing.vm.interleavings.moves import Moves
 from situate.testing.vm.interleavings.others import Others
 from situate.testing.vm.interleavings.rest import Rest
 from situate.testing.vm.interleavings.town import UNIT, Agent, both
-from situate.vm.events import Asked
+from situate.vm.model.events import Asked
 
 CHAINED: Final = 8
 """One in so many seeds begins with a move that waits for another, which chance alone brings about in one of 150."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from situate.sim.vm.world import COPIED, Migration
 from situate.testing.vm.interleavings.agents import Agents
 from situate.testing.vm.interleavings.course import Course
-from situate.vm.events import PodReserved, PodUnreserved, TargetRefused
-from situate.vm.model import Phase, Role
+from situate.vm.model.events import PodReserved, PodUnreserved, TargetRefused
+from situate.vm.model.pods_and_nodes import Phase, Role
 
 
 class Moves:
@@ -33,7 +33,7 @@ class Moves:
             if vm.phase is Phase.RUNNING and vm.runs_in == move.source:
                 self._course.seen(self._course.world.freeze(move.name))
         elif move.phase == "Pending" and self._course.world.pods[move.target].node == move.source_node:
-            self._course.seen(self._course.world.fail(move.name, self._course.now))  # as `situate.vm.machines` does
+            self._course.seen(self._course.world.fail(move.name, self._course.now))  # as `situate.vm.emulator` does
         elif move.phase == "Pending" and self._course.world.pods[move.target].node:
             self._course.seen(self._course.world.copy(move.name, COPIED, self._course.now))
         elif move.phase == "Running" and move.remaining > 0:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from situate.testing.vm.interleavings.agents import Agents
 from situate.testing.vm.interleavings.course import Course
 from situate.testing.vm.interleavings.town import IGNORED, both
-from situate.vm.events import NodeGone, NodeSeen, PodReserved
-from situate.vm.model import Evacuation
+from situate.vm.model.events import NodeGone, NodeSeen, PodReserved
+from situate.vm.model.pods_and_nodes import Evacuation
 
 
 class Others:

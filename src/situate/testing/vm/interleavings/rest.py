@@ -9,8 +9,8 @@ from situate.testing.vm.interleavings.course import Course
 from situate.testing.vm.interleavings.moves import Moves
 from situate.testing.vm.interleavings.others import Others
 from situate.testing.vm.invariants import regranted
-from situate.vm.granting import pod_within
-from situate.vm.model import Pod
+from situate.vm.ledger.grants.arithmetic import pod_within
+from situate.vm.model.pods_and_nodes import Pod
 
 SETTLING_S: Final = (10.0,) * 4 + (60.0,) * 4 + (1400.0,) * 6
 """Beats are so far apart; cool-downs and back-offs of a history of this length are over by then."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from situate.sim.vm.world import World
-from situate.vm.amounts import Amounts
-from situate.vm.events import Asked
-from situate.vm.model import Evacuation, Pod
+from situate.vm.model.events import Asked
+from situate.vm.model.pods_and_nodes import Evacuation, Pod
+from situate.vm.model.resource_amounts import Amounts
 
 UNIT: Final = Amounts.of(1, 1)
 IGNORED: Final = "i"

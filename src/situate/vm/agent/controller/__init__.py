@@ -1,1 +1,1 @@
-"""The shell of the agent: one process a node, which asks, writes and listens as `situate.vm.agent.core` says."""
+"""The shell of the agent: one process a node, which asks, writes and listens as `situate.vm.agent.decide.core` says."""

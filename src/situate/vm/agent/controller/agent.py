@@ -19,11 +19,11 @@ from situate.objects.events import ObjectReference
 from situate.objects.resources import NODES
 from situate.objects.unstructured import Unstructured
 from situate.vm.agent.controller.runner import Runner, Tools
-from situate.vm.agent.machines import MachineNow, handled, read
-from situate.vm.agent.settings import MOST_JITTER_MS
-from situate.vm.backends import MACHINES
-from situate.vm.model import Ref
-from situate.vm.unreadable import Unreadable
+from situate.vm.agent.model.settings import MOST_JITTER_MS
+from situate.vm.agent.protocol.machines import MachineNow, handled, read
+from situate.vm.api.parse_errors import Unreadable
+from situate.vm.backends.neonvm import MACHINES
+from situate.vm.model.pods_and_nodes import Ref
 
 RESTART_S: Final = (5.0, 10.0)
 """After a runner's failure it begins again some time between these."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from situate.vm.agent.revisions import DOWNSCALE, UPSCALE, Latency
+from situate.vm.agent.model.revisions import DOWNSCALE, UPSCALE, Latency
 
 COMPLAINTS: Final = ("monitor silent", "scheduler failures", "vm failures", "monitor failures")
 _SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)

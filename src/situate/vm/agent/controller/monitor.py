@@ -9,8 +9,9 @@ from typing import Final, Protocol
 import aiohttp
 import structlog
 
-from situate.vm.agent.health import worth_telling
-from situate.vm.agent.monitor_protocol import (
+from situate.vm.agent.decide.health import worth_telling
+from situate.vm.agent.model.settings import MonitorAccess
+from situate.vm.agent.protocol.monitor_protocol import (
     FIRST_ID,
     MOST_MESSAGE,
     PATH,
@@ -30,8 +31,7 @@ from situate.vm.agent.monitor_protocol import (
     opening,
     upscale_notification,
 )
-from situate.vm.agent.settings import MonitorAccess
-from situate.vm.amounts import Amounts
+from situate.vm.model.resource_amounts import Amounts
 
 _CLOSING: Final = aiohttp.ClientWSTimeout(ws_close=1.0)
 MOST_NONSENSE: Final = 10

@@ -11,8 +11,8 @@ from typing import Final
 import aiohttp
 import structlog
 
-from situate.vm.agent.permits import MOST_ANSWER, BadAnswer, Permit, answer
-from situate.vm.agent.settings import SchedulerAccess
+from situate.vm.agent.model.settings import SchedulerAccess
+from situate.vm.agent.protocol.permits import MOST_ANSWER, BadAnswer, Permit, answer
 
 _HEADERS: Final = {"content-type": "application/json", "accept": "application/json"}
 

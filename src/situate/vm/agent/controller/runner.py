@@ -14,23 +14,23 @@ from typing import Any, Final, Protocol, assert_never
 
 import structlog
 
-from situate.vm.agent import outcomes
-from situate.vm.agent.controller.loads import Loads
+from situate.vm.agent.controller.load_sources import Loads
+from situate.vm.agent.controller.machine_writer import NotWritten, Written
 from situate.vm.agent.controller.metrics import AgentMetrics
 from situate.vm.agent.controller.monitor import Monitor, MonitorFailed, MonitorLost
-from situate.vm.agent.controller.writing import NotWritten, Written
-from situate.vm.agent.core import Actions, Change, PluginAction, next_actions
-from situate.vm.agent.goal import SystemMetrics
-from situate.vm.agent.health import Health, worth_telling
-from situate.vm.agent.machines import MachineNow, read
-from situate.vm.agent.permits import BadAnswer, Permit, request_body
-from situate.vm.agent.revisions import RevisionAt, Revisions
-from situate.vm.agent.samples import NoMetrics
-from situate.vm.agent.settings import AgentSettings
-from situate.vm.agent.state import Config, MonitorRequest, State
-from situate.vm.amounts import Amounts
-from situate.vm.model import Ref
-from situate.vm.text import amounts_text
+from situate.vm.agent.decide import outcomes
+from situate.vm.agent.decide.core import Actions, Change, PluginAction, next_actions
+from situate.vm.agent.decide.goal import SystemMetrics
+from situate.vm.agent.decide.health import Health, worth_telling
+from situate.vm.agent.model.revisions import RevisionAt, Revisions
+from situate.vm.agent.model.settings import AgentSettings
+from situate.vm.agent.model.state import Config, MonitorRequest, State
+from situate.vm.agent.protocol.machines import MachineNow, read
+from situate.vm.agent.protocol.permits import BadAnswer, Permit, request_body
+from situate.vm.agent.protocol.samples import NoMetrics
+from situate.vm.api.quantities import amounts_text
+from situate.vm.model.pods_and_nodes import Ref
+from situate.vm.model.resource_amounts import Amounts
 
 BEAT_S: Final = 2.0
 """Health is looked at so often, if nothing happens."""

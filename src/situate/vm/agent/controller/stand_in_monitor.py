@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from situate.vm.agent.goal import SystemMetrics
-from situate.vm.agent.monitor_protocol import DownscaleResult
-from situate.vm.agent.stand_in import downscale_result
-from situate.vm.amounts import Amounts
+from situate.vm.agent.decide.goal import SystemMetrics
+from situate.vm.agent.decide.stand_in import downscale_result
+from situate.vm.agent.protocol.monitor_protocol import DownscaleResult
+from situate.vm.model.resource_amounts import Amounts
 
 
 class StandInMonitor:

@@ -1,0 +1,78 @@
+"""Writes the size of a machine to its VirtualMachine, and tells what is known of it afterwards (C39)."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from situate.kube.client import Client
+from situate.kube.errors import Invalid, KubeError, NotFound, Unreachable, UnreadableAnswer
+from situate.kube.patches import JsonPatch
+from situate.objects.unstructured import Unstructured
+from situate.vm.agent.decide.core import Change
+from situate.vm.agent.decide.scaling import Scaling
+from situate.vm.agent.protocol.machines import SCALED, MachineNow, read, size_patch
+from situate.vm.backends.neonvm import MACHINES
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The object as the server has it now."""
+
+    machine: Unstructured
+
+
+@dataclass(frozen=True, slots=True)
+class NotWritten:
+    why: str
+    unclear: bool = False
+    """It may have been written all the same."""
+
+
+class VmWriter:
+    """For all machines of a process."""
+
+    def __init__(self, client: Client, timeout_s: float, defaults: Scaling) -> None:
+        self._client = client
+        self._timeout_s = timeout_s
+        self._defaults = defaults
+
+    async def write(self, machine: MachineNow, change: Change) -> Written | NotWritten:
+        """Twice at most: a phase that went between Running and Scaling meanwhile is no reason to wait."""
+        written = await self._patch(machine, change)
+        if not isinstance(written, Invalid):
+            return written
+        newer = await self.look(machine)
+        if newer is None:
+            return NotWritten(str(written))
+        again = read(newer, self._defaults).value
+        if again is None or again.ref != machine.ref or again.phase not in SCALED or again.phase == machine.phase:
+            return NotWritten(str(written))
+        if again.guest.use != machine.guest.use:
+            return NotWritten(f"somebody else changed the size meanwhile: {written}")
+        second = await self._patch(again, change)
+        return NotWritten(str(second)) if isinstance(second, Invalid) else second
+
+    async def look(self, machine: MachineNow) -> Unstructured | None:
+        """The object as it is; None: it is gone, or nobody can say."""
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await self._client.get(MACHINES, machine.ref.name, machine.ref.namespace)
+        except (KubeError, TimeoutError):
+            return None
+
+    async def _patch(self, machine: MachineNow, change: Change) -> Written | NotWritten | Invalid:
+        patch = JsonPatch(size_patch(machine, change))
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return Written(await self._client.patch(MACHINES, machine.ref.name, patch, machine.ref.namespace))
+        except Invalid as refused:
+            return refused
+        except NotFound as gone:
+            return NotWritten(str(gone))
+        except TimeoutError:
+            return NotWritten(f"the API server did not answer within {self._timeout_s:g} s", unclear=True)
+        except (Unreachable, UnreadableAnswer) as problem:
+            return NotWritten(str(problem), unclear=getattr(problem, "outcome_unknown", True))
+        except KubeError as problem:
+            return NotWritten(str(problem), unclear=problem.retriable)

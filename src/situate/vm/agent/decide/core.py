@@ -1,0 +1,256 @@
+"""What an agent does next about one machine: state and time in, a set of actions out (C39).
+
+    planned = next_actions(state, now_ms)     # planned.state remembers what was planned
+    state = plugin_started(planned.state, now_ms, planned.actions.plugin.target)
+
+Up: scheduler, then VirtualMachine, then monitor; down: monitor, VirtualMachine, scheduler (C2). So the scheduler always
+knows of at least what the machine uses, and the machine never has less than the guest agreed to. What became of actions
+is told by `situate.vm.agent.decide.outcomes`; performing them is the shell's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from situate.vm.agent.decide.desired import Desired, desired
+from situate.vm.agent.model.revisions import DOWNSCALE, UPSCALE, Revision, RevisionAt
+from situate.vm.agent.model.state import MonitorRequest, State
+from situate.vm.model.resource_amounts import Amounts
+
+_PLUGIN: Final = "Wanted to make a request to the scheduler plugin, but "
+_VM: Final = "Wanted to make a request to NeonVM API, but "
+_UP: Final = "Wanted to send vm-monitor upscale request, but "
+_DOWN: Final = "Wanted to send vm-monitor downscale request"
+
+
+@dataclass(frozen=True, slots=True)
+class PluginAction:
+    """Ask the scheduler for a permit, or tell it of a decrease."""
+
+    last_permit: Amounts | None
+    target: Amounts
+    load1: float | None
+    target_revision: RevisionAt
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Bring somebody from one size to another: the VirtualMachine, or the monitor."""
+
+    current: Amounts
+    target: Amounts
+    target_revision: RevisionAt
+
+
+@dataclass(frozen=True, slots=True)
+class Actions:
+    """At most one of a kind; None: nothing of that kind is due."""
+
+    plugin: PluginAction | None = None
+    vm: Change | None = None
+    monitor_up: Change | None = None
+    monitor_down: Change | None = None
+    wait_ms: int | None = None
+    """Look again then, if nothing happens before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    actions: Actions
+    state: State
+    warnings: tuple[str, ...] = ()
+    """What keeps the machine from the size that it should have, in the reference's words."""
+    desired: Desired | None = None
+    """None: it is frozen."""
+
+
+def next_actions(state: State, now_ms: int) -> Planned:
+    """The same for the same state and time. A machine that is being moved, or is about to be, is left alone (D13)."""
+    if state.guest.frozen and not state.config.compat:
+        return Planned(Actions(), state)
+    still_until_ms = state.plugin.still_until_ms
+    if still_until_ms is not None and still_until_ms > now_ms:
+        return Planned(Actions(wait_ms=still_until_ms - now_ms), state)
+    aim = desired(state, now_ms)
+    state = with_desired(state, aim.resources, now_ms)
+    warnings = list(aim.warnings)
+    plugin, plugin_wait = _plugin(state, aim.resources, now_ms, warnings)
+    asked = state.plugin.ongoing.resources if state.plugin.ongoing else plugin.target if plugin else None
+    vm, vm_wait = _vm(state, aim.resources, asked, now_ms, warnings)
+    if vm is not None:
+        state = replace(state, vm=replace(state.vm, target=vm.target_revision))
+    up, up_wait = _monitor_up(state, aim.resources, now_ms, warnings)
+    down, down_wait = _monitor_down(state, aim.resources, up is not None, now_ms, warnings)
+    idle = down is None and state.monitor.ongoing is None
+    denied_wait = aim.denied_for_ms if idle else None
+    waits = [plugin_wait, vm_wait, up_wait, down_wait, aim.wanted_for_ms, denied_wait]
+    wait_ms = min((each for each in waits if each is not None), default=None)
+    return Planned(Actions(plugin, vm, up, down, wait_ms), state, tuple(warnings), aim)
+
+
+def with_desired(state: State, resources: Amounts, now_ms: int) -> State:
+    """Another wish than the last one takes the next revision (C40)."""
+    last = state.guest.use if state.last_desired is None else state.last_desired
+    if resources == last:
+        return replace(state, last_desired=resources)
+    flags = (UPSCALE if resources.exceeds(last) else 0) | (DOWNSCALE if last.exceeds(resources) else 0)
+    revision, revisions = state.revisions.next(now_ms, flags)
+    return replace(state, last_desired=resources, target_revision=revision, revisions=revisions)
+
+
+def _plugin(state: State, wish: Amounts, now_ms: int, warnings: list[str]) -> tuple[PluginAction | None, int | None]:
+    """Increases before they happen, decreases after they happened."""
+    config, plugin, held = state.config, state.plugin, state.held
+    in_use = held if state.vm.ongoing is None else held.most(state.vm.ongoing.resources)
+    wanted = (held if config.compat else in_use).most(wish)
+    tick_ms = 0 if plugin.last is None else plugin.last.at_ms + config.plugin_tick_ms - now_ms
+    denied_ms = _denied_for(state, now_ms)
+    first = plugin.permit is None and plugin.last is not None and not config.compat  # nobody has answered yet
+    differs = plugin.permit is not None and wanted != plugin.permit
+    anew = (differs and denied_ms <= 0) or _withdraws(state, wanted)
+    # what is permitted and not used yet would lapse otherwise (B28)
+    renews = plugin.permit is not None and denied_ms <= 0 and not config.compat
+    target = wanted if anew or renews else in_use
+    if plugin.ongoing is not None:
+        if plugin.ongoing.resources != target:
+            warnings.append(f"{_PLUGIN}there's already an ongoing request for different resources")
+        return None, None
+    if plugin.failed_at_ms is not None and (left := plugin.failed_at_ms + config.plugin_retry_ms - now_ms) > 0:
+        warnings.append(f"{_PLUGIN}previous request failed too recently")
+        return None, left
+    if tick_ms <= 0 or anew or first:
+        permit = plugin.permit
+        if permit is not None and not config.compat:
+            permit = permit.least(target)  # lowered when it is sent (D24)
+        load1 = None if state.system is None else state.system.load1
+        return PluginAction(permit, target, load1, RevisionAt(state.target_revision, now_ms)), None
+    if differs and denied_ms > 0:
+        warnings.append(f"{_PLUGIN}previous request for more resources was denied too recently")
+    return None, min(tick_ms, denied_ms) if denied_ms > 0 else tick_ms
+
+
+def _withdraws(state: State, wanted: Amounts) -> bool:
+    """Whether more was asked for than was permitted and is wanted now: nobody has to make room for that any more."""
+    plugin = state.plugin
+    if state.config.compat or plugin.ongoing is not None or plugin.last is None or plugin.permit is None:
+        return False
+    return plugin.last.resources.exceeds(plugin.permit) and wanted.within(plugin.permit)
+
+
+def _denied_for(state: State, now_ms: int) -> int:
+    """How long not to ask for more again; 0 or less: now."""
+    plugin = state.plugin
+    if plugin.ongoing is not None or plugin.last is None or plugin.permit is None:
+        return 0
+    if plugin.last.resources.within(plugin.permit):
+        return 0
+    approved = state.guest.approved
+    is_news = approved is not None and approved != plugin.knew_approved and approved.exceeds(plugin.permit)
+    if is_news and not state.config.compat:
+        return 0  # room has been found for us meanwhile (D16)
+    if plugin.again_at_ms is not None:
+        return plugin.again_at_ms - now_ms
+    return plugin.last.at_ms + state.config.plugin_denied_retry_ms - now_ms
+
+
+def _vm(
+    state: State, wish: Amounts, asked: Amounts | None, now_ms: int, warnings: list[str]
+) -> tuple[Change | None, int | None]:
+    """Not above what the scheduler permits, not below what the monitor approved."""
+    use, ongoing = state.guest.use, state.vm.ongoing
+    floor = use if state.monitor.approved is None else state.monitor.approved.least(use)
+    ceiling = use if state.plugin.permit is None else state.plugin.permit.most(use)
+    target = _in_slots(state, _between(wish, floor, ceiling))
+    if target == use:
+        return None, None
+    conflict = asked is not None and target.exceeds(asked)
+    if ongoing is not None or conflict:
+        in_the_way = []
+        if state.plugin.ongoing is not None:
+            in_the_way.append("plugin request ongoing")
+        if ongoing is not None and ongoing.resources != target:
+            in_the_way.append("NeonVM request (for different resources) ongoing")
+        if in_the_way:
+            warnings.append(f"{_VM}there's already {' and '.join(in_the_way)}")
+        return None, None
+    if state.vm.failed_at_ms is not None and (left := state.vm.failed_at_ms + state.config.vm_retry_ms - now_ms) > 0:
+        warnings.append(f"{_VM}recent request failed too recently")
+        return None, left
+    return Change(use, target, RevisionAt(_revision_of_change(state, target), now_ms)), None
+
+
+def _revision_of_change(state: State, target: Amounts) -> Revision:
+    """Who had to agree has agreed to an older wish, maybe: the monitor to less, the scheduler to more."""
+    revision, use = state.target_revision, state.guest.use
+    if use.exceeds(target) and state.monitor.revision.value > 0:
+        revision = revision.least(state.monitor.revision)
+    if target.exceeds(use) and state.plugin.revision.value > 0:
+        revision = revision.least(state.plugin.revision)
+    return revision
+
+
+def _in_slots(state: State, target: Amounts) -> Amounts:
+    """Memory comes in slots: what is not a whole number of them is rounded towards what is used."""
+    slot, use = state.guest.slot, state.guest.use.memory
+    whole = target.memory // slot * slot
+    if target.memory < use and whole < target.memory:
+        whole = min(use, whole + slot)
+    return Amounts.of(target.cpu, max(use, whole) if target.memory > use else whole)
+
+
+def _monitor_up(state: State, wish: Amounts, now_ms: int, warnings: list[str]) -> tuple[Change | None, int | None]:
+    """Tell the guest of what it has got."""
+    approved, ongoing = state.monitor.approved, state.monitor.ongoing
+    if approved is None:
+        return None, None
+    target = approved.most(state.effective.least(wish.most(approved)))
+    if target == approved:
+        return None, None
+    if ongoing is not None:
+        if ongoing.kind is MonitorRequest.DOWNSCALE:
+            warnings.append(f"{_UP}waiting on ongoing downscale request")
+        elif ongoing.resources != target:
+            warnings.append(f"{_UP}waiting on ongoing upscale request (for different resources)")
+        return None, None
+    failed_at_ms = state.monitor.upscale_failed_at_ms
+    if failed_at_ms is not None and (left := failed_at_ms + state.config.monitor_retry_ms - now_ms) > 0:
+        warnings.append(f"{_UP}failed too recently")
+        return None, left
+    return Change(approved, target, RevisionAt(state.target_revision, now_ms)), None
+
+
+def _monitor_down(
+    state: State, wish: Amounts, upscale_planned: bool, now_ms: int, warnings: list[str]
+) -> tuple[Change | None, int | None]:
+    """Ask the guest whether it can do with less: one unit less at a time, and upscales first."""
+    monitor, config = state.monitor, state.config
+    approved, ongoing, denied = monitor.approved, monitor.ongoing, monitor.denied
+    if approved is None:
+        if state.guest.use.exceeds(wish):
+            warnings.append(f"{_DOWN}, but there's no active connection")
+        return None, None
+    target = approved.least(wish).most((approved - config.unit).positive())
+    if target == approved:
+        return None, None
+    if upscale_planned:
+        warnings.append(f"{_DOWN}, but waiting on other planned upscale request")
+        return None, None
+    if ongoing is not None:
+        if ongoing.kind is MonitorRequest.UPSCALE:
+            warnings.append(f"{_DOWN}, but waiting on other ongoing upscale request")
+        elif ongoing.resources != target:
+            warnings.append(f"{_DOWN}, but waiting on other ongoing downscale request (for different resources)")
+        return None, None
+    failed_at_ms = monitor.downscale_failed_at_ms
+    if failed_at_ms is not None and (left := failed_at_ms + config.monitor_retry_ms - now_ms) > 0:
+        warnings.append(f"{_DOWN} but failed too recently")
+        return None, left
+    left = 0 if denied is None else denied.at_ms + config.denied_downscale_ms - now_ms
+    if denied is not None and left > 0 and target.within(denied.resources):
+        return None, left
+    return Change(approved, target, RevisionAt(state.target_revision, now_ms)), None
+
+
+def _between(wish: Amounts, floor: Amounts, ceiling: Amounts) -> Amounts:
+    return wish.most(floor).least(ceiling)

@@ -1,0 +1,82 @@
+"""How large a machine should be: the goal, and what may not be undercut around it (C38)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from situate.vm.agent.decide.goal import Goal, goal
+from situate.vm.agent.model.state import DownscaleDenied, State, UpscaleWanted
+from situate.vm.model.resource_amounts import Amounts
+
+ABOVE_MAXIMUM: Final = (
+    "Can't decrease desired resources to within VM maximum because of vm-monitor previously denied downscale request"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """A size, and what shaped it."""
+
+    resources: Amounts
+    goal: Goal
+    warnings: tuple[str, ...]
+    wanted_for_ms: int | None = None
+    """An upscale that the guest asked for raised it, for so long; None: there was none, or it changed nothing."""
+    denied_for_ms: int | None = None
+    """A denied downscale raised it, for so long."""
+
+
+def desired(state: State, now_ms: int) -> Desired:
+    """Between minimum and maximum, except that a denied downscale is respected even above the maximum."""
+    config, guest, monitor = state.config, state.guest, state.monitor
+    unit = config.unit
+    aim = goal(state.scaling, unit, state.system, state.cache)
+    warnings = list(aim.warnings)
+    units = aim.units
+    wanted_for_ms = denied_for_ms = None
+
+    wanted_left = _left(monitor.wanted, config.requested_upscale_ms, now_ms)
+    if monitor.wanted is not None and wanted_left > 0 and (needed := _units_wanted(monitor.wanted, unit)) > aim.units:
+        units, wanted_for_ms = max(units, needed), wanted_left
+    denied_left = _left(monitor.denied, config.denied_downscale_ms, now_ms)
+    denied = monitor.denied if denied_left > 0 else None
+    if denied is not None and (needed := _units_denied(denied, unit)) > aim.units:
+        units, denied_for_ms = max(units, needed), denied_left
+
+    resources = Amounts.of(unit.cpu * units, unit.memory * units)
+    if not aim.has_all_metrics:
+        resources = resources.most(guest.use)
+    resources = resources.least(guest.maximum).most(guest.minimum)
+    if denied is not None:
+        least = _least_after(denied, unit)
+        if least.exceeds(resources):
+            resources, denied_for_ms = resources.most(least), denied_left
+        if least.exceeds(guest.maximum):
+            warnings.append(ABOVE_MAXIMUM)
+    return Desired(resources, aim, tuple(warnings), wanted_for_ms, denied_for_ms)
+
+
+def _left(since: UpscaleWanted | DownscaleDenied | None, valid_ms: int, now_ms: int) -> int:
+    return 0 if since is None else since.at_ms + valid_ms - now_ms
+
+
+def _units_wanted(wanted: UpscaleWanted, unit: Amounts) -> int:
+    """The smallest number of units that is more than the base, for each resource that was named."""
+    cpu = 1 + wanted.base.cpu // unit.cpu if wanted.cpu else 0
+    memory = 1 + wanted.base.memory // unit.memory if wanted.memory else 0
+    return max(cpu, memory)
+
+
+def _units_denied(denied: DownscaleDenied, unit: Amounts) -> int:
+    return max(1 + refused // size for refused, size in zip(denied.resources, unit, strict=True))
+
+
+def _least_after(denied: DownscaleDenied, unit: Amounts) -> Amounts:
+    """A unit more than was refused, but not more than there was: neither need be a multiple of the unit."""
+    return Amounts(
+        tuple(
+            min(had, size * (1 + refused // size))
+            for had, refused, size in zip(denied.current, denied.resources, unit, strict=True)
+        )
+    )

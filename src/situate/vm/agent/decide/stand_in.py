@@ -1,0 +1,22 @@
+"""What a monitor would answer for machines that have no guest, as without a hypervisor (`monitor.kind: standIn`)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from situate.vm.agent.decide.goal import SystemMetrics
+from situate.vm.agent.protocol.monitor_protocol import DownscaleResult
+from situate.vm.model.resource_amounts import Amounts
+
+FULLEST: Final = 0.9
+"""Share of memory that may be used after a downscale."""
+
+
+def downscale_result(target: Amounts, system: SystemMetrics | None) -> DownscaleResult:
+    """Whether the memory in use, as far as anybody told of it, still fits."""
+    if system is None:
+        return DownscaleResult(False, "nobody has told how much memory is used")
+    most = target.memory * FULLEST
+    if system.memory_used > most:
+        return DownscaleResult(False, f"{system.memory_used:.0f} bytes are used, more than {most:.0f} of the target")
+    return DownscaleResult(True, "")

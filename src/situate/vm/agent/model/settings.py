@@ -1,0 +1,201 @@
+"""The configuration of an agent: the reference's fields with the values that it ships, and ours beside them.
+
+Times are whole or broken seconds where a name ends in `Seconds`. Reading the file is the shell's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from situate.objects.quantity import BadQuantity, Quantity, decode_quantity
+from situate.objects.settings import ALLOWED, Mistake, NamespaceName, shown
+from situate.vm.agent.decide.health import Limits, Rate
+from situate.vm.agent.decide.scaling import Scaling
+from situate.vm.agent.model.state import Config
+from situate.vm.model.resource_amounts import Amounts
+
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=86_400)]
+Port = Annotated[int, msgspec.Meta(ge=1, le=65_535)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+Url = Annotated[
+    str,
+    msgspec.Meta(pattern=r"^https?://[^/\s]+(/\S*)?$", extra={ALLOWED: "http://HOST:PORT/… or https://HOST:PORT/…"}),
+]
+MOST_JITTER_MS: Final = 100
+"""Ticks are shorter by a random part of this, so that many machines do not ask together."""
+
+
+class ComputeUnit(msgspec.Struct, frozen=True, kw_only=True):
+    """What sizes are counted in."""
+
+    vcpus: float | int | str = msgspec.field(default=0.25, name="vCPUs")
+    mem: int | str = "1Gi"
+
+    def mistakes(self) -> Iterable[Mistake]:
+        for name, value, least in (("vCPUs", self.vcpus, "1m"), ("mem", self.mem, "1")):
+            allowed = f'a quantity of at least {least}, such as "250m" or "1Gi"'
+            try:
+                quantity = decode_quantity(Quantity, value)
+            except BadQuantity:
+                yield Mistake(name, shown(value), allowed)
+            else:
+                if not 0 < quantity.nano_value <= 2**60 * 10**9:
+                    yield Mistake(name, shown(value), allowed)
+
+    @property
+    def amounts(self) -> Amounts:
+        cpu, memory = (decode_quantity(Quantity, each) for each in (self.vcpus, self.mem))
+        return Amounts.of(cpu.milli_value, memory.value)
+
+
+class FailedRequestRate(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """More failures than `threshold` within the interval: unhealthy."""
+
+    interval_seconds: Seconds = 120.0
+    threshold: Count = 2
+
+    @property
+    def rate(self) -> Rate:
+        return Rate(_ms(self.interval_seconds), self.threshold)
+
+
+class SchedulerAccess(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """Whom to ask for permits, and how often."""
+
+    scheduler_name: Annotated[str, msgspec.Meta(min_length=1, max_length=253)] = "situate-vm"
+    """Machines of another one are left alone; its pods carry it as label `name`."""
+    namespace: NamespaceName = "kube-system"
+    """Of those pods (C17)."""
+    url: Url | None = None
+    """Asked instead of the pod that is found; null: its pod is looked for."""
+    request_port: Port = 10_299
+    request_timeout_seconds: Seconds = 2.0
+    request_at_least_every_seconds: Seconds = 15.0
+    retry_failed_request_seconds: Seconds = 3.0
+    retry_denied_upscale_seconds: Seconds = 2.0
+    max_failed_request_rate: FailedRequestRate = FailedRequestRate(threshold=5)
+    tls: bool = False
+    """Speak https to the pod that is found (B44)."""
+    ca_file: str | None = None
+    """Authorities that its certificate is checked against: a file in PEM, or a folder of such, named .crt; null: those
+    of the system. They are looked at before each request."""
+    server_name: str | None = None
+    """The name that its certificate bears; null: the host that is asked."""
+    token_file: str | None = "/var/run/secrets/kubernetes.io/serviceaccount/token"  # noqa: S105 - a place, no secret
+    """A service account's token, read anew for each request; null, or no such file: none is sent."""
+
+    def mistakes(self) -> Iterable[Mistake]:
+        if self.request_at_least_every_seconds <= self.request_timeout_seconds:
+            allowed = f"more than requestTimeoutSeconds ({self.request_timeout_seconds:g})"
+            yield Mistake("requestAtLeastEverySeconds", f"{self.request_at_least_every_seconds:g}", allowed)
+        if self.ca_file is not None and not self.tls and not (self.url or "").startswith("https:"):
+            yield Mistake("caFile", shown(self.ca_file), "tls: true, or a url that begins with https:")
+
+
+class MonitorAccess(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """The monitor in the guest."""
+
+    kind: Literal["websocket", "standIn"] = "websocket"
+    """`standIn`: no guest is asked; what memory is used, as far as the load says, decides about a downscale."""
+    server_port: Port = 10_301
+    response_timeout_seconds: Seconds = 5.0
+    connection_timeout_seconds: Seconds = 4.0
+    connection_retry_min_wait_seconds: Seconds = 5.0
+    health_check_seconds: Seconds = 5.0
+    unhealthy_after_silence_duration_seconds: Seconds = 20.0
+    unhealthy_startup_grace_period_seconds: Seconds = 20.0
+    max_health_check_sequential_failures_seconds: Seconds = 30.0
+    retry_denied_downscale_seconds: Seconds = 5.0
+    requested_upscale_valid_seconds: Seconds = 10.0
+    retry_failed_request_seconds: Seconds = 3.0
+    max_failed_request_rate: FailedRequestRate = FailedRequestRate()
+
+
+class VmAccess(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """Writes to VirtualMachines."""
+
+    request_timeout_seconds: Seconds = 10.0
+    retry_failed_request_seconds: Seconds = 5.0
+    max_failed_request_rate: FailedRequestRate = FailedRequestRate()
+
+
+class SystemMetricsAccess(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    port: Port = 9_100
+    request_timeout_seconds: Seconds = 2.0
+    seconds_between_requests: Seconds = 5.0
+
+
+class CacheMetricsAccess(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    port: Port = 9_499
+    request_timeout_seconds: Seconds = 5.0
+    seconds_between_requests: Seconds = 15.0
+
+
+class MetricsAccess(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """Where a machine's load is read."""
+
+    source: Literal["guest", "annotation", "file", "endpoint"] = "guest"
+    """`guest`: the machine's own address. `annotation`: `vm.situate.dev/load` of the VirtualMachine. `file`: a mapping
+    from `namespace/name`. `endpoint`: Prometheus text of one address for all."""
+    file: str | None = None
+    endpoint: Url | None = None
+    """Samples with labels `namespace` and `name` are of that machine. `{namespace}` and `{name}` in it are replaced."""
+    system: SystemMetricsAccess = SystemMetricsAccess()
+    lfc: CacheMetricsAccess = CacheMetricsAccess()
+
+    def mistakes(self) -> Iterable[Mistake]:
+        for name, value in (("file", self.file), ("endpoint", self.endpoint)):
+            if self.source == name and not value:
+                yield Mistake(name, "", f"where to read from, as source is {name}")
+            elif self.source != name and value is not None:
+                yield Mistake(name, shown(value), f"nothing, as source is {self.source}", f"set source: {name}")
+
+
+class AgentSettings(Scaling, frozen=True, rename="camel", kw_only=True):
+    """Everything; what `Scaling` has stands at the top, as in the reference's defaults."""
+
+    compute_unit: ComputeUnit = ComputeUnit()
+    scheduler: SchedulerAccess = SchedulerAccess()
+    monitor: MonitorAccess = MonitorAccess()
+    neonvm: VmAccess = VmAccess()
+    metrics: MetricsAccess = MetricsAccess()
+    compat: bool = False
+    """As the reference's agent, for its own scheduler."""
+
+    @property
+    def scaling(self) -> Scaling:
+        return Scaling(**{name: getattr(self, name) for name in Scaling.__struct_fields__})
+
+    def config(self, jitter_ms: int) -> Config:
+        """For one machine; `jitter_ms` is from 0 to `MOST_JITTER_MS`, and stays."""
+        return Config(
+            unit=self.compute_unit.amounts,
+            scaling=self.scaling,
+            plugin_tick_ms=_ms(self.scheduler.request_at_least_every_seconds) - jitter_ms,
+            plugin_retry_ms=_ms(self.scheduler.retry_failed_request_seconds),
+            plugin_denied_retry_ms=_ms(self.scheduler.retry_denied_upscale_seconds),
+            vm_retry_ms=_ms(self.neonvm.retry_failed_request_seconds),
+            monitor_retry_ms=_ms(self.monitor.retry_failed_request_seconds),
+            denied_downscale_ms=_ms(self.monitor.retry_denied_downscale_seconds),
+            requested_upscale_ms=_ms(self.monitor.requested_upscale_valid_seconds),
+            compat=self.compat,
+        )
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(
+            silence_ms=_ms(self.monitor.unhealthy_after_silence_duration_seconds),
+            grace_ms=_ms(self.monitor.unhealthy_startup_grace_period_seconds),
+            rates={
+                "scheduler": self.scheduler.max_failed_request_rate.rate,
+                "vm": self.neonvm.max_failed_request_rate.rate,
+                "monitor": self.monitor.max_failed_request_rate.rate,
+            },
+        )
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)

@@ -1,0 +1,164 @@
+"""VirtualMachines as an agent sees them: which it handles, and what it goes by (C35, 2.2).
+
+What an annotation says wrongly is named, and the machine is scaled without it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from situate.objects.timestamps import BadTime, parse_time, rfc3339
+from situate.objects.unstructured import Unstructured
+from situate.vm.agent.decide.core import Change
+from situate.vm.agent.decide.scaling import Scaling, overridden
+from situate.vm.agent.model.revisions import Revision, RevisionAt
+from situate.vm.agent.model.state import Guest
+from situate.vm.agent.protocol.samples import read_load
+from situate.vm.api.machines import read_notes
+from situate.vm.api.parse_errors import Misread, Part, Place, Read, Unreadable
+from situate.vm.api.quantities import guest_of, read_amounts
+from situate.vm.api.well_known import APPROVED, ENABLED_LABEL, LOAD, SCALING_CONFIG
+from situate.vm.model.pods_and_nodes import Ref
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import Amounts
+
+SCALED: Final = frozenset({"Running", "Scaling"})
+FREEZING: Final = "PreMigrating"
+"""Handled as well, but nothing changes (D13)."""
+_RULES: Final = Rules()
+
+
+@dataclass(frozen=True, slots=True)
+class MachineNow:
+    """One VirtualMachine at one moment."""
+
+    ref: Ref
+    pod: str
+    """Its runner pod; empty before there is one."""
+    ip: str
+    node: str
+    phase: str
+    scheduler_name: str
+    enabled: bool
+    guest: Guest
+    newest_revision: int
+    """That anybody gave out for it."""
+    load: str | None = None
+    """What its annotation says of its load; None: there is none."""
+
+
+def read(vm: Unstructured, defaults: Scaling) -> Read[MachineNow]:
+    """`value` is None where its size cannot be read."""
+    metadata = vm.metadata
+    about = f"VirtualMachine {metadata.namespace}/{metadata.name}"
+    try:
+        root = Part(Place(about, ""), vm.content)
+        spec, status = root["spec"], root["status"]
+        sizes = guest_of(spec["guest"])
+        phase = status["phase"].text(default="")
+        grown = _grown(status)
+        current = _revision(status["currentRevision"])
+        target = _revision(spec["targetRevision"])
+        pod, ip, node = (status[key].text(default="") for key in ("podName", "podIP", "node"))
+        scheduler_name = spec["schedulerName"].text(default="")
+    except Misread as problem:
+        return Read(None, (problem.unreadable,))
+    notes, wrong = read_notes(metadata, about, sizes, _RULES)
+    scaling, of_scaling = _scaling(vm, about, defaults)
+    guest = Guest(
+        minimum=notes.minimum,
+        use=sizes.use,
+        maximum=notes.maximum,
+        slot=sizes.slot_size,
+        scaling=scaling,
+        current_revision=current,
+        grown=grown,
+        frozen=phase == FREEZING,
+        generation=metadata.generation,
+        approved=_approved(vm, about),
+    )
+    newest = max(each.revision.value if each else 0 for each in (current, target))
+    enabled = metadata.labels.get(ENABLED_LABEL) == "true" and metadata.deletion_timestamp is None
+    ref = Ref(metadata.namespace, metadata.name, metadata.uid)
+    load = metadata.annotations.get(LOAD)
+    machine = MachineNow(ref, pod, ip, node, phase, scheduler_name, enabled, guest, newest, load)
+    said = None if load is None else read_load(load, Place.annotation(about, LOAD))
+    return Read(machine, (*wrong, *of_scaling, *((said,) if isinstance(said, Unreadable) else ())))
+
+
+def handled(machine: MachineNow, node: str | None, scheduler_name: str) -> bool:
+    """Whether the agent of that node looks after it; None: one agent looks after all nodes."""
+    here = bool(machine.node) if node is None else machine.node == node
+    ours = machine.enabled and here and machine.scheduler_name == scheduler_name
+    return ours and bool(machine.ip) and bool(machine.pod) and machine.phase in (*SCALED, FREEZING)
+
+
+def size_patch(machine: MachineNow, change: Change) -> list[dict[str, Any]]:
+    """A JSON patch of the size and the revision. It fails if the machine is another one, is about to be moved (D13),
+    or was changed by somebody else.
+    """
+    slot = machine.guest.slot
+    revision = change.target_revision
+    at = datetime.fromtimestamp(revision.at_ms / 1000, UTC)
+    return [
+        {"op": "test", "path": "/metadata/uid", "value": machine.ref.uid},
+        {"op": "test", "path": "/status/phase", "value": machine.phase},
+        {"op": "test", "path": "/spec/guest/memorySlots/use", "value": machine.guest.use.memory // slot},
+        {"op": "replace", "path": "/spec/guest/cpus/use", "value": _cpu(change.target)},
+        {"op": "replace", "path": "/spec/guest/memorySlots/use", "value": change.target.memory // slot},
+        {
+            "op": "add",
+            "path": "/spec/targetRevision",
+            "value": {
+                "revision": {"value": revision.revision.value, "flags": revision.revision.flags},
+                "updatedAt": rfc3339(at),
+            },
+        },
+    ]
+
+
+def _approved(vm: Unstructured, about: str) -> Amounts | None:
+    """The scheduler reads it too, and says what is wrong with it."""
+    text = vm.metadata.annotations.get(APPROVED)
+    found = None if text is None else read_amounts(text, Place.annotation(about, APPROVED))
+    return found if isinstance(found, Amounts) else None
+
+
+def _cpu(amounts: Amounts) -> int | str:
+    return f"{amounts.cpu}m" if amounts.cpu % 1000 else amounts.cpu // 1000
+
+
+def _grown(status: Part) -> Amounts | None:
+    cpus, memory = status["cpus"], status["memorySize"]
+    if not (cpus.there and memory.there):
+        return None
+    grown = Amounts.of(cpus.milli(), memory.units())
+    return grown if all(grown) else None
+
+
+def _revision(part: Part) -> RevisionAt | None:
+    if not part.there:
+        return None
+    revision, updated = part["revision"], part["updatedAt"]
+    value = revision["value"].integer() if revision["value"].there else 0
+    flags = revision["flags"].integer(most=255) if revision["flags"].there else 0
+    try:
+        at_ms = round(parse_time(updated.text()).timestamp() * 1000) if updated.there else 0
+    except BadTime as problem:
+        raise updated.misread("a time such as 2024-01-31T12:00:00Z", str(problem)) from problem
+    return RevisionAt(Revision(value, flags), at_ms)
+
+
+def _scaling(vm: Unstructured, about: str, defaults: Scaling) -> tuple[Scaling | None, tuple[Unreadable, ...]]:
+    text = vm.metadata.annotations.get(SCALING_CONFIG)
+    if text is None:
+        return None, ()
+    place = Place.annotation(about, SCALING_CONFIG)
+    try:
+        overrides = Part.of_text(text, place).value
+    except Misread as problem:
+        return None, (problem.unreadable,)
+    scaling, mistakes = overridden(defaults, overrides, place.field)
+    return scaling, tuple(Unreadable(about, each.path, each.found, each.allowed, each.hint) for each in mistakes)

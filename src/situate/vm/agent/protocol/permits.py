@@ -1,0 +1,122 @@
+"""The agent's half of the permit protocol: what is sent, what an answer says, and which answers are refused (2.5).
+
+An answer is JSON of somebody who may be slow, old or wrong. Version 5.0 has `permit` and `migrate`; what a newer
+scheduler adds (B28) is taken where it makes sense and passed over where not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from situate.vm.agent.decide.core import PluginAction
+from situate.vm.api.parse_errors import Misread, Part, Place
+from situate.vm.api.quantities import amounts_of, amounts_value
+from situate.vm.model.pods_and_nodes import Ref
+from situate.vm.model.resource_amounts import Amounts
+
+VERSION: Final = 7
+"""v5.0 (C12)."""
+MOST_ANSWER: Final = 64 * 1024
+"""Bytes of an answer that are looked at."""
+MOST_RETRY_MS: Final = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """An answer that could be read; whether it is accepted is said by `objection`."""
+
+    amount: Amounts
+    migrates: bool = False
+    """The machine is about to be moved."""
+    reason: str = ""
+    """One word, as B28 has them; empty: it said nothing."""
+    retry_after_ms: int | None = None
+    plan: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BadAnswer:
+    """No permit came; the sentence says why."""
+
+    why: str
+
+
+def request_body(
+    machine: Ref,
+    unit: Amounts,
+    action: PluginAction,
+    *,
+    lowers_at_once: bool,
+    sequence: int | None = None,
+    run: str = "",
+) -> bytes:
+    """JSON of at most 1 KiB for names as Kubernetes has them. `machine` is the runner pod.
+
+    `sequence` rises with each request of a `run`, so that one which is overtaken on its way changes nothing; None:
+    neither is told.
+    """
+    body: dict[str, Any] = {
+        "protoVersion": VERSION,
+        "pod": {"namespace": machine.namespace, "name": machine.name},
+        "computeUnit": amounts_value(unit),
+        "resources": amounts_value(action.target),
+        "lastPermit": None if action.last_permit is None else amounts_value(action.last_permit),
+        "metrics": None if action.load1 is None else {"loadAvg1M": action.load1},
+    }
+    if lowers_at_once:
+        body["lowersAtOnce"] = True  # D24
+    if sequence is not None:
+        body |= {"run": run, "sequence": sequence}
+    return msgspec.json.encode(body)
+
+
+def answer(status: int, body: bytes) -> Permit | BadAnswer:
+    """Anything but 200 is a failure, whatever it says (C14)."""
+    if status != 200:
+        said = body[:200].decode("utf-8", "replace").strip()
+        return BadAnswer(f"the scheduler answered {status}{f': {said}' if said else ''}")
+    if len(body) > MOST_ANSWER:
+        return BadAnswer(f"the scheduler's answer is longer than {MOST_ANSWER} bytes")
+    try:
+        part = Part.of_text(body.decode("utf-8", "replace"), Place("the scheduler's answer", ""))
+        part.mapping()
+        amount = amounts_of(part["permit"])
+    except Misread as problem:
+        return BadAnswer(str(problem.unreadable))
+    return Permit(
+        amount,
+        migrates=part["migrate"].there,
+        reason=_word(part["reason"]),
+        retry_after_ms=_milliseconds(part["retryAfterMs"]),
+        plan=_word(part["plan"]),
+    )
+
+
+def objection(permit: Amounts, requested: Amounts, used: Amounts) -> str:
+    """Why a permit is not accepted (C18); empty: it is."""
+    if not all(permit):
+        return f"permit has a resource that is zero: {_shown(permit)}"
+    if permit.exceeds(requested):
+        return f"permit has resources greater than request ({_shown(permit)} vs. {_shown(requested)})"
+    if used.exceeds(permit):
+        return f"permit has resources less than VM ({_shown(permit)} vs. {_shown(used)})"
+    return ""
+
+
+def _shown(amounts: Amounts) -> str:
+    return msgspec.json.encode(amounts_value(amounts)).decode()
+
+
+def _word(part: Part) -> str:
+    """What is no text is no reason to refuse a permit."""
+    return part.value[:200] if isinstance(part.value, str) else ""
+
+
+def _milliseconds(part: Part) -> int | None:
+    value = part.value
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        return None
+    return int(min(value, MOST_RETRY_MS))

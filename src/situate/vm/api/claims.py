@@ -1,0 +1,151 @@
+"""Claims, hand-overs and moves as annotations hold them: canonical JSON text, members in the order of B1.
+
+Amounts are as counted on the node; times are RFC 3339 in UTC, to the microsecond. What is read comes back equal to what
+was written. A broken text is a value that names what is wrong with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from situate.objects.timestamps import BadTime, micro_time, parse_time
+from situate.vm.api.parse_errors import Misread, Part, Place, Unreadable
+from situate.vm.api.quantities import cpu_value, json_text, memory_value
+from situate.vm.model.events import WrittenClaim, WrittenHandOver
+from situate.vm.model.migrations import Beneficiary, BeneficiaryKind, Claim
+from situate.vm.model.pods_and_nodes import Ref
+from situate.vm.model.resource_amounts import RESOURCES, Amounts
+
+
+def claim_text(claim: WrittenClaim | Claim, resources: Sequence[str] = RESOURCES) -> str:
+    """`{id,plan,node,beneficiary{kind,namespace,name,uid},source{podUID},amount{cpu,mem},deadline}` (B1)."""
+    beneficiary = claim.beneficiary
+    return json_text(
+        {
+            "id": claim.id,
+            "plan": claim.plan,
+            "node": claim.node,
+            "beneficiary": {"kind": beneficiary.kind.value, **_ref_value(beneficiary.ref)},
+            "source": {"podUID": claim.source_uid},
+            "amount": _amount_value(claim.amount, resources),
+            "deadline": micro_time(datetime.fromtimestamp(claim.deadline, UTC)),
+        }
+    )
+
+
+def read_claim(text: str, place: Place, resources: Sequence[str] = RESOURCES) -> WrittenClaim | Unreadable:
+    try:
+        part = Part.of_text(text, place)
+        part.mapping()
+        beneficiary = part["beneficiary"]
+        kind = BeneficiaryKind(beneficiary["kind"].choice(*(each.value for each in BeneficiaryKind)))
+        return WrittenClaim(
+            id=_name(part["id"]),
+            plan=part["plan"].text(default=""),
+            node=_name(part["node"]),
+            beneficiary=Beneficiary(kind, _ref(beneficiary)),
+            source_uid=_name(part["source"]["podUID"]),
+            amount=_amount(part["amount"], resources),
+            deadline=_moment(part["deadline"]),
+        )
+    except Misread as problem:
+        return problem.unreadable
+
+
+def amount_text(amount: Amounts, resources: Sequence[str] = RESOURCES) -> str:
+    """`{cpu,mem}`."""
+    return json_text(_amount_value(amount, resources))
+
+
+def read_amount(text: str, place: Place, resources: Sequence[str] = RESOURCES) -> Amounts | Unreadable:
+    try:
+        return _amount(Part.of_text(text, place), resources)
+    except Misread as problem:
+        return problem.unreadable
+
+
+def handover_text(handover: WrittenHandOver, resources: Sequence[str] = RESOURCES) -> str:
+    """`{source{namespace,name,uid},beneficiary{namespace,name,uid},amount{cpu,mem}}` (B10)."""
+    return json_text(
+        {
+            "source": _ref_value(handover.source),
+            "beneficiary": _ref_value(handover.beneficiary),
+            "amount": _amount_value(handover.amount, resources),
+        }
+    )
+
+
+def read_handover(text: str, place: Place, resources: Sequence[str] = RESOURCES) -> WrittenHandOver | Unreadable:
+    try:
+        part = Part.of_text(text, place)
+        part.mapping()
+        source, beneficiary = _ref(part["source"]), _ref(part["beneficiary"])
+        return WrittenHandOver(source, beneficiary, _amount(part["amount"], resources))
+    except Misread as problem:
+        return problem.unreadable
+
+
+def moved_text(at: Iterable[float]) -> str:
+    """`["2026-01-31T12:00:00.000000Z"]`, oldest first (B25)."""
+    return json_text([micro_time(datetime.fromtimestamp(each, UTC)) for each in sorted(at)])
+
+
+def read_moved(text: str, place: Place) -> tuple[float, ...] | Unreadable:
+    """Oldest first."""
+    try:
+        return tuple(sorted(_moment(each) for each in Part.of_text(text, place).items()))
+    except Misread as problem:
+        return problem.unreadable
+
+
+def moment_text(at: float) -> str:
+    """`2026-01-31T12:00:00.000000Z`: no JSON."""
+    return micro_time(datetime.fromtimestamp(at, UTC))
+
+
+def read_moment(text: str, place: Place) -> float | Unreadable:
+    """Seconds of the epoch."""
+    try:
+        return _moment(Part(place, text))
+    except Misread as problem:
+        return problem.unreadable
+
+
+def _ref_value(ref: Ref) -> dict[str, str]:
+    return {"namespace": ref.namespace, "name": ref.name, "uid": ref.uid}
+
+
+def _ref(part: Part) -> Ref:
+    return Ref(_name(part["namespace"]), _name(part["name"]), part["uid"].text(default=""))
+
+
+def _name(part: Part) -> str:
+    text = part.text()
+    if not text:
+        raise part.misread("text that is not empty")
+    return text
+
+
+def _amount_value(amounts: Amounts, resources: Sequence[str]) -> dict[str, Any]:
+    further = zip(resources[len(RESOURCES) :], amounts.values[len(RESOURCES) :], strict=False)
+    return {
+        "cpu": cpu_value(amounts.cpu),
+        "mem": memory_value(amounts.memory),
+        **{name: memory_value(amount) for name, amount in further if amount},
+    }
+
+
+def _amount(part: Part, resources: Sequence[str]) -> Amounts:
+    part.mapping()
+    further = (part[name].units() if part[name].there else 0 for name in resources[len(RESOURCES) :])
+    return Amounts.of(part["cpu"].milli(), part["mem"].units(), *further)
+
+
+def _moment(part: Part) -> float:
+    text = part.text()
+    try:
+        return parse_time(text).timestamp()
+    except BadTime as problem:
+        raise part.misread("a time such as 2024-01-31T12:00:00Z") from problem

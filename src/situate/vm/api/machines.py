@@ -1,0 +1,167 @@
+"""VirtualMachines, as far as the booking of their runner pods depends on them.
+
+The runner pod carries most of it too, since the VM controller copies labels and annotations (C1); only the machine
+itself says its phase and what it has come to (D23).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from situate.objects.durations import BadDuration, parse_duration
+from situate.objects.meta import ObjectMeta
+from situate.objects.unstructured import Unstructured
+from situate.vm.api.claims import read_moved
+from situate.vm.api.evacuation import read_evacuation
+from situate.vm.api.parse_errors import Misread, Part, Place, Read, Unreadable
+from situate.vm.api.quantities import Bounds, Guest, guest_of, read_amounts, read_bounds, read_overcommit, read_unit
+from situate.vm.api.well_known import (
+    APPROVED,
+    BOUNDS,
+    CLAIM_CLOSED,
+    DOWNTIME,
+    ENABLED_LABEL,
+    EVACUATE,
+    MOVED,
+    OVERCOMMIT,
+    REQUESTED,
+    SCALING_UNIT,
+)
+from situate.vm.model.pods_and_nodes import Evacuation, Phase, Ref
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import RESOURCES, Amounts
+
+_PHASES: Final[Mapping[str, Phase]] = {
+    "Running": Phase.RUNNING,
+    "Scaling": Phase.RUNNING,
+    "PreMigrating": Phase.FROZEN,
+    "Migrating": Phase.FROZEN,
+}
+"""The others are not alive (2.2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What annotations say that machine and pod both carry."""
+
+    minimum: Amounts
+    maximum: Amounts
+    """For scaling: the bounds, inside of the hard ones (C5)."""
+    closed_claim: str
+    moved_at: tuple[float, ...]
+    evacuation: Evacuation | None = None
+    downtime_s: float | None = None
+    """For how long its last move paused it; None: nobody has said (B17)."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSeen:
+    """A VirtualMachine as it is now."""
+
+    ref: Ref
+    own: bool
+    """Whether its schedulerName is ours."""
+    phase: Phase
+    use: Amounts
+    """What its spec says."""
+    used: Amounts
+    """The larger of spec and status (D23)."""
+    notes: Notes
+    pod: str
+    """The name of its runner pod; empty before there is one."""
+    approved: Amounts | None = None
+    """What it may use, where an agent asks for it; None: nobody has said, or it cannot be read."""
+
+
+def read_machine(vm: Unstructured, rules: Rules) -> Read[MachineSeen]:
+    """`value` is None where `spec.guest` or what `status` says of sizes cannot be read."""
+    metadata = vm.metadata
+    about = f"VirtualMachine {metadata.namespace}/{metadata.name}"
+    root = Part(Place(about, ""), vm.content)
+    try:
+        spec, status = root["spec"], root["status"]
+        guest = guest_of(spec["guest"], rules.resources)
+        cpus, memory = status["cpus"], status["memorySize"]
+        came_to = Amounts.of(
+            cpus.milli() if cpus.there else 0,
+            memory.units() if memory.there else 0,
+            *(0,) * (len(rules.resources) - len(RESOURCES)),
+        )
+        seen_as = status["phase"].text(default="")
+        own = spec["schedulerName"].text(default="") == rules.scheduler_name
+        pod = status["podName"].text(default="")
+    except Misread as problem:
+        return Read(None, (problem.unreadable,))
+    notes, wrong = read_notes(metadata, about, guest, rules)
+    wrong += _wrong_on_its_pod(metadata, about, rules)
+    return Read(
+        MachineSeen(
+            ref=Ref(metadata.namespace, metadata.name, metadata.uid),
+            own=own,
+            phase=_PHASES.get(seen_as, Phase.OTHER),
+            use=guest.use,
+            used=guest.use.most(came_to),
+            notes=notes,
+            pod=pod,
+            approved=_approved(metadata, about, rules),
+        ),
+        wrong,
+    )
+
+
+def _approved(metadata: ObjectMeta, about: str, rules: Rules) -> Amounts | None:
+    text = metadata.annotations.get(APPROVED)
+    if text is None or metadata.labels.get(ENABLED_LABEL) != "true":
+        return None
+    read = read_amounts(text, Place.annotation(about, APPROVED))
+    return read.beside(Amounts.zero(len(rules.resources))) if isinstance(read, Amounts) else None
+
+
+def _wrong_on_its_pod(metadata: ObjectMeta, about: str, rules: Rules) -> tuple[Unreadable, ...]:
+    """Of annotations that are read from the copy on its pod: they are written, and mended, here."""
+    readers = {SCALING_UNIT: read_unit, APPROVED: read_amounts, REQUESTED: read_amounts, OVERCOMMIT: read_overcommit}
+    found = (
+        reader(metadata.annotations[name], Place.annotation(about, name), rules.resources)
+        for name, reader in readers.items()
+        if name in metadata.annotations
+    )
+    return tuple(each for each in found if isinstance(each, Unreadable))
+
+
+def read_notes(metadata: ObjectMeta, about: str, guest: Guest, rules: Rules) -> tuple[Notes, tuple[Unreadable, ...]]:
+    """Without what is wrong with them: bounds that nobody can read leave the hard ones."""
+    annotations = metadata.annotations
+    wrong: list[Unreadable] = []
+    minimum, maximum = guest.minimum, guest.maximum
+    if BOUNDS in annotations:
+        place = Place.annotation(about, BOUNDS)
+        bounds = read_bounds(annotations[BOUNDS], place, guest.slot_size, rules.resources)
+        if isinstance(bounds, Bounds):
+            minimum, maximum = minimum.most(bounds.minimum), maximum.least(bounds.maximum)
+        else:
+            wrong += bounds
+    moved_at: tuple[float, ...] = ()
+    if MOVED in annotations:
+        moves = read_moved(annotations[MOVED], Place.annotation(about, MOVED))
+        if isinstance(moves, Unreadable):
+            wrong.append(moves)
+        else:
+            moved_at = moves
+    evacuation: Evacuation | None = None
+    if EVACUATE in annotations:
+        wish = read_evacuation(annotations[EVACUATE], Place.annotation(about, EVACUATE))
+        if isinstance(wish, Unreadable):
+            wrong.append(wish)
+        else:
+            evacuation = wish
+    downtime_s: float | None = None
+    if DOWNTIME in annotations:
+        try:
+            downtime_s = max(0.0, parse_duration(annotations[DOWNTIME]))
+        except BadDuration as problem:
+            place = Place.annotation(about, DOWNTIME)
+            wrong.append(place.unreadable(annotations[DOWNTIME], "a duration", str(problem)))
+    notes = Notes(minimum, maximum, annotations.get(CLAIM_CLOSED, ""), moved_at, evacuation, downtime_s)
+    return notes, tuple(wrong)

@@ -1,0 +1,162 @@
+"""VirtualMachineMigrations as the ledger sees moves: ours and those made by hand (C3, C6, C34, B2, B10)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from situate.objects.meta import ObjectMeta
+from situate.objects.unstructured import Unstructured
+from situate.vm.api.claims import read_amount, read_claim, read_handover, read_moment
+from situate.vm.api.parse_errors import Misread, Part, Place, Read, Unreadable
+from situate.vm.api.well_known import (
+    CLAIM,
+    CREATED_BY_SCHEDULER_LABEL,
+    FOR_NODE,
+    HANDOVER,
+    MIGRATION_PREFIX,
+    TARGET_AMOUNT,
+    TARGET_NODE,
+    TARGET_RECHOSEN,
+)
+from situate.vm.model.events import MigrationPhase, MigrationSeen, WrittenClaim, WrittenHandOver
+from situate.vm.model.migrations import Progress
+from situate.vm.model.pods_and_nodes import Ref
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import Amounts
+
+_PHASES: Final = {
+    "": MigrationPhase(starting=True),
+    "Pending": MigrationPhase(starting=True),
+    "Running": MigrationPhase(copying=True),
+    "Succeeded": MigrationPhase(succeeded=True),
+}
+
+
+def read_migration(vmm: Unstructured, rules: Rules, now: float) -> Read[MigrationSeen]:
+    """`now`, seconds of the epoch, is when its progress was seen.
+
+    `value` is None where it names no machine. A claim or hand-over that cannot be read is left out and told of.
+    """
+    metadata = vmm.metadata
+    about = f"VirtualMachineMigration {metadata.namespace}/{metadata.name}"
+    written = read_written(metadata, about, rules)
+    wrong = [*written.wrong]
+    root = Part(Place(about, ""), vmm.content)
+    try:
+        name = root["spec"]["vmName"].text()
+        status = root["status"]
+        phase = _phase(status)
+        source, target = status["sourcePodName"].text(default=""), status["targetPodName"].text(default="")
+        source_node, target_node = status["sourceNode"].text(default=""), status["targetNode"].text(default="")
+    except Misread as problem:
+        return Read(None, (problem.unreadable, *wrong))
+    progress, downtime_s = None, None
+    try:
+        progress = _progress(status, now)
+        downtime_s = _downtime_s(status) if phase.succeeded else None
+    except Misread as problem:
+        wrong.append(problem.unreadable)
+    seen = seen_with(metadata, written, name, phase, (source, source_node), (target, target_node))
+    return Read(replace(seen, progress=progress, downtime_s=downtime_s), tuple(wrong))
+
+
+def seen_with(
+    metadata: ObjectMeta,
+    written: Written,
+    machine: str,
+    phase: MigrationPhase,
+    source: tuple[str, str],
+    target: tuple[str, str],
+) -> MigrationSeen:
+    """What is alike of the migrations of every system. `source`, `target`: pod and node, empty where not known.
+
+    Until its status names the source, one of ours is named after it (C6), and its claim says which one, and where.
+    """
+    claim, (pod, node), (target_pod, target_node) = written.claim, source, target
+    own = metadata.labels.get(CREATED_BY_SCHEDULER_LABEL) == "true"
+    if own and not pod and metadata.name.startswith(MIGRATION_PREFIX):
+        pod = metadata.name.removeprefix(MIGRATION_PREFIX)
+    created = metadata.creation_timestamp
+    return MigrationSeen(
+        machine=Ref(metadata.namespace, machine),
+        name=metadata.name,
+        uid=metadata.uid,
+        own=own,
+        phase=phase,
+        source=Ref(metadata.namespace, pod, claim.source_uid if claim is not None else "") if pod else None,
+        source_node=node or (claim.node if claim is not None else ""),
+        target=Ref(metadata.namespace, target_pod) if target_pod else None,
+        target_node=metadata.annotations.get(TARGET_NODE) or target_node,
+        amount=written.amount if own else None,
+        plan=claim.plan if claim is not None else "",
+        claim=claim,
+        handover=written.handover,
+        deleting=metadata.deletion_timestamp is not None,
+        created_at=created.timestamp() if created is not None else 0.0,
+        rechosen_at=written.rechosen_at,
+        for_node=written.for_node,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What we have written on a migration."""
+
+    claim: WrittenClaim | None
+    handover: WrittenHandOver | None
+    rechosen_at: float | None
+    for_node: bool
+    amount: Amounts | None
+    """Reserved on the target: more than its machine has where that is to grow there (B19)."""
+    wrong: tuple[Unreadable, ...]
+    """What of it cannot be read."""
+
+
+def read_written(metadata: ObjectMeta, about: str, rules: Rules) -> Written:
+    """Of any backend (B2, B10, B14), without what of it cannot be read."""
+    wrong: list[Unreadable] = []
+    claim: WrittenClaim | None = None
+    handover: WrittenHandOver | None = None
+    if (text := metadata.annotations.get(CLAIM)) is not None:
+        read = read_claim(text, Place.annotation(about, CLAIM), rules.resources)
+        claim = read if isinstance(read, WrittenClaim) else None
+        wrong += [read] if isinstance(read, Unreadable) else []
+    if (text := metadata.annotations.get(HANDOVER)) is not None:
+        begun = read_handover(text, Place.annotation(about, HANDOVER), rules.resources)
+        handover = begun if isinstance(begun, WrittenHandOver) else None
+        wrong += [begun] if isinstance(begun, Unreadable) else []
+    amount: Amounts | None = None
+    if (text := metadata.annotations.get(TARGET_AMOUNT)) is not None:
+        reserved = read_amount(text, Place.annotation(about, TARGET_AMOUNT), rules.resources)
+        amount = reserved if isinstance(reserved, Amounts) else None
+        wrong += [reserved] if isinstance(reserved, Unreadable) else []
+    rechosen_at: float | None = None
+    if (text := metadata.annotations.get(TARGET_RECHOSEN)) is not None:
+        at = read_moment(text, Place.annotation(about, TARGET_RECHOSEN))
+        rechosen_at = at if isinstance(at, float) else None
+        wrong += [at] if isinstance(at, Unreadable) else []
+    for_node = metadata.annotations.get(FOR_NODE) == "true"
+    return Written(claim, handover, rechosen_at, for_node, amount, tuple(wrong))
+
+
+def _phase(status: Part) -> MigrationPhase:
+    phase = status["phase"].choice(*_PHASES, "Failed") if status["phase"].there else ""
+    if phase != "Failed":
+        return _PHASES[phase]
+    conditions = status["conditions"].items() if status["conditions"].there else ()
+    degraded = [each for each in conditions if each["type"].value == "Degraded" and each["status"].value == "True"]
+    return MigrationPhase(failed=True, reason=degraded[0]["reason"].text(default="") if degraded else "")
+
+
+def _progress(status: Part, now: float) -> Progress | None:
+    """None before the hypervisor has told of any."""
+    ram = status["info"]["ram"]
+    if not ram["total"].there:
+        return None
+    return Progress(ram["remaining"].integer(), ram["total"].integer(), now)
+
+
+def _downtime_s(status: Part) -> float | None:
+    told = status["info"]["downtimeMs"]
+    return told.integer() / 1000 if told.there else None

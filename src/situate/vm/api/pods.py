@@ -1,0 +1,305 @@
+"""Pods as the ledger counts them: plain ones by what they ask for, runner pods by their annotations (C3, C8, C9).
+
+What a pod asks for in all, with sidecars, overhead and resizes under way, is said by `framework.resources` (B33, D15).
+Whether the scheduler may place a pod that cannot be read is the plugin's to decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+import msgspec
+
+from situate.framework.resources import amounts, pod_request
+from situate.objects import pods as objects
+from situate.objects.meta import Condition
+from situate.vm.api.machines import MachineSeen, read_notes
+from situate.vm.api.parse_errors import Misread, Place, Read, Unreadable
+from situate.vm.api.quantities import read_amounts, read_guest, read_overcommit, read_resize, read_unit, read_usage
+from situate.vm.api.resize_annotation import PENDING, account, infeasible, resize
+from situate.vm.api.well_known import (
+    ALWAYS_MIGRATE_LABEL,
+    API_VERSION,
+    APPROVED,
+    AUTO_MIGRATION_LABEL,
+    ENABLED_LABEL,
+    MACHINE_KIND,
+    MIGRATION_KIND,
+    NEEDS_NODE,
+    NOT_RESIZED,
+    OVERCOMMIT,
+    REQUESTED,
+    RESIZE_REFUSED,
+    RESIZE_REQUESTED,
+    SCALING_UNIT,
+    USAGE,
+)
+from situate.vm.api.well_known import RESOURCES as GUEST
+from situate.vm.model.pods_and_nodes import NO_LOAD, NO_OVERCOMMIT, Load, Machine, Phase, Pod, Ref, Resize, Role
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import RESOURCES, Amounts, total
+
+T = TypeVar("T")
+
+
+def read_pod(pod: objects.Pod, rules: Rules, machine: MachineSeen | None = None) -> Read[Pod]:
+    """`machine` is the VirtualMachine of a runner pod, as far as it is known.
+
+    `value` is None where an annotation says nothing that can be booked, and `str(wrong[0])` is the reason (D18).
+    """
+    if machine_ref(pod) is None:
+        return _plain(pod, rules)
+    try:
+        return _runner(pod, rules, machine)
+    except Misread as problem:
+        return Read(None, (problem.unreadable,))
+
+
+def by_requests(pod: objects.Pod, rules: Rules, machine: MachineSeen | None = None) -> Pod:
+    """What a pod on a node counts for while its annotations cannot be read: what it asks for as a plain pod.
+
+    A runner's containers ask for little: what its machine is approved counts, or what it may grow to where nobody can
+    read that (I2).
+    """
+    asked, approved = _asked(pod, rules), None
+    if machine is not None:
+        approved = machine.approved
+        asked = asked.most(machine.used).most(machine.notes.maximum if approved is None else approved)
+    if machine_ref(pod) is not None and GUEST in pod.metadata.annotations:
+        place = Place.annotation(_about(pod), GUEST)
+        guest = read_guest(pod.metadata.annotations[GUEST], place, rules.resources)
+        if not isinstance(guest, Unreadable):
+            asked = asked.most(guest.maximum if approved is None else guest.use)
+    return _pod(pod, rules, asked, asked, asked)
+
+
+def ended(pod: objects.Pod) -> bool:
+    """Whether it holds nothing of its node any more: finished, with none of its containers still running (D14, B3)."""
+    statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
+    return pod.finished and not any(each.state.running is not None for each in statuses)
+
+
+def machine_ref(pod: objects.Pod) -> Ref | None:
+    """The VirtualMachine whose runner it is; None for every other pod (C3)."""
+    for owner in pod.metadata.owner_references:
+        if owner.kind == MACHINE_KIND and owner.api_version == API_VERSION:
+            return Ref(pod.metadata.namespace, owner.name, owner.uid)
+    return None
+
+
+def role_of(pod: objects.Pod) -> Role:
+    """In a migration, by owner references: whoever is controlled by one is its target (C3)."""
+    owners = [
+        owner
+        for owner in pod.metadata.owner_references
+        if owner.kind == MIGRATION_KIND and owner.api_version == API_VERSION
+    ]
+    if not owners:
+        return Role.IDLE
+    return Role.TARGET if any(owner.controller for owner in owners) else Role.SOURCE
+
+
+def migratable(pod: objects.Pod, role: Role) -> bool:
+    """Whether we may move its machine, or it moves (C9)."""
+    labels = pod.metadata.labels
+    wanted = "true" in (labels.get(ALWAYS_MIGRATE_LABEL), labels.get(AUTO_MIGRATION_LABEL))
+    return role is Role.SOURCE or (role is not Role.TARGET and wanted)
+
+
+def no_overcommit(rules: Rules) -> Amounts:
+    return Amounts((NO_OVERCOMMIT,) * len(rules.resources))
+
+
+def _runner(pod: objects.Pod, rules: Rules, seen: MachineSeen | None) -> Read[Pod]:
+    about, annotations, labels = _about(pod), pod.metadata.annotations, pod.metadata.labels
+    if GUEST not in annotations:
+        step = "the VM controller writes it; until then the pod cannot be placed or booked"
+        raise Misread(Unreadable(about, Place.annotation(about, GUEST).field, "", "the machine's resources", step))
+    guest = _must(read_guest(annotations[GUEST], Place.annotation(about, GUEST), rules.resources))
+    overcommit = no_overcommit(rules)
+    if OVERCOMMIT in annotations:
+        place = Place.annotation(about, OVERCOMMIT)
+        overcommit = _must(read_overcommit(annotations[OVERCOMMIT], place, rules.resources))
+    used = guest.use
+    if USAGE in annotations:
+        used = used.most(_must(read_usage(annotations[USAGE], Place.annotation(about, USAGE), rules.resources)))
+    if seen is not None:
+        used = used.most(seen.used)
+    ref = machine_ref(pod)
+    assert ref is not None
+    role = role_of(pod)
+    autoscaled = labels.get(ENABLED_LABEL) == "true"
+    notes, wrong = read_notes(pod.metadata, about, guest, rules)
+    if seen is not None:
+        notes = replace(seen.notes, closed_claim=seen.notes.closed_claim or notes.closed_claim)
+    machine = Machine(
+        ref=ref,
+        own=(pod.spec.scheduler_name == rules.scheduler_name) if seen is None else seen.own,
+        autoscaled=autoscaled,
+        role=role,
+        migratable=migratable(pod, role),
+        always_migrate=labels.get(ALWAYS_MIGRATE_LABEL) == "true",
+        phase=Phase.RUNNING if seen is None else seen.phase,
+        minimum=notes.minimum,
+        maximum=notes.maximum,
+        limit=None if rules.compat else notes.maximum,
+        load=NO_LOAD if notes.downtime_s is None else Load(last_downtime_s=notes.downtime_s),
+        closed_claim=notes.closed_claim,
+        moved_at=notes.moved_at,
+        evacuation=notes.evacuation,
+    )
+    booked, requested, unit = _scaled(pod, guest.use) if autoscaled else (guest.use, guest.use, None)
+    granted = None if rules.compat or seen is None or seen.pod != pod.metadata.name else seen.approved
+    if granted is not None:
+        # its agent was told of it, and whoever copies it to the pod may be slow: the next leader has nothing else (I2)
+        booked = booked.most(granted)
+    if not rules.compat:
+        booked = booked.most(used)
+        requested = requested if autoscaled else booked
+    further = _further(_asked(pod, rules))
+    left = role is Role.IDLE and seen is not None and seen.pod not in ("", pod.metadata.name)
+    if not rules.compat and (left or pod.metadata.deletion_timestamp is not None):
+        machine = replace(machine, limit=booked + further)  # nobody moves for one that goes, or that its machine left
+    made = _pod(pod, rules, booked + further, requested + further, used + further)
+    own = account(pod, rules)
+    return Read(
+        replace(
+            made,
+            factor=made.factor if unit is None else unit,
+            overcommit=overcommit,
+            machine=machine,
+            approved=autoscaled and (APPROVED in annotations or granted is not None),
+            account=own,
+            infeasible=None if own is None else infeasible(pod),
+        ),
+        wrong,
+    )
+
+
+def _scaled(pod: objects.Pod, use: Amounts) -> tuple[Amounts, Amounts, Amounts | None]:
+    """What is approved, what is requested, and the unit, of an autoscaled machine (C8)."""
+    about, annotations = _about(pod), pod.metadata.annotations
+
+    def read(name: str) -> Amounts | None:
+        if name not in annotations:
+            return None
+        reader = read_unit if name == SCALING_UNIT else read_amounts
+        return _must(reader(annotations[name], Place.annotation(about, name))).beside(use - use)
+
+    unit, approved, requested = read(SCALING_UNIT), read(APPROVED), read(REQUESTED)
+    if requested is not None and unit is None:
+        step = f"whoever writes {REQUESTED} writes it too"
+        raise Misread(Unreadable(about, Place.annotation(about, SCALING_UNIT).field, "", "a compute unit", step))
+    return use if approved is None else approved, use if requested is None else requested, unit
+
+
+def _plain(pod: objects.Pod, rules: Rules) -> Read[Pod]:
+    if rules.compat:
+        asked = total(
+            (_amounts_of(amounts(each.resources.requests), rules) for each in pod.spec.containers), len(rules.resources)
+        )
+        return Read(_pod(pod, rules, asked, asked, asked))
+    asked = _asked(pod, rules)
+    put_off, unseen = _is_deferred(pod), _unanswered(pod)
+    admitted = _admitted(pod, rules) if put_off or unseen else asked
+    unanswered = not put_off and asked.exceeds(admitted)
+    waits = (put_off or unanswered) and pod.metadata.deletion_timestamp is None  # nobody moves for one that goes
+    made = replace(_pod(pod, rules, asked, asked, admitted), deferred=waits, unanswered=waits and unanswered)
+    wish = _wish(pod, asked, rules)
+    if wish is None:
+        return Read(made)
+    if isinstance(wish, Unreadable):
+        return Read(made, (wish,))
+    if wish.refusal is not None:
+        return Read(replace(made, resize=wish))
+    return Read(replace(made, requested=wish.wanted, factor=wish.step, resize=wish))
+
+
+def _wish(pod: objects.Pod, asked: Amounts, rules: Rules) -> Resize | Unreadable | None:
+    """None if it asks for nothing."""
+    text = pod.metadata.annotations.get(RESIZE_REQUESTED)
+    if text is None:
+        return None
+    wish = read_resize(text, Place.annotation(_about(pod), RESIZE_REQUESTED))
+    return wish if isinstance(wish, Unreadable) else resize(pod, asked, wish, rules)
+
+
+def _asked(pod: objects.Pod, rules: Rules) -> Amounts:
+    """Its effective request. A condition of an earlier size of it does not count (B35)."""
+    pending = pod.condition(PENDING)
+    if pending is not None and not _current(pod, pending):
+        pod = _with_pending(pod)
+    return _amounts_of(pod_request(pod).amounts, rules)
+
+
+def _current(pod: objects.Pod, condition: Condition) -> bool:
+    """Whether it is about the pod as it is; a kubelet that does not say is believed."""
+    seen = condition.observed_generation
+    return condition.status == "True" and (not seen or seen >= pod.metadata.generation)
+
+
+def _is_deferred(pod: objects.Pod) -> bool:
+    pending = pod.condition(PENDING)
+    return pending is not None and _current(pod, pending) and pending.reason == "Deferred"
+
+
+def _unanswered(pod: objects.Pod) -> bool:
+    """Whether its kubelet has not looked at it as it is now; one that does not say is taken to have (before 1.34)."""
+    return 0 < pod.status.observed_generation < pod.metadata.generation
+
+
+def _admitted(pod: objects.Pod, rules: Rules) -> Amounts:
+    """What its kubelet has granted it, as if what it asks for beyond that could never be."""
+    return _amounts_of(pod_request(_with_pending(pod, Condition(PENDING, "True", "Infeasible"))).amounts, rules)
+
+
+def _with_pending(pod: objects.Pod, *pending: Condition) -> objects.Pod:
+    """With this condition of a pending resize in place of what it has."""
+    conditions = (*(each for each in pod.status.conditions if each.type != PENDING), *pending)
+    return msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, conditions=conditions))
+
+
+def _pod(pod: objects.Pod, rules: Rules, reserved: Amounts, requested: Amounts, used: Amounts) -> Pod:
+    metadata = pod.metadata
+    created = metadata.creation_timestamp
+    return Pod(
+        ref=Ref(metadata.namespace, metadata.name, metadata.uid),
+        reserved=reserved,
+        requested=requested,
+        used=used,
+        factor=Amounts.zero(len(rules.resources)),
+        overcommit=no_overcommit(rules),
+        created_at=created.timestamp() if created is not None else 0.0,
+        priority=pod.spec.priority or 0,
+        ignored=metadata.namespace in rules.ignored_namespaces,
+        needs_node=_says(pod, NEEDS_NODE),
+        resize_refused=_says(pod, RESIZE_REFUSED),
+        not_resized=_says(pod, NOT_RESIZED),
+    )
+
+
+def _says(pod: objects.Pod, kind: str) -> bool:
+    """By a condition of ours, perhaps of an earlier term."""
+    condition = pod.condition(kind)
+    return condition is not None and condition.status == "True"
+
+
+def _amounts_of(by_name: Mapping[str, int], rules: Rules) -> Amounts:
+    return Amounts(tuple(max(0, by_name.get(name, 0)) for name in rules.resources))
+
+
+def _further(asked: Amounts) -> Amounts:
+    """Without CPU and memory, which the machine's annotations say."""
+    return Amounts((0,) * len(RESOURCES) + asked.values[len(RESOURCES) :])
+
+
+def _must(read: T | Unreadable) -> T:
+    if isinstance(read, Unreadable):
+        raise Misread(read)
+    return read
+
+
+def _about(pod: objects.Pod) -> str:
+    return f"pod {pod.metadata.namespace}/{pod.metadata.name}"

@@ -1,0 +1,196 @@
+"""What of a pod may be resized in place, what it wishes, and why a wish is not attempted (B34 to B36).
+
+Read off the object alone. Whether its node has the room, or could ever have it, is decided with all others who wait
+there (`situate.vm.ledger.grants.wait_queue`); what the API server and the kubelet make of it is told by
+`situate.vm.model.events.Written` and by the pod itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from situate.framework.resources import amounts, pod_request
+from situate.objects.pods import Container, Pod, PodStatus
+from situate.objects.quantity import Quantity
+from situate.vm.api.parse_errors import Place, Unreadable
+from situate.vm.api.quantities import ResizeWish
+from situate.vm.api.well_known import RESIZE_REQUESTED
+from situate.vm.model.pods_and_nodes import Refusal, Resize
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import CPU, RESOURCES, Amounts
+
+MIRROR: Final = "kubernetes.io/config.mirror"
+"""On the pod that stands for a static one, which only its kubelet's files change."""
+PENDING: Final = "PodResizePending"
+INFEASIBLE: Final = "Infeasible"
+GUARANTEED: Final = "Guaranteed"
+SIDECAR: Final = "Always"
+"""Restart policy of an init container that runs beside the others."""
+
+
+def named(pod: Pod, name: str) -> Container | Unreadable:
+    """The container that is meant: the only one where none is named. Init containers have to be named."""
+    running = [*pod.spec.containers, *(each for each in pod.spec.init_containers if each.name == name)]
+    found = [each for each in running if each.name == (name or each.name)]
+    if len(found) == 1:
+        return found[0]
+    about = f"pod {pod.metadata.namespace}/{pod.metadata.name}"
+    sidecars = (each for each in pod.spec.init_containers if each.restart_policy == SIDECAR)
+    allowed = "one of " + ", ".join(each.name for each in (*pod.spec.containers, *sidecars))
+    return Place.annotation(about, RESIZE_REQUESTED).at("container").unreadable(name, allowed)
+
+
+def resize(pod: Pod, counts: Amounts, wish: ResizeWish, rules: Rules) -> Resize | Unreadable:
+    """The wish as the ledger holds it. `counts`: what the pod is accounted for now."""
+    container = named(pod, wish.container)
+    if isinstance(container, Unreadable):
+        return container
+    has = amounts(container.resources.requests)
+    own = [has.get(name, 0) for name in rules.resources]
+    for place, amount in enumerate((wish.cpu, wish.memory)):
+        own[place] = own[place] if amount is None else amount
+    wanted = _with_own(pod, container, own, rules)
+    steps = (wish.cpu_step, wish.memory_step)
+    missing = (wanted - counts).positive()
+    return Resize(
+        container=container.name,
+        own=Amounts(tuple(own)),
+        wanted=wanted,
+        counts=counts,
+        step=Amounts((*(by or most for by, most in zip(steps, missing, strict=False)), *missing.values[len(steps) :])),
+        done=all(has.get(name, 0) == amount for name, amount in zip(RESOURCES, own, strict=False)),
+        text=pod.metadata.annotations.get(RESIZE_REQUESTED, ""),
+        guaranteed=pod.status.qos_class == GUARANTEED,
+        refusal=why_not(pod, container, wish, rules),
+    )
+
+
+def _with_own(pod: Pod, container: Container, own: Sequence[int], rules: Rules) -> Amounts:
+    """What the pod would ask for, if the container requested that, and nothing were known of how it runs."""
+    requests = dict(container.resources.requests)
+    for name, amount in zip(rules.resources, own, strict=True):
+        if name in requests or amount:
+            requests[name] = Quantity(amount * (10**6 if name == RESOURCES[CPU] else 10**9), "binary")
+    resources = msgspec.structs.replace(container.resources, requests=requests)
+    changed = msgspec.structs.replace(container, resources=resources)
+    spec = msgspec.structs.replace(
+        pod.spec,
+        containers=tuple(changed if each is container else each for each in pod.spec.containers),
+        init_containers=tuple(changed if each is container else each for each in pod.spec.init_containers),
+    )
+    asked = pod_request(msgspec.structs.replace(pod, spec=spec, status=PodStatus())).amounts
+    return Amounts(tuple(max(0, asked.get(name, 0)) for name in rules.resources))
+
+
+def account(pod: Pod, rules: Rules) -> Amounts | None:
+    """What a runner pod requests for its machine, if that may grow and shrink with it (B47); None: it may not.
+
+    It is the first of its containers' that requests something, as long as nothing keeps that from being resized.
+    """
+    container = next((each for each in pod.spec.containers if each.resources.requests), None)
+    if container is None or rules.compat or not rules.grow_pod or next(fixed(pod, rules), None) is not None:
+        return None
+    has = amounts(container.resources.requests)
+    if next(_of_container(container, RESOURCES, rules), None) is not None:
+        return None
+    return Amounts(tuple(has.get(name, 0) for name in rules.resources))
+
+
+def why_not(pod: Pod, container: Container, wish: ResizeWish, rules: Rules) -> Refusal | None:
+    """The first reason of B36, from the pod itself; None: it is attempted."""
+    return next(_reasons(pod, container, wish, rules), None)
+
+
+def _reasons(pod: Pod, container: Container, wish: ResizeWish, rules: Rules) -> Iterator[Refusal]:
+    yield from fixed(pod, rules)
+    if (once := runs_once(pod, container)) is not None:
+        yield once
+    if (others := of_other_resources(wish)) is not None:
+        yield others
+    has = amounts(container.resources.requests)
+    wished = {name: amount for name, amount in zip(RESOURCES, (wish.cpu, wish.memory), strict=True) if amount}
+    yield from _of_container(container, [name for name, amount in wished.items() if has.get(name) != amount], rules)
+    yield from _of_quality(pod, container, wish)
+    if all(has.get(name) == amount for name, amount in wished.items()) and (pending := infeasible(pod)) is not None:
+        yield pending
+
+
+def of_other_resources(wish: ResizeWish) -> Refusal | None:
+    if not wish.others:
+        return None
+    allowed = " and ".join(RESOURCES)
+    return Refusal("OtherResource", f"{', '.join(wish.others)} cannot be resized in place, but {allowed} can")
+
+
+def runs_once(pod: Pod, container: Container) -> Refusal | None:
+    """Of an init container that is no sidecar."""
+    if container.restart_policy == SIDECAR or all(each is not container for each in pod.spec.init_containers):
+        return None
+    return Refusal("InitContainer", f"init container {container.name} runs once, before all others")
+
+
+def fixed(pod: Pod, rules: Rules) -> Iterator[Refusal]:
+    """Why nothing of the pod is resized, whatever is wished."""
+    if not rules.server_resizes:
+        yield Refusal("ServerTooOld", "the API server has no pods/resize: Kubernetes 1.33 or later does")
+    if pod.metadata.deletion_timestamp is not None:
+        yield Refusal("PodTerminating", "the pod is being deleted")
+    if pod.finished:
+        yield Refusal("PodEnded", f"the pod has ended: its phase is {pod.status.phase}")
+    if pod.spec.scheduling_gates:
+        yield Refusal("PodGated", "the pod has scheduling gates")
+    if not pod.spec.node_name:
+        yield Refusal("PodUnbound", "the pod is on no node yet: its requests count when it is placed")
+    if MIRROR in pod.metadata.annotations:
+        yield Refusal("StaticPod", "a static pod is what its node's files say")
+    if pod.spec.resources.requests or pod.spec.resources.limits:
+        yield Refusal("PodLevelResources", "spec.resources of the pod hold for all of its containers together")
+
+
+def _of_container(container: Container, changed: Iterable[str], rules: Rules) -> Iterator[Refusal]:
+    for name in changed:
+        if name not in container.resources.requests:
+            message = f"container {container.name} requests no {name}, and what it does not request cannot grow"
+            yield Refusal("NoRequest", message)
+        policies = {each.resource_name: each.restart_policy for each in container.resize_policy}
+        if policies.get(name) == "RestartContainer" and not rules.resize_with_restart:
+            message = f"container {container.name} restarts when its {name} changes (resizePolicy)"
+            yield Refusal("RestartNeeded", f"{message}, which vm.resizeWithRestart does not allow")
+
+
+def _of_quality(pod: Pod, container: Container, wish: ResizeWish) -> Iterator[Refusal]:
+    """Limits move with requests, so hardly anything changes it; a request of nothing that becomes one does."""
+    all_of_it = [*pod.spec.containers, *pod.spec.init_containers]
+    has = [(amounts(each.resources.requests), amounts(each.resources.limits)) for each in all_of_it]
+    place = all_of_it.index(container)
+    requests, limits = (dict(each) for each in has[place])
+    for name, amount in zip(RESOURCES, (wish.cpu, wish.memory), strict=True):
+        if amount is not None:
+            if name in limits:
+                limits[name] += amount - requests.get(name, 0)
+            requests[name] = amount
+    before, after = quality(has), quality([*has[:place], (requests, limits), *has[place + 1 :]])
+    if before != after:
+        yield Refusal("QOSClassWouldChange", f"its quality of service would change from {before} to {after}")
+
+
+def quality(containers: Sequence[tuple[Mapping[str, int], Mapping[str, int]]]) -> str:
+    """The class of service by requests and limits of all containers (upstream: ComputePodQOS)."""
+    asked = [[amount for name in RESOURCES for amount in (each[0].get(name), each[1].get(name))] for each in containers]
+    if not any(amount for each in asked for amount in each):
+        return "BestEffort"
+    whole = all(cpu and memory and cpu == most and memory == top for cpu, most, memory, top in asked)
+    return GUARANTEED if whole else "Burstable"
+
+
+def infeasible(pod: Pod) -> Refusal | None:
+    """That the kubelet will never do what the spec says now (B35); a condition of an earlier spec says nothing."""
+    pending = pod.condition(PENDING)
+    if pending is None or pending.status != "True" or pending.reason != INFEASIBLE:
+        return None
+    if pending.observed_generation and pending.observed_generation < pod.metadata.generation:
+        return None
+    return Refusal(INFEASIBLE, pending.message or "the node can never give it that much")

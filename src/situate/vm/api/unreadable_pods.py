@@ -1,0 +1,47 @@
+"""A runner pod that could be read before and cannot be any more: somebody broke one of its annotations (D18)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from situate.objects import pods as objects
+from situate.vm.api.machines import MachineSeen
+from situate.vm.api.parse_errors import Place, Unreadable
+from situate.vm.api.pods import migratable, no_overcommit, role_of
+from situate.vm.api.quantities import read_guest, read_overcommit, read_usage
+from situate.vm.api.well_known import OVERCOMMIT, USAGE
+from situate.vm.api.well_known import RESOURCES as GUEST
+from situate.vm.model.pods_and_nodes import Machine, Pod
+from situate.vm.model.policy import Rules
+
+
+def kept(known: Pod, pod: objects.Pod, rules: Rules, seen: MachineSeen | None) -> Pod:
+    """What is booked for it stays. How large its machine is, and whether it moves, is followed as far as anybody says
+    so: or its neighbours would be given room that it uses (I1, I2).
+
+    Nothing of what was written counts as shown: that is in the annotations.
+    """
+    assert known.machine is not None, f"{known.ref} was never read"
+    used = known.used if seen is None else known.used.most(seen.used)
+    annotations, about = pod.metadata.annotations, f"pod {pod.metadata.namespace}/{pod.metadata.name}"
+    if GUEST in annotations:
+        guest = read_guest(annotations[GUEST], Place.annotation(about, GUEST), rules.resources)
+        used = used if isinstance(guest, Unreadable) else used.most(guest.use)
+    if USAGE in annotations:
+        usage = read_usage(annotations[USAGE], Place.annotation(about, USAGE), rules.resources)
+        used = used if isinstance(usage, Unreadable) else used.most(usage)
+    overcommit = no_overcommit(rules)
+    if OVERCOMMIT in annotations:
+        found = read_overcommit(annotations[OVERCOMMIT], Place.annotation(about, OVERCOMMIT), rules.resources)
+        overcommit = known.overcommit if isinstance(found, Unreadable) else found
+    machine = _followed(known.machine, pod, seen)
+    approved = known.approved and rules.compat
+    return replace(known, used=used, overcommit=overcommit, machine=machine, approved=approved)
+
+
+def _followed(known: Machine, pod: objects.Pod, seen: MachineSeen | None) -> Machine:
+    role = role_of(pod)
+    machine = replace(known, role=role, migratable=migratable(pod, role))
+    if seen is None:
+        return machine
+    return replace(machine, own=seen.own, phase=seen.phase, evacuation=seen.notes.evacuation)

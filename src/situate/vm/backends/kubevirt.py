@@ -1,0 +1,65 @@
+"""KubeVirt as one of the systems that `situate.vm.backends.systems` describes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from situate.objects import pods as objects
+from situate.objects.resources import ResourceType
+from situate.objects.unstructured import Unstructured
+from situate.vm.api.parse_errors import Read
+from situate.vm.api.pods import by_requests, read_pod
+from situate.vm.backends.kubevirt_instances import InstanceSeen, read_instance
+from situate.vm.backends.kubevirt_migrations import KubeVirtMigrations
+from situate.vm.backends.kubevirt_names import INSTANCES
+from situate.vm.backends.kubevirt_pods import instance_of, made_for, read_launcher, runner, unmoved
+from situate.vm.backends.neonvm import Backend
+from situate.vm.model import pods_and_nodes
+from situate.vm.model.pods_and_nodes import Ref
+from situate.vm.model.policy import Rules
+
+
+@dataclass(frozen=True, slots=True)
+class KubeVirtSystem:
+    """VirtualMachineInstances of `kubevirt.io/v1`. They are moved, and not resized."""
+
+    machines: ClassVar[ResourceType[Unstructured]] = INSTANCES
+    install: ClassVar[str] = "install KubeVirt, or take system: kubevirt out of the vm section"
+
+    pin_target: bool = True
+    """As of `KubeVirtMigrations`."""
+
+    def backend(self, rules: Rules) -> Backend:
+        return KubeVirtMigrations(rules, pin_target=self.pin_target)
+
+    def machine_of(self, pod: objects.Pod) -> Ref | None:
+        return instance_of(pod)
+
+    def migration_of(self, pod: objects.Pod) -> Ref | None:
+        return made_for(pod)
+
+    def unmoved(self, pod: objects.Pod) -> objects.Pod:
+        return unmoved(pod)
+
+    def read_machine(self, machine: Unstructured, rules: Rules) -> Read[InstanceSeen]:
+        return read_instance(machine, rules)
+
+    def read_pod(self, pod: objects.Pod, rules: Rules, machine: InstanceSeen | None) -> Read[pods_and_nodes.Pod]:
+        return read_pod(pod, rules) if instance_of(pod) is None else Read(read_launcher(pod, rules, machine))
+
+    def by_requests(self, pod: objects.Pod, rules: Rules, machine: InstanceSeen | None) -> pods_and_nodes.Pod:
+        return by_requests(pod, rules) if instance_of(pod) is None else read_launcher(pod, rules, machine)
+
+    def kept(
+        self,
+        known: pods_and_nodes.Pod,
+        pod: objects.Pod,  # noqa: ARG002  # its pods can always be read
+        rules: Rules,  # noqa: ARG002
+        machine: InstanceSeen | None,  # noqa: ARG002
+    ) -> pods_and_nodes.Pod:
+        return known
+
+    def runner(self, machine: InstanceSeen, pods: Iterable[objects.Pod]) -> str:
+        return runner(machine, pods)

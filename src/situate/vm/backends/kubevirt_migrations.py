@@ -1,0 +1,83 @@
+"""VirtualMachineInstanceMigrations behind N13's four verbs (B49).
+
+KubeVirt makes the pod to move into, by itself and under the scheduler of its machine, so that our plugin offers it the
+reserved node alone (B14). Deleting a migration that is under way cancels it: the machine goes on where it is. Bandwidth
+and post-copy are not on the object, but in KubeVirt's own configuration and its migration policies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from situate.objects.unstructured import Unstructured
+from situate.vm.api.migrations import read_written, seen_with
+from situate.vm.api.parse_errors import Misread, Part, Place, Read
+from situate.vm.api.patches import Create, Remove
+from situate.vm.backends.kubevirt_names import HOSTNAME_LABEL, INSTANCE_MIGRATIONS
+from situate.vm.backends.neonvm import created_for
+from situate.vm.model.events import MigrationPhase, MigrationSeen
+from situate.vm.model.migrations import Claim, Move
+from situate.vm.model.policy import Rules
+
+_STARTING: Final = MigrationPhase(starting=True)
+_PHASES: Final = {
+    "": _STARTING,
+    "Pending": _STARTING,
+    "Scheduling": _STARTING,
+    "Scheduled": _STARTING,
+    "PreparingTarget": _STARTING,
+    "TargetReady": _STARTING,
+    # of migrations to another cluster, before anything is copied
+    "WaitingForSync": _STARTING,
+    "Synchronizing": _STARTING,
+    "Running": MigrationPhase(copying=True),
+    "Succeeded": MigrationPhase(succeeded=True),
+}
+
+
+class KubeVirtMigrations:
+    """Of one cluster."""
+
+    resource = INSTANCE_MIGRATIONS
+
+    def __init__(self, rules: Rules, *, pin_target: bool) -> None:
+        """`pin_target`: also the object says where it leads. Versions without `addedNodeSelector` drop that field."""
+        self._rules = rules
+        self._pin_target = pin_target
+
+    def create(self, move: Move, claim: Claim | None) -> Create:
+        spec: dict[str, Any] = {"vmiName": move.machine.name}
+        if self._pin_target and move.target_node:
+            spec["addedNodeSelector"] = {HOSTNAME_LABEL: move.target_node}
+        return created_for(self.resource, move, claim, spec, self._rules)
+
+    def observe(self, migration: Unstructured, now: float) -> Read[MigrationSeen]:  # noqa: ARG002  # tells no progress
+        """`value` is None where it names no machine, or says of itself what nobody knows."""
+        metadata = migration.metadata
+        about = f"{self.resource.kind} {metadata.namespace}/{metadata.name}"
+        written = read_written(metadata, about, self._rules)
+        root = Part(Place(about, ""), migration.content)
+        try:
+            name = root["spec"]["vmiName"].text()
+            phase, state = _phase(root["status"]), root["status"]["migrationState"]
+            pinned = root["spec"]["addedNodeSelector"][HOSTNAME_LABEL].there
+            source, target = state["sourcePod"].text(default=""), state["targetPod"].text(default="")
+            source_node, target_node = state["sourceNode"].text(default=""), state["targetNode"].text(default="")
+        except Misread as problem:
+            return Read(None, (problem.unreadable, *written.wrong))
+        seen = seen_with(metadata, written, name, phase, (source, source_node), (target, target_node))
+        return Read(replace(seen, tells_progress=False, pinned=pinned), written.wrong)
+
+    def cancel(self, namespace: str, name: str, uid: str) -> Remove:
+        return Remove(self.resource, namespace, name, uid)
+
+    def delete(self, namespace: str, name: str, uid: str) -> Remove:
+        return Remove(self.resource, namespace, name, uid)
+
+
+def _phase(status: Part) -> MigrationPhase:
+    phase = status["phase"].choice(*_PHASES, "Failed") if status["phase"].there else ""
+    if phase != "Failed":
+        return _PHASES[phase]
+    return MigrationPhase(failed=True, reason=status["migrationState"]["failureReason"].text(default=""))

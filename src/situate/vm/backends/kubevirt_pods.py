@@ -1,0 +1,130 @@
+"""virt-launcher pods: which machine each runs, and what it is to a migration.
+
+KubeVirt changes no owner while a machine moves. A target carries its migration's uid for good, so only the machine's
+own status tells whether it has arrived, and whether another pod has been left behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import msgspec
+
+from situate.objects import pods as objects
+from situate.vm.api.pods import by_requests
+from situate.vm.backends.kubevirt_instances import InstanceSeen, allows_moving
+from situate.vm.backends.kubevirt_names import (
+    APP_LABEL,
+    GROUP,
+    HOSTNAME_LABEL,
+    INSTANCE_KIND,
+    LAUNCHER,
+    MIGRATION_NAME,
+    MIGRATION_UID_LABEL,
+)
+from situate.vm.model import pods_and_nodes
+from situate.vm.model.pods_and_nodes import Load, Machine, Phase, Ref, Role
+from situate.vm.model.policy import Rules
+
+
+def instance_of(pod: objects.Pod) -> Ref | None:
+    """By owner and by label: pods that attach volumes belong to launchers, and are no machines."""
+    if pod.metadata.labels.get(APP_LABEL) != LAUNCHER:
+        return None
+    owner = pod.metadata.controller
+    if owner is None or owner.kind != INSTANCE_KIND or owner.api_version.partition("/")[0] != GROUP:
+        return None
+    return Ref(pod.metadata.namespace, owner.name, owner.uid)
+
+
+def made_for(pod: objects.Pod) -> Ref | None:
+    """The migration that the pod was made for, whether or not that is over; None of one that a machine began in."""
+    uid = pod.metadata.labels.get(MIGRATION_UID_LABEL, "")
+    if not uid or instance_of(pod) is None:
+        return None
+    return Ref(pod.metadata.namespace, pod.metadata.annotations.get(MIGRATION_NAME, ""), uid)
+
+
+def role_in(pod: objects.Pod, seen: InstanceSeen | None) -> Role:
+    """What its labels say, and, as far as its machine is known, whether that has come true.
+
+    A pod that its machine has left is still its source: it is not moved, and nothing in it grows.
+    """
+    migration = made_for(pod)
+    uid = "" if migration is None else migration.uid
+    if seen is None:
+        return Role.TARGET if uid else Role.IDLE
+    if pod.spec.node_name and pod.spec.node_name == seen.node:
+        return Role.SOURCE if seen.migrating not in ("", uid) else Role.IDLE
+    if uid and not _left(pod, uid, seen):
+        return Role.TARGET
+    return Role.SOURCE if seen.node and pod.spec.node_name else Role.IDLE
+
+
+def _left(pod: objects.Pod, uid: str, seen: InstanceSeen) -> bool:
+    """Whether a pod that was a target once has been left since, by a later migration."""
+    last = seen.last
+    if not last.over or last.uid in ("", uid):
+        return False
+    if last.source_pod:
+        return last.source_pod == pod.metadata.name
+    created = pod.metadata.creation_timestamp
+    return created is not None and last.ended_at is not None and created.timestamp() < last.ended_at
+
+
+def unmoved(pod: objects.Pod) -> objects.Pod:
+    """Without what a target is given besides: the node it was pinned to, and that it goes from its source's node.
+
+    KubeVirt makes the next target from the machine's own spec. It adds its requirement at the end of a term.
+    """
+    if made_for(pod) is None:
+        return pod
+    spec = pod.spec
+    selector = {key: value for key, value in spec.node_selector.items() if key != HOSTNAME_LABEL}
+    affinity = spec.affinity
+    node = affinity.node_affinity
+    if node is not None and node.required is not None:
+        terms = tuple(_without_source(term) for term in node.required.node_selector_terms)
+        left = None if terms == (objects.NodeSelectorTerm(),) else objects.NodeSelector(terms)
+        affinity = msgspec.structs.replace(affinity, node_affinity=msgspec.structs.replace(node, required=left))
+    spec = msgspec.structs.replace(spec, node_selector=selector, affinity=affinity)
+    return msgspec.structs.replace(pod, spec=spec)
+
+
+def _without_source(term: objects.NodeSelectorTerm) -> objects.NodeSelectorTerm:
+    last = term.match_expressions[-1] if term.match_expressions else objects.NodeSelectorRequirement()
+    if (last.key, last.operator, len(last.values)) != (HOSTNAME_LABEL, "NotIn", 1):
+        return term
+    return msgspec.structs.replace(term, match_expressions=term.match_expressions[:-1])
+
+
+def runner(seen: InstanceSeen, pods: Iterable[objects.Pod]) -> str:
+    """The one on the machine's node; of several the youngest, as of a machine that was started again."""
+    here = [each for each in pods if seen.node and each.spec.node_name == seen.node and not each.finished]
+    here.sort(key=lambda each: (each.metadata.creation_timestamp is not None, each.metadata.creation_timestamp))
+    return here[-1].metadata.name if here else ""
+
+
+def read_launcher(pod: objects.Pod, rules: Rules, seen: InstanceSeen | None) -> pods_and_nodes.Pod:
+    """It counts for what it requests, KubeVirt's own overhead included; its machine is as large as that."""
+    counted = by_requests(pod, rules)
+    ref = instance_of(pod)
+    assert ref is not None, f"{pod.metadata.namespace}/{pod.metadata.name} runs no machine"
+    role = role_in(pod, seen)
+    wanted, always = allows_moving(pod.metadata.labels) if seen is None else (seen.wanted, seen.always)
+    movable = seen is not None and seen.live_migratable and wanted
+    return replace(
+        counted,
+        machine=Machine(
+            ref=ref,
+            own=pod.spec.scheduler_name == rules.scheduler_name,
+            role=role,
+            migratable=role is Role.SOURCE or (role is not Role.TARGET and movable),
+            always_migrate=always,
+            phase=Phase.OTHER if seen is None else seen.phase,
+            load=Load(memory_used=0 if seen is None else seen.memory),
+            closed_claim="" if seen is None else seen.closed_claim,
+            moved_at=() if seen is None else seen.moved_at,
+        ),
+    )

@@ -1,0 +1,114 @@
+"""Systems that move machines, behind four verbs: create, observe, cancel, delete (N13).
+
+A verb is a value, a write that the shell performs or an object that is read, so that a backend needs no client and the
+ledger does not know which one there is. NeonVM's is the first; KubeVirt's is `situate.vm.backends.kubevirt_migrations`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+from situate.objects.resources import ResourceType, unstructured
+from situate.objects.unstructured import Unstructured
+from situate.vm.api.claims import amount_text, claim_text
+from situate.vm.api.migrations import read_migration
+from situate.vm.api.parse_errors import Read
+from situate.vm.api.patches import Create, Remove
+from situate.vm.api.quantities import memory_value
+from situate.vm.api.well_known import (
+    CLAIM,
+    CREATED_BY_SCHEDULER_LABEL,
+    FOR_NODE,
+    GROUP,
+    MACHINE_KIND,
+    MIGRATION_KIND,
+    TARGET_AMOUNT,
+    TARGET_NODE,
+)
+from situate.vm.model.events import MigrationSeen
+from situate.vm.model.migrations import Claim, Move
+from situate.vm.model.policy import Rules
+
+MACHINES: Final = unstructured(GROUP, "v1", MACHINE_KIND, "virtualmachines")
+MIGRATIONS: Final = unstructured(GROUP, "v1", MIGRATION_KIND, "virtualmachinemigrations")
+
+
+class Backend(Protocol):
+    """One system. All that it has to say of a migration is on one object."""
+
+    @property
+    def resource(self) -> ResourceType[Unstructured]:
+        """Of its migrations: what is watched."""
+        ...
+
+    def create(self, move: Move, claim: Claim | None) -> Create:
+        """The object with its claim and its target, in one call (B2)."""
+        ...
+
+    def observe(self, migration: Unstructured, now: float) -> Read[MigrationSeen]:
+        """How far it is; `now`: seconds of the epoch."""
+        ...
+
+    def cancel(self, namespace: str, name: str, uid: str) -> Remove:
+        """Stops it while it is not done: the machine goes on where it is."""
+        ...
+
+    def delete(self, namespace: str, name: str, uid: str) -> Remove:
+        """Removes it once it is over and its claim is closed."""
+        ...
+
+
+def created_for(
+    resource: ResourceType[Unstructured], move: Move, claim: Claim | None, spec: Mapping[str, Any], rules: Rules
+) -> Create:
+    """A migration with this spec, under our label, with its claim, its target and what is reserved there (B2, C6)."""
+    annotations: dict[str, str] = {}
+    if claim is not None:
+        annotations[CLAIM] = claim_text(claim, rules.resources)
+    if move.target_node:
+        annotations[TARGET_NODE] = move.target_node
+        annotations[TARGET_AMOUNT] = amount_text(move.amount, rules.resources)
+    if move.for_node:
+        annotations[FOR_NODE] = "true"
+    metadata: dict[str, Any] = {
+        "name": move.name,
+        "namespace": move.machine.namespace,
+        "labels": {CREATED_BY_SCHEDULER_LABEL: "true"},
+    }
+    if annotations:
+        metadata["annotations"] = annotations
+    return Create(resource, move.machine.namespace, {"metadata": metadata, "spec": spec})
+
+
+class NeonVM:
+    """VirtualMachineMigration of `vm.neon.tech/v1` (C6, C34): deleting one that is under way cancels it."""
+
+    resource = MIGRATIONS
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+
+    def create(self, move: Move, claim: Claim | None) -> Create:
+        return created_for(self.resource, move, claim, self._spec(move), self._rules)
+
+    def _spec(self, move: Move) -> Mapping[str, Any]:
+        """With the defaults written out: nobody else's defaults decide about our moves."""
+        return {
+            "vmName": move.machine.name,
+            "preventMigrationToSameHost": True,
+            "completionTimeout": int(self._rules.deadlines.completion_s),
+            "incremental": True,
+            "allowPostCopy": self._rules.weights.post_copy,
+            "autoConverge": True,
+            "maxBandwidth": str(memory_value(move.bandwidth or self._rules.max_bandwidth)),
+        }
+
+    def observe(self, migration: Unstructured, now: float) -> Read[MigrationSeen]:
+        return read_migration(migration, self._rules, now)
+
+    def cancel(self, namespace: str, name: str, uid: str) -> Remove:
+        return Remove(self.resource, namespace, name, uid)
+
+    def delete(self, namespace: str, name: str, uid: str) -> Remove:
+        return Remove(self.resource, namespace, name, uid)

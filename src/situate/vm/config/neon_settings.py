@@ -1,0 +1,63 @@
+"""The configuration file of neondatabase/autoscaling's scheduler plugin: JSON, unknown fields refused (C31)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from situate.objects.settings import Mistake, parse_section, shown
+from situate.vm.config.settings import PositiveShare, ScoringSettings, Share, VmSettings
+
+Name = Annotated[str, msgspec.Meta(min_length=1)]
+PositiveInteger = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class ReferenceScoring(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What is not said is zero or false."""
+
+    min_usage_score: Share = 0.0
+    max_usage_score: Share = 0.0
+    score_peak: Share = 0.0
+    randomize: bool = False
+
+
+class ReferenceConfiguration(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Fields without a default have to be set."""
+
+    watermark: PositiveShare
+    scheduler_name: Name
+    reconcile_workers: PositiveInteger
+    log_successive_failures_threshold: PositiveInteger
+    startup_event_handling_timeout_seconds: PositiveInteger
+    patch_retry_wait_seconds: PositiveInteger
+    k8s_crud_timeout_seconds: PositiveInteger = msgspec.field(name="k8sCRUDTimeoutSeconds")
+    scoring: ReferenceScoring = ReferenceScoring()
+    node_metric_labels: dict[Name, Name] = {}
+    ignored_namespaces: tuple[Name, ...] = ()
+
+    def settings(self, beside: VmSettings) -> VmSettings:
+        """The section with what this file says. Failing objects are told of as everywhere here, so that
+        `logSuccessiveFailuresThreshold` changes nothing."""
+        return msgspec.structs.replace(
+            beside,
+            watermark=self.watermark,
+            scheduler_name=self.scheduler_name,
+            workers=min(self.reconcile_workers, 1000),
+            startup=float(self.startup_event_handling_timeout_seconds),
+            patch_retry=float(self.patch_retry_wait_seconds),
+            call_timeout=float(self.k8s_crud_timeout_seconds),
+            scoring=ScoringSettings(**msgspec.structs.asdict(self.scoring)),
+            node_metric_labels=self.node_metric_labels,
+            ignored_namespaces=self.ignored_namespaces,
+        )
+
+
+def read_reference(text: str, beside: VmSettings) -> tuple[VmSettings | None, tuple[Mistake, ...]]:
+    """The section with what the file says, or None and every mistake in the file."""
+    try:
+        document = msgspec.json.decode(text)
+    except (msgspec.DecodeError, ValueError, RecursionError) as problem:
+        return None, (Mistake("", shown(text), "JSON", str(problem)),)
+    read, mistakes = parse_section(document, ReferenceConfiguration)
+    return None if read is None else read.settings(beside), mistakes

@@ -1,0 +1,79 @@
+"""What vm needs to be allowed: the one list behind the printed RBAC and the access check.
+
+It is a scheduler, so what schedulers need comes first; no right here lets it write a machine's spec.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from situate.kube.lease_record import LeaseName
+from situate.objects.authorization import READ, Permission
+from situate.scheduler.permissions import permissions as scheduler_permissions
+from situate.vm.backends.systems import System
+from situate.vm.model.policy import Rules
+from situate.vm.protocol.eviction_webhook_objects import CERTIFICATES, configuration_name
+
+
+def permissions(
+    lease: LeaseName,
+    rules: Rules,
+    system: System[Any],
+    evictions_in: str | None = None,
+    certificates_in: str | None = None,
+) -> tuple[Permission, ...]:
+    """`lease`: whose holder decides. `evictions_in`: the namespace of an installation for which evictions are moves;
+    `certificates_in`: of one that has certificates of its own."""
+    machines, migrations = system.machines, system.backend(rules).resource
+    return (
+        *scheduler_permissions(lease, shadow=False),
+        Permission(
+            "coordination.k8s.io", "leases", READ, "hearing who asks for the lease", lease.namespace, lease.name
+        ),
+        Permission(machines.group, machines.plural, READ, "knowing how large machines are"),
+        Permission(
+            machines.group, machines.plural, ("patch",), "writing what machines may use, and when they were moved"
+        ),
+        Permission(migrations.group, migrations.plural, READ, "knowing what moves, and for whom"),
+        Permission(
+            migrations.group,
+            migrations.plural,
+            ("create", "patch", "delete"),
+            "moving machines, and keeping their claims",
+        ),
+        *_of_pods(rules),
+        *(_of_evictions(evictions_in) if evictions_in is not None else ()),
+        *(_of_certificates(certificates_in) if certificates_in is not None else ()),
+        Permission("", "events", ("create", "patch"), "saying of machines and pods what is decided"),
+        Permission("authentication.k8s.io", "tokenreviews", ("create",), "knowing who asks for room"),
+        Permission("authorization.k8s.io", "subjectaccessreviews", ("create",), "knowing what who asks may do"),
+    )
+
+
+def _of_evictions(namespace: str) -> tuple[Permission, ...]:
+    return (
+        Permission("policy", "poddisruptionbudgets", ("create", "delete"), "keeping machines' pods from being evicted"),
+        Permission(
+            "admissionregistration.k8s.io",
+            "validatingwebhookconfigurations",
+            (*READ, "patch"),
+            "telling API servers whom to trust",
+            name=configuration_name(namespace),
+        ),
+    )
+
+
+def _of_certificates(namespace: str) -> tuple[Permission, ...]:
+    purpose = "answering agents and API servers with certificates of its own"
+    return (
+        Permission("", "secrets", (*READ, "patch"), purpose, namespace, CERTIFICATES),
+        Permission("", "secrets", ("create",), purpose, namespace),
+    )
+
+
+def _of_pods(rules: Rules) -> tuple[Permission, ...]:
+    """Deleting the source of a move that is done is among the scheduler's rights."""
+    note = Permission("", "pods", ("patch",), "marking the pod that answers, and noting on pods what is asked for them")
+    resize = Permission("", "pods/resize", ("patch",), "letting pods ask for what they are granted")
+    evict = Permission("", "pods/eviction", ("create",), "making room where no move helps")
+    return (note, *(() if rules.compat else (resize,)), *((evict,) if rules.evict else ()))

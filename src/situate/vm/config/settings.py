@@ -1,0 +1,365 @@
+"""The `vm:` section of the configuration file: every number that decisions go by, with the defaults of `rules`.
+
+Reading the file is left to `situate.runtime.configuration`; the file of the scheduler that this one stands in for is
+`situate.vm.config.neon_settings`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import MappingProxyType
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from situate.objects.durations import format_duration
+from situate.objects.quantity import parse_quantity
+from situate.objects.settings import ALLOWED, FORM, Duration, Mistake, ObjectName, PositiveDuration, shown
+from situate.vm.model.policy import Calm, CostWeights, Deadlines, Rules, Scoring
+from situate.vm.model.resource_amounts import RESOURCES
+
+PORT: Final = 10299
+"""Where agents ask (2.5)."""
+EVICTIONS_PORT: Final = 10298
+"""Where API servers ask about evictions (B48)."""
+LIFE_S: Final = 90 * 24 * 3600.0
+"""Of a generation of certificates; the next is served long before its end."""
+
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+PositiveShare = Annotated[float, msgspec.Meta(gt=0, le=1)]
+Weight = Annotated[float, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
+ByteSize = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[0-9]*[1-9][0-9]*([KMGT]i|[kMGT])?$", extra={ALLOWED: 'a number of bytes above 0, such as "1Gi"'}
+    ),
+]
+Address = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]*):([0-9]{1,5})$",
+        extra={ALLOWED: f'host:port, such as ":{PORT}" for every address'},
+    ),
+]
+AccountName = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-.a-z0-9]*[a-z0-9])?$",
+        max_length=317,
+        extra={ALLOWED: 'NAMESPACE/NAME of a service account, such as "situate/situate-vm-agent"'},
+    ),
+]
+FileName = Annotated[
+    str, msgspec.Meta(pattern=r"^[A-Za-z0-9][-._A-Za-z0-9]*$", extra={ALLOWED: "the name of a file beside this one"})
+]
+IN_THE_FILE: Final = (
+    "scheduler_name",
+    "watermark",
+    "workers",
+    "startup",
+    "patch_retry",
+    "call_timeout",
+    "scoring",
+    "node_metric_labels",
+    "ignored_namespaces",
+)
+"""What `configuration` says in place of the section."""
+_SCORING, _WEIGHTS, _CALM, _DEADLINES, _RULES = Scoring(), CostWeights(), Calm(), Deadlines(), Rules()
+
+
+class ScoringSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How good nodes are (C20): best at the peak, less above and below."""
+
+    min_usage_score: Share = _SCORING.min_usage_score
+    max_usage_score: Share = _SCORING.max_usage_score
+    score_peak: Share = _SCORING.score_peak
+    randomize: bool = _SCORING.randomize
+
+    def rules(self) -> Scoring:
+        return Scoring(self.min_usage_score, self.max_usage_score, self.score_peak, self.randomize)
+
+
+class CostSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What moving a machine costs, in seconds (B17)."""
+
+    load: Weight = _WEIGHTS.load
+    downtime: Weight = _WEIGHTS.downtime
+    recent_move: Weight = _WEIGHTS.recent_move
+    surplus: Weight = _WEIGHTS.surplus
+    priority: Annotated[float, msgspec.Meta(gt=0)] = _WEIGHTS.priority
+    highest_slo: Annotated[float, msgspec.Meta(ge=1)] = _WEIGHTS.highest_slo
+    expected_downtime: Duration = _WEIGHTS.downtime_s
+    """Where no move of the machine was seen."""
+    dirty_rate: ByteSize = "50Mi"
+    """Bytes a second, where it is not known."""
+    most_dirty: PositiveShare = _WEIGHTS.most_dirty
+    post_copy: bool = _WEIGHTS.post_copy
+
+    def rules(self) -> CostWeights:
+        return CostWeights(
+            load=self.load,
+            downtime=self.downtime,
+            recent_move=self.recent_move,
+            surplus=self.surplus,
+            priority=self.priority,
+            highest_slo=self.highest_slo,
+            downtime_s=self.expected_downtime,
+            dirty_rate=float(_size(self.dirty_rate)),
+            most_dirty=self.most_dirty,
+            post_copy=self.post_copy,
+        )
+
+
+class CalmSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How often machines move at most (B24 to B26)."""
+
+    hysteresis: Annotated[float, msgspec.Meta(ge=0, lt=1)] = _CALM.hysteresis
+    cool_down: Duration = _CALM.cool_down_s
+    longest_cool_down: Duration = _CALM.most_cool_down_s
+    after_failure: Duration = _CALM.after_failure_s
+    longest_after_failure: Duration = _CALM.most_after_failure_s
+    moves_in_cluster: Count = _CALM.moves_in_cluster
+    moves_out_of_node: Count = _CALM.moves_out_of_node
+    moves_into_node: Count = _CALM.moves_into_node
+    link: ByteSize = "2Gi"
+    """Bytes a second of a node's link."""
+    link_share: PositiveShare = _CALM.link_share
+
+    def mistakes(self) -> Iterable[Mistake]:
+        for longest, first in (("longest_cool_down", "cool_down"), ("longest_after_failure", "after_failure")):
+            if getattr(self, longest) < getattr(self, first):
+                words = {"cool_down": "coolDown", "after_failure": "afterFailure"}
+                path = {"cool_down": "longestCoolDown", "after_failure": "longestAfterFailure"}[first]
+                yield Mistake(path, shown(getattr(self, longest)), f"at least {words[first]}")
+
+    def rules(self) -> Calm:
+        return Calm(
+            hysteresis=self.hysteresis,
+            cool_down_s=self.cool_down,
+            most_cool_down_s=self.longest_cool_down,
+            after_failure_s=self.after_failure,
+            most_after_failure_s=self.longest_after_failure,
+            moves_in_cluster=self.moves_in_cluster,
+            moves_out_of_node=self.moves_out_of_node,
+            moves_into_node=self.moves_into_node,
+            link=_size(self.link),
+            link_share=self.link_share,
+        )
+
+
+class DeadlineSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """When a move that gets nowhere is given up (B15), and its claim with it (B7)."""
+
+    unbound: PositiveDuration = _DEADLINES.unbound_s
+    not_running: PositiveDuration = _DEADLINES.not_running_s
+    no_progress: PositiveDuration = _DEADLINES.no_progress_s
+    least_total: PositiveDuration = _DEADLINES.total_least_s
+    total_per_gib: PositiveDuration = _DEADLINES.total_s_per_gib
+    completion: PositiveDuration = _DEADLINES.completion_s
+    claim: Duration = _DEADLINES.claim_s
+    """Beyond completion."""
+
+    def rules(self) -> Deadlines:
+        return Deadlines(
+            unbound_s=self.unbound,
+            not_running_s=self.not_running,
+            no_progress_s=self.no_progress,
+            total_least_s=self.least_total,
+            total_s_per_gib=self.total_per_gib,
+            completion_s=self.completion,
+            claim_s=self.claim,
+        )
+
+
+class PermitSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where agents and pods ask for room (2.5, B44)."""
+
+    address: Address = f":{PORT}"
+    certificate: str | None = None
+    """A file with the certificate chain, in PEM. null: plain HTTP with `compat`, and else the installation's own."""
+    key: str | None = None
+    """A file with its private key."""
+    callers: Literal["token", "node", "any"] | None = None
+    """Who is answered: bearers of a service account's token; with `compat` also whoever asks from the pod's own node,
+    or anybody, as the reference does. null: token, and with `compat` node."""
+    agent_accounts: tuple[AccountName, ...] | None = None
+    """Service accounts of agents: their tokens alone bring permits. null: `situate-vm-agent` in the namespace of this
+    process, as `situate manifests vm-agent` prints it."""
+    agent_node: Literal["same", "any"] = "same"
+    """Where the Pod that a token is bound to must run. same: on the node of the VM. any: anywhere, and the token may be
+    bound to no Pod: for one agent of all nodes."""
+    wait: PositiveDuration = 1.0
+    """How long an answer waits for the pod to show it (C16)."""
+    lifetime: PositiveDuration = _RULES.permit_s
+    """An increase that is not used lapses after this (B28)."""
+
+    def mistakes(self) -> Iterable[Mistake]:
+        if int(self.address.rpartition(":")[2]) > 65535:
+            yield Mistake("address", shown(self.address), "a port of at most 65535")
+        if (self.certificate is None) != (self.key is None):
+            missing, other = ("certificate", "key") if self.certificate is None else ("key", "certificate")
+            yield Mistake(missing, "", "the name of a file", f"it goes with {other}")
+
+
+class EvictionSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where API servers ask about evictions (B48), with certificates of our own."""
+
+    address: Address = f":{EVICTIONS_PORT}"
+    """Of the one that leads; decided at the start."""
+    certificate_life: Annotated[float, msgspec.Meta(ge=60, extra={FORM: "duration"})] = LIFE_S
+    """Of each generation; the next is made at two thirds."""
+    timeout: Annotated[float, msgspec.Meta(ge=1, le=30, extra={FORM: "duration"})] = 2.0
+    """Whole seconds that API servers wait before an eviction goes on without us; it stands in the manifest."""
+
+    def mistakes(self) -> Iterable[Mistake]:
+        if int(self.address.rpartition(":")[2]) > 65535:
+            yield Mistake("address", shown(self.address), "a port of at most 65535")
+        if self.timeout != int(self.timeout):
+            yield Mistake("timeout", format_duration(self.timeout), "whole seconds")
+
+
+class KubeVirtSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How KubeVirt moves machines for us (B49), with `system: kubevirt`."""
+
+    pin_target: bool = True
+    """Whether a migration names its node in `addedNodeSelector` too, where KubeVirt has that, by the label
+    kubernetes.io/hostname. The pod that it moves into is offered no other node in any case."""
+
+
+class VmSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """All of it."""
+
+    configuration: FileName | None = None
+    """The configuration file of neondatabase/autoscaling's scheduler plugin, beside this one, for what it says; null:
+    that stands here."""
+    system: Literal["neonvm", "kubevirt"] = "neonvm"
+    """What runs and moves the machines: VirtualMachines of NeonVM, or VirtualMachineInstances of KubeVirt."""
+    kubevirt: KubeVirtSettings = KubeVirtSettings()
+    scheduler_name: ObjectName = _RULES.scheduler_name
+    compat: bool = _RULES.compat
+    """Behaves as the scheduler of neondatabase/autoscaling does, to the letter."""
+    grow_pod: Literal["auto", "never"] = "auto"
+    """Whether runner pods ask for what their machines are granted (B47); never with `compat`."""
+    resize_with_restart: bool = _RULES.resize_with_restart
+    """Whether containers of plain pods may be resized that restart when they are, by their resizePolicy (B36)."""
+    watermark: PositiveShare = _RULES.watermark
+    """Of a node's allocatable, above which machines leave it."""
+    watermarks: dict[str, PositiveShare] = {}
+    """Of single nodes, by name."""
+    class_watermarks: dict[str, PositiveShare] = {}
+    """By the value of `classLabel`."""
+    class_label: str = _RULES.class_label
+    resources: tuple[Annotated[str, msgspec.Meta(min_length=1)], ...] = ()
+    """Accounted for besides CPU and memory (B45)."""
+    ignored_namespaces: tuple[str, ...] = ()
+    """Their pods cause no pressure (C28)."""
+    targets_first: bool = _RULES.targets_first
+    """Whether pods that machines move into are placed before other pods of their priority (N16)."""
+    node_metric_labels: dict[str, str] = {}
+    """Names of labels that metrics of nodes have, and the nodes' labels that they show."""
+    scoring: ScoringSettings = ScoringSettings()
+    costs: CostSettings = CostSettings()
+    calm: CalmSettings = CalmSettings()
+    deadlines: DeadlineSettings = DeadlineSettings()
+    permits: PermitSettings = PermitSettings()
+    evictions: EvictionSettings | None = EvictionSettings()
+    """How an eviction of a machine's pod becomes a move, where the webhook of the manifests is installed; null: pods of
+    machines are evicted like any other. So they are with `compat`, and KubeVirt's are KubeVirt's business."""
+    demand_after: Duration = _RULES.demand_after_s
+    """So long a machine is short before others move for it (B16)."""
+    overtakes: Annotated[int, msgspec.Meta(ge=1, le=1000)] = _RULES.overtakes
+    retry: PositiveDuration = _RULES.retry_s
+    patch_retry: PositiveDuration = _RULES.patch_retry_s
+    startup: PositiveDuration = 15.0
+    """By then what was listed at the start must have been taken in (C30)."""
+    workers: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 16
+    """Writes that are under way at a time."""
+    call_timeout: PositiveDuration = 1.0
+    """Of one write."""
+    max_bandwidth: ByteSize = "1Gi"
+    """Bytes a second of one move."""
+    cancel_copying: bool = _RULES.cancel_copying
+    cancel_remaining: Share = _RULES.cancel_remaining
+    evict: bool = _RULES.evict
+    """Whether pods of lower priority may be evicted where no move helps (B19)."""
+    chain_depth: Annotated[int, msgspec.Meta(ge=1, le=2)] = _RULES.chain_depth
+    """Moves that make room for moves."""
+    consolidate: bool = _RULES.consolidate
+    consolidate_below: Share = _RULES.consolidate_below
+    lease_name: ObjectName = "vm"
+    """The Lease whose holder decides."""
+
+    def mistakes(self) -> Iterable[Mistake]:
+        if self.configuration is not None:
+            yield from self._said_twice()
+        seen: set[str] = set(RESOURCES)
+        for number, name in enumerate(self.resources):
+            if name in seen:
+                yield Mistake(f"resources[{number}]", shown(name), "each resource once, beside cpu and memory")
+            seen.add(name)
+        if self.compat and self.system != "neonvm":
+            yield Mistake("system", shown(self.system), "neonvm", "compat: true is for NeonVM alone")
+        if self.permits.callers not in (None, "token") and not self.compat:
+            yield Mistake("permits.callers", shown(self.permits.callers), "token", "the others need compat: true")
+
+    def _said_twice(self) -> Iterable[Mistake]:
+        for field in msgspec.structs.fields(self):
+            given = getattr(self, field.name)
+            if field.name in IN_THE_FILE and given != getattr(_DEFAULTS, field.name):
+                allowed = "nothing, where configuration names a file"
+                yield Mistake(field.encode_name, shown(msgspec.to_builtins(given)), allowed)
+
+    @property
+    def moves_evicted(self) -> EvictionSettings | None:
+        """None: evictions are none of our business."""
+        return None if self.compat or self.system != "neonvm" else self.evictions
+
+    @property
+    def issues(self) -> bool:
+        """Whether the permit port shows the installation's own certificate."""
+        return not self.compat and self.permits.certificate is None
+
+    @property
+    def keeps_certificates(self) -> bool:
+        """Whether there are certificates of the installation's own."""
+        return self.issues or self.moves_evicted is not None
+
+    def rules(self) -> Rules:
+        """What decisions go by."""
+        return Rules(
+            scheduler_name=self.scheduler_name,
+            compat=self.compat,
+            grow_pod=self.grow_pod == "auto" and not self.compat,
+            resize_with_restart=self.resize_with_restart,
+            watermark=self.watermark,
+            watermarks=MappingProxyType(self.watermarks),
+            class_watermarks=MappingProxyType(self.class_watermarks),
+            class_label=self.class_label,
+            resources=(*RESOURCES, *self.resources),
+            ignored_namespaces=frozenset(self.ignored_namespaces),
+            targets_first=self.targets_first,
+            scoring=self.scoring.rules(),
+            weights=self.costs.rules(),
+            calm=self.calm.rules(),
+            deadlines=self.deadlines.rules(),
+            demand_after_s=self.demand_after,
+            permit_s=self.permits.lifetime,
+            overtakes=self.overtakes,
+            retry_s=self.retry,
+            patch_retry_s=self.patch_retry,
+            max_bandwidth=_size(self.max_bandwidth),
+            cancel_copying=self.cancel_copying,
+            cancel_remaining=self.cancel_remaining,
+            evict=self.evict,
+            chain_depth=self.chain_depth,
+            consolidate=self.consolidate,
+            consolidate_below=self.consolidate_below,
+        )
+
+
+_DEFAULTS: Final = VmSettings()
+
+
+def _size(text: str) -> int:
+    return parse_quantity(text).value

@@ -1,0 +1,407 @@
+"""Carries out what decisions ask for: one write at a time about one object, and what became of each is told back.
+
+A write that may help later is repeated with the back-off of C24, and may be, since each carries a precondition. Of two
+that wait about the same thing only the newer one is sent. What is said once and for all, an approval in conflict or an
+object that is gone, goes back to the ledger, which decides anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final, TypeAlias, TypeVar, assert_never
+
+import structlog
+
+from situate.kube.client import Client
+from situate.kube.errors import (
+    AlreadyExists,
+    Conflict,
+    Forbidden,
+    InternalError,
+    Invalid,
+    KubeError,
+    NotFound,
+    ServerTimeout,
+    ServiceUnavailable,
+    Unreachable,
+    UnreadableAnswer,
+)
+from situate.kube.patches import StrategicMergePatch
+from situate.kube.reflector import Reflector
+from situate.objects.durations import format_duration
+from situate.objects.meta import KubernetesObject
+from situate.objects.resources import PODS, ResourceType
+from situate.runtime.actuator import Actuator
+from situate.runtime.workqueue import WorkQueue
+from situate.scheduler.conditions import Claim as StatusClaim
+from situate.scheduler.conditions import StatusChange, status_patch
+from situate.scheduler.dispatching import until_the_term_ends
+from situate.vm.api.claims import claim_text, handover_text, moment_text, moved_text
+from situate.vm.api.patches import (
+    CONFLICT,
+    DENIED,
+    LATER,
+    OK,
+    REFUSED,
+    UNKNOWN,
+    Change,
+    Create,
+    Moot,
+    Remove,
+    Write,
+    annotate,
+    approval,
+    invalid,
+    resized,
+)
+from situate.vm.api.well_known import CLAIM, DOWNTIME, EVACUATE, HANDOVER, MOVED, TARGET_NODE, TARGET_RECHOSEN
+from situate.vm.backends.neonvm import Backend
+from situate.vm.controller.informers import VmWatched
+from situate.vm.controller.metrics import VmMetrics
+from situate.vm.controller.notify import Telling
+from situate.vm.ledger.ledger import Ledger
+from situate.vm.merging import NO_FAILURE, Backoff
+from situate.vm.model.actions import (
+    Action,
+    Approve,
+    CancelMove,
+    Condition,
+    EndMove,
+    Evict,
+    HandOver,
+    Kind,
+    NoteMoved,
+    ResizePod,
+    Retarget,
+    ShrinkClaim,
+    StartMove,
+    Tell,
+    Wake,
+    slot_of,
+    written_to,
+)
+from situate.vm.model.events import Written, WrittenHandOver
+from situate.vm.model.pods_and_nodes import Ref
+
+T = TypeVar("T", bound=KubernetesObject)
+Key: TypeAlias = tuple[str, str, str]
+"""Kind, namespace and name of the object, or of the pod, that a write is about."""
+
+_UNCERTAIN: Final = (InternalError, ServerTimeout, ServiceUnavailable)
+"""Refusals after which the request may have been carried out."""
+_TWICE_IS_ONCE: Final = (NoteMoved, ShrinkClaim, Condition)
+"""What says how something is, and nobody else asks for again: sent until it is answered (F1)."""
+_NANOSECOND: Final = 1e-9
+
+
+class Performing:
+    """Of one term. `submit` never waits; `run` sends until cancelled."""
+
+    def __init__(
+        self,
+        client: Client,
+        actuator: Actuator,
+        watched: VmWatched,
+        backend: Backend,
+        ledger: Ledger,
+        telling: Telling,
+        metrics: VmMetrics,
+        *,
+        wake: Callable[[str], None],
+        wall: Callable[[], datetime],
+        rng: random.Random,
+        call_timeout_s: float,
+    ) -> None:
+        """`wake` is told of nodes on which something is free now; `call_timeout_s`: how long an answer is awaited."""
+        self._call_timeout_s = call_timeout_s
+        self._client = client
+        self._actuator = actuator
+        self._watched = watched
+        self._machines = watched.machines.scope.resource
+        self._backend = backend
+        self._kinds = {
+            Kind.POD: PODS.kind,
+            Kind.MACHINE: self._machines.kind,
+            Kind.MIGRATION: backend.resource.kind,
+        }
+        self._ledger = ledger
+        self._telling = telling
+        self._metrics = metrics
+        self._wake = wake
+        self._wall = wall
+        self._queue: WorkQueue[Key] = WorkQueue(rng=rng)
+        self._waiting: dict[Key, dict[tuple[object, ...], tuple[Action, float]]] = {}
+        """Of each object what is to be sent, in order, and since when."""
+        self._backoffs: dict[Key, Backoff] = {}
+        self._log = structlog.get_logger()
+
+    def submit(self, actions: Iterable[Action]) -> None:
+        for action in actions:
+            match action:
+                case Tell():
+                    self._telling.tell(action)
+                    self._metrics.told(action.reason)
+                case Wake(node):
+                    self._wake(node)
+                case _:
+                    self._metrics.decided(type(action).__name__)
+                    key = self._key(action)
+                    waiting = self._waiting.setdefault(key, {})
+                    waiting.pop(slot_of(action), None)  # what was decided before has not been sent: this says more
+                    waiting[slot_of(action)] = action, _now()
+                    self._queue.add(key)
+
+    @property
+    def failing(self) -> int:
+        """So many objects whose last write failed and is tried again."""
+        return len(self._backoffs)
+
+    async def run(self, workers: int) -> None:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(workers):
+                group.create_task(self._work())
+
+    async def _work(self) -> None:
+        while True:
+            key = await self._queue.get()
+            try:
+                await until_the_term_ends(self._next_of(key))
+            except Exception:
+                self._metrics.panicked()
+                raise
+            finally:
+                self._queue.done(key)
+
+    async def _next_of(self, key: Key) -> None:
+        """The next write about the object, and another turn if there is more."""
+        waiting = self._waiting.get(key)
+        if waiting is None:  # what was to be tried again now was sent before, with what came meanwhile
+            return
+        slot, (action, since) = next(iter(waiting.items()))
+        del waiting[slot]
+        self._metrics.began(_now() - since)
+        began = _now()
+        try:
+            async with asyncio.timeout(self._call_timeout_s):
+                outcome, why = await self._do(action)
+        except TimeoutError:
+            outcome, why = UNKNOWN, f"no answer within {self._call_timeout_s:g} s"
+        except KubeError as problem:  # it has certainly not been carried out, and may be later
+            # a machine's grant does not wait for its pod's requests (B47), and a pod is evicted only while somebody
+            # needs its room: his next plan says so (B19)
+            if not (isinstance(action, Evict) or (isinstance(action, ResizePod) and waiting)):
+                self._again(key, slot, action, str(problem), problem.after_s or 0.0)
+                return
+            outcome, why = LATER, str(problem)
+        finally:
+            self._metrics.ended(_now() - began)
+        if outcome == UNKNOWN and isinstance(action, _TWICE_IS_ONCE):
+            self._again(key, slot, action, why, holds_up=False)
+            return
+        self._backoffs.pop(key, None)
+        self._metrics.sent(type(action).__name__, key[0], outcome)
+        log = self._log.bind(action=type(action).__name__, object="/".join(key), outcome=outcome, why=why)
+        if outcome == CONFLICT:
+            log.info("a write is decided anew")
+        elif outcome != OK:
+            log.warning("a write was not carried out")
+        if waiting:
+            self._queue.add(key)
+        else:
+            del self._waiting[key]
+        self._ledger.apply(Written(action, outcome, why))
+
+    def _again(
+        self,
+        key: Key,
+        slot: tuple[object, ...],
+        action: Action,
+        why: str,
+        after_s: float = 0.0,
+        *,
+        holds_up: bool = True,
+    ) -> None:
+        """`holds_up`: what else is to be sent about the object waits for it."""
+        backoff, wait_ns = self._backoffs.get(key, NO_FAILURE).failed(int(after_s / _NANOSECOND))
+        self._backoffs[key] = backoff
+        waiting = self._waiting[key]
+        if slot not in waiting:  # else something newer says more
+            again = {slot: (action, _now())}
+            self._waiting[key] = {**again, **waiting} if holds_up else {**waiting, **again}
+        self._metrics.sent(type(action).__name__, key[0], "retried")
+        self._log.warning("a write is tried again", action=type(action).__name__, object="/".join(key), error=why)
+        self._queue.add_after(key, wait_ns * _NANOSECOND)
+
+    def _key(self, action: Action) -> Key:
+        written = written_to(action)
+        assert written is not None, f"nothing is written for {action}"
+        kind, namespace, name = written
+        return self._kinds[kind], namespace, name
+
+    async def _do(self, action: Action) -> tuple[str, str]:
+        """What became of it, in the words of `Written`, and why. `KubeError` only for what certainly was not done."""
+        if isinstance(action, HandOver):
+            return await self._hand_over(action)
+        if isinstance(action, Evict):
+            return await self._evict(action)
+        sent = await self._send(self._write(action))
+        if isinstance(action, Approve | NoteMoved) and sent[0] == CONFLICT and await self._read_anew(action.machine):
+            # what was decided on was read from the pod or the migration, whose watch may be ahead of the machine's
+            sent = await self._send(self._write(action))
+        return sent
+
+    async def _read_anew(self, machine: Ref) -> bool:
+        """Whether the store shows the machine as it is on the server."""
+        try:
+            self._watched.machines.learn(await self._client.get(self._machines, machine.name, machine.namespace))
+        except KubeError:
+            return False
+        return True
+
+    def _write(self, action: Action) -> Write:
+        rules = self._ledger.rules
+        match action:
+            case Approve():
+                machine = self._watched.machines.store.get(action.machine.name, action.machine.namespace)
+                if machine is None or machine.metadata.uid != action.machine.uid:
+                    return Moot(f"{self._machines.kind} {action.machine} is gone")
+                return approval(action, machine, self._machines, rules)
+            case ResizePod():
+                pod = self._watched.all.pods.store.get(action.pod.name, action.pod.namespace)
+                if pod is None or pod.metadata.uid != action.pod.uid:
+                    return Moot(f"pod {action.pod} is gone")
+                return resized(action, pod, PODS, rules)
+            case StartMove(move, claim):
+                return self._backend.create(move, claim)
+            case CancelMove(name, machine, uid):
+                return self._backend.cancel(machine.namespace, name, uid)
+            case EndMove(name, machine, uid):
+                return self._backend.delete(machine.namespace, name, uid)
+            case ShrinkClaim(claim, name, machine, uid):
+                return self._note(machine.namespace, name, uid, {CLAIM: claim_text(claim, rules.resources)})
+            case Retarget(name, machine, uid, target_node, at):
+                notes = {TARGET_NODE: target_node, TARGET_RECHOSEN: moment_text(at)}
+                return self._note(machine.namespace, name, uid, notes)
+            case NoteMoved(machine, at, downtime_s):
+                found = self._watched.machines.store.get(machine.name, machine.namespace)
+                if found is None or found.metadata.uid != machine.uid:
+                    return Moot(f"{self._machines.kind} {machine} is gone")
+                paused = {} if downtime_s is None else {DOWNTIME: format_duration(downtime_s)}
+                notes = {MOVED: moved_text(at), **paused}
+                patch = annotate(found.metadata, notes, without=EVACUATE)  # it has left
+                return Change(self._machines, machine.namespace, machine.name, patch)
+            case Condition():
+                return self._condition(action)
+            case HandOver() | Evict() | Tell() | Wake():
+                raise AssertionError(f"{action} is no single write")
+            case _:
+                assert_never(action)
+
+    def _note(self, namespace: str, name: str, uid: str, notes: Mapping[str, str]) -> Write:
+        """Annotations of a migration."""
+        resource = self._backend.resource
+        found = self._watched.migrations.store.get(name, namespace)
+        if found is None or found.metadata.uid != uid:
+            return Moot(f"{resource.kind} {namespace}/{name} is gone")
+        return Change(resource, namespace, name, annotate(found.metadata, notes))
+
+    def _condition(self, action: Condition) -> Write:
+        pod = self._watched.all.pods.store.get(action.pod.name, action.pod.namespace)
+        if pod is None or pod.metadata.uid != action.pod.uid:
+            return Moot(f"pod {action.pod} is gone")
+        claim = StatusClaim(action.type, "True" if action.holds else "False", action.reason, action.message)
+        body = status_patch(pod, StatusChange(claim), self._wall())
+        if body is None:
+            return Moot("the pod says so already", OK)
+        return Change(PODS, pod.metadata.namespace, pod.metadata.name, StrategicMergePatch(body), "status")
+
+    async def _hand_over(self, action: HandOver) -> tuple[str, str]:
+        """The note first: whoever finds it goes on where we stopped (B10)."""
+        record = WrittenHandOver(action.source, action.beneficiary, action.amount)
+        notes = {HANDOVER: handover_text(record, self._ledger.rules.resources)}
+        noted = await self._send(self._note(action.machine.namespace, action.name, action.uid, notes))
+        if noted[0] != OK:
+            return noted
+        return await self._send(Remove(PODS, action.source.namespace, action.source.name, action.source.uid))
+
+    async def _evict(self, action: Evict) -> tuple[str, str]:
+        pod = self._watched.all.pods.store.get(action.pod.name, action.pod.namespace)
+        if pod is None or pod.metadata.uid != action.pod.uid or pod.metadata.deletion_timestamp is not None:
+            return OK, "it is gone, or goes"
+        return await _answered(self._actuator.write(self._client.evict(pod)), gone_is_done=True)
+
+    async def _send(self, write: Write) -> tuple[str, str]:
+        match write:
+            case Moot(why, outcome):
+                return outcome, why
+            case Create():
+                return await self._create(write)
+            case Remove():
+                return await self._remove(write)
+            case Change(resource, namespace, name, patch, subresource):
+                patched = self._client.patch(resource, name, patch, namespace, subresource)
+                return await _answered(self._learn(resource, self._actuator.write(patched)))
+            case _:
+                assert_never(write)
+
+    async def _remove(self, write: Remove) -> tuple[str, str]:
+        """One whose creation was not answered is looked up: if the deletion comes late, it reaches no later object."""
+        uid = write.uid
+        if not uid:
+            try:
+                uid = (await self._client.get(write.resource, write.name, write.namespace)).metadata.uid
+            except NotFound:
+                return OK, ""
+        sent = self._client.delete(write.resource, write.name, write.namespace, uid=uid)
+        return await _answered(self._actuator.write(sent), gone_is_done=True)
+
+    async def _create(self, write: Create) -> tuple[str, str]:
+        """One of this name that carries the same claim is ours: the answer to its creation was lost (C25, F1)."""
+        metadata = write.content["metadata"]
+        created = self._client.create(write.resource, write.content, write.namespace)
+        try:
+            return await _answered(self._learn(write.resource, self._actuator.write(created)))
+        except AlreadyExists as problem:
+            there = await self._client.get(write.resource, metadata["name"], write.namespace)
+            self._reflector(write.resource).learn(there)
+            same = there.metadata.annotations.get(CLAIM) == metadata.get("annotations", {}).get(CLAIM)
+            return (OK, "") if same else (CONFLICT, str(problem))
+
+    async def _learn(self, resource: ResourceType[T], answer: Awaitable[T]) -> None:
+        """What the server says now is known at once: what is written next goes by it."""
+        self._reflector(resource).learn(await answer)
+
+    def _reflector(self, resource: ResourceType[Any]) -> Reflector[Any]:
+        return next(each for each in self._watched.reflectors() if each.scope.resource is resource)
+
+
+async def _answered(call: Awaitable[object], *, gone_is_done: bool = False) -> tuple[str, str]:
+    """What an answer means. Raises only what certainly was not carried out and may be later."""
+    try:
+        await call
+    except AlreadyExists:
+        raise
+    except NotFound as problem:
+        return (OK, "") if gone_is_done else (REFUSED, str(problem))
+    except Conflict as problem:
+        return (OK, "") if gone_is_done else (CONFLICT, str(problem))
+    except Invalid as problem:
+        return invalid([each.message for each in problem.details.causes]), str(problem)
+    except Forbidden as problem:
+        return DENIED, str(problem)
+    except UnreadableAnswer:
+        return OK, ""
+    except KubeError as problem:
+        if isinstance(problem, _UNCERTAIN) or (isinstance(problem, Unreachable) and problem.outcome_unknown):
+            return UNKNOWN, str(problem)
+        if problem.retriable:
+            raise
+        return REFUSED, str(problem)
+    return OK, ""
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

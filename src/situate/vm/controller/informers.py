@@ -1,0 +1,48 @@
+"""What vm watches beside the scheduler's own: machines and migrations, each kind once and for both."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from situate.kube.client import Client
+from situate.kube.reflector import Reflector
+from situate.objects.pods import Pod
+from situate.objects.unstructured import Unstructured
+from situate.scheduler.watched import Watched
+from situate.vm.backends.neonvm import Backend
+from situate.vm.backends.systems import System
+
+OF_MACHINE: Final = "machine"
+"""Index of pods: namespace and name of the machine that they run."""
+
+
+@dataclass(frozen=True, slots=True)
+class VmWatched:
+    """The scheduler's watches, with pods that have ended too: what they hold is free only once their containers end."""
+
+    all: Watched
+    machines: Reflector[Unstructured]
+    migrations: Reflector[Unstructured]
+
+    @classmethod
+    def of(cls, client: Client, rng: random.Random, system: System[Any], backend: Backend) -> VmWatched:
+        watched = Watched.of(client, rng, pods="", further=(system.machines, backend.resource))
+        machines, migrations = watched.further
+        watched.pods.store.add_index(OF_MACHINE, partial(_machine, system))
+        return cls(watched, machines, migrations)
+
+    def pods_of(self, namespace: str, machine: str) -> Iterable[Pod]:
+        """Its runner, and while it is moved the one that it moves into."""
+        return self.all.pods.store.by_index(OF_MACHINE, (namespace, machine))
+
+    def reflectors(self) -> Iterable[Reflector[Any]]:
+        return self.all.reflectors()
+
+
+def _machine(system: System[Any], pod: Pod) -> Iterable[tuple[str, str]]:
+    ref = system.machine_of(pod)
+    return () if ref is None else ((ref.namespace, ref.name),)

@@ -1,0 +1,84 @@
+"""Tells people what was decided: one structured log line and one Event on the machine or pod it concerns (B41)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import structlog
+
+from situate.kube.events import NORMAL, WARNING, reference
+from situate.objects.events import ObjectReference
+from situate.objects.meta import KubernetesObject
+from situate.objects.resources import PODS, ResourceType
+from situate.vm.api.parse_errors import Unreadable
+from situate.vm.controller.informers import VmWatched
+from situate.vm.model.actions import Tell
+from situate.vm.model.pods_and_nodes import Ref
+
+Record = Callable[[ObjectReference, str, str, str], None]
+"""Writes an Event: object, `Normal` or `Warning`, reason, message. Never blocks and never raises."""
+
+_NOT_UNDERSTOOD: Final = "NotUnderstood"
+
+
+class Telling:
+    """Of one process."""
+
+    def __init__(self, watched: VmWatched, record: Record) -> None:
+        self._watched = watched
+        self._record = record
+        self._wrong: dict[tuple[str, str], tuple[Unreadable, ...]] = {}
+        """By resource and uid: what was said last."""
+        self._log = structlog.get_logger()
+
+    def tell(self, told: Tell) -> None:
+        """An object that is gone has no Event any more, but its line in the log."""
+        details = {key: _plain(value) for key, value in told.fields.items()}
+        log = self._log.bind(object=str(told.about), reason=told.reason, note=told.message, details=details)
+        if told.warning:
+            log.warning("a machine was decided on")
+        else:
+            log.info("a machine was decided on")
+        about = self._about(told.about)
+        if about is not None:
+            self._record(about, WARNING if told.warning else NORMAL, told.reason, told.message)
+
+    def unreadable(self, resource: ResourceType[Any], each: KubernetesObject, wrong: tuple[Unreadable, ...]) -> None:
+        """Told once for as long as it stays the same."""
+        key = resource.group_resource, each.metadata.uid
+        if wrong == self._wrong.get(key, ()):
+            return
+        if not wrong:
+            del self._wrong[key]
+            return
+        self._wrong[key] = wrong
+        for problem in wrong:
+            self._log.warning("an object is not understood", object=problem.about, error=str(problem))
+        self._record(reference(resource, each), WARNING, _NOT_UNDERSTOOD, "; ".join(map(str, wrong)))
+
+    @property
+    def not_understood(self) -> int:
+        """So many objects, now."""
+        return len(self._wrong)
+
+    def forget(self, resource: ResourceType[Any], uid: str) -> None:
+        """The object is gone."""
+        self._wrong.pop((resource.group_resource, uid), None)
+
+    def _about(self, ref: Ref) -> ObjectReference | None:
+        """Machines and pods have different uids; of a name without one the machine is meant first."""
+        machine = self._watched.machines.store.get(ref.name, ref.namespace)
+        if machine is not None and ref.uid in ("", machine.metadata.uid):
+            return reference(self._watched.machines.scope.resource, machine)
+        pod = self._watched.all.pods.store.get(ref.name, ref.namespace)
+        if pod is not None and ref.uid in ("", pod.metadata.uid):
+            return reference(PODS, pod)
+        return None
+
+
+def _plain(value: object) -> object:
+    """As a log line can hold it."""
+    if isinstance(value, str | int | float | bool | None):
+        return value
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else str(value)

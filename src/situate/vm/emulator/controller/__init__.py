@@ -1,0 +1,10 @@
+"""SHELL: runs the stand-in for a hypervisor beside an API server, as one process of which one leads.
+
+`watched` sees, the package above decides, `performing` writes; `controller` ties them together.
+"""
+
+from __future__ import annotations
+
+from situate.vm.emulator.controller.controller import MachinesController
+
+__all__ = ["MachinesController"]

@@ -1,0 +1,177 @@
+"""The stand-in as a service: it watches always, and looks and writes while it leads.
+
+Nothing is kept between two looks but what the watches show, so a process that takes over, or starts again, goes on from
+the objects. Two looks at one key never overlap, and each sees the answers to our own writes before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
+
+import structlog
+
+from situate.kube.backoff import Backoff
+from situate.kube.client import Client
+from situate.kube.discovery import discover
+from situate.kube.election import Candidacy, ElectionNews, Elector, Leadership
+from situate.kube.errors import KubeError
+from situate.kube.lease_record import LeaseName
+from situate.runtime.actuator import Actuator
+from situate.runtime.outcomes import DONE, Result, Retriable
+from situate.runtime.reconciler import Reconciler
+from situate.runtime.workqueue import WorkQueue
+from situate.vm.emulator import Key, Kind, Settings, look
+from situate.vm.emulator.controller.performing import Performing, Record
+from situate.vm.emulator.controller.watched import RESOURCES, Watched
+
+LEASE: Final = "situate-vm-machines"
+_WORKERS: Final = 8
+_PROMOTION_RETRY_S: Final = 1.0
+_MISSING: Final = Backoff(initial_s=0.5, cap_s=10.0)
+_RETRY: Final = Backoff(initial_s=0.005, cap_s=10.0, jitter=0.25)
+"""Somebody who corrects a machine waits for no longer than this."""
+
+
+class NotLeading(Retriable):
+    """A write was about to leave that only the leader may make."""
+
+
+class MachinesController:
+    """A service: `run` until `stop` or cancellation; the Lease is released then."""
+
+    name = "vm machines"
+
+    def __init__(
+        self,
+        client: Client,
+        candidacy: Candidacy,
+        settings: Settings,
+        *,
+        record: Record,
+        wall: Callable[[], datetime],
+        rng: random.Random,
+        namespace: str | None = None,
+        election_client: Client | None = None,
+        observe_election: Callable[[ElectionNews], None] = lambda _: None,
+    ) -> None:
+        """`namespace`: of machines, None: all. `election_client`: one whose rate limit the work cannot use up."""
+        self._client = client
+        self._settings = settings
+        self._wall = wall
+        self._rng = rng
+        self._leadership: Leadership | None = None
+        self._problem: str | None = "it has not been looked whether the server knows machines"
+        self._stopping = asyncio.Event()
+        self.watched = Watched(client, rng, namespace)
+        self.queue: WorkQueue[Key] = WorkQueue(rng=rng, backoff=_RETRY)
+        self._actuator = Actuator(self._may_write)
+        self._performing = Performing(client.guarded(self._may_write), self.watched, self._actuator, record)
+        self.watched.on_change(self._changed)
+        self.elector = Elector(
+            election_client or client,
+            LeaseName(candidacy.namespace, LEASE),
+            candidacy.identity,
+            self._lead,
+            wall_clock=wall,
+            rng=rng,
+            times=candidacy.times,
+            observe=observe_election,
+        )
+        self._log = structlog.get_logger().bind(controller=self.name)
+
+    async def run(self) -> None:
+        """Waits for the definitions, then watches and stands for election. Raises what a defect of ours raises."""
+        if not await self._defined():
+            return
+        async with asyncio.TaskGroup() as group:
+            reflectors = self.watched.reflectors.values()
+            watches = [group.create_task(each.run(), name=each.name) for each in reflectors]
+            await group.create_task(self.elector.run(), name=self.elector.name)
+            for watch in watches:
+                watch.cancel()
+
+    def stop(self) -> None:
+        """Ends `run` in an orderly way: what is in flight is finished or refused, the Lease is released."""
+        self._stopping.set()
+        self.elector.stop()
+
+    def not_ready(self) -> str | None:
+        """For readiness. A standby that has seen everything is ready."""
+        return self._problem or self.watched.not_ready()
+
+    async def reconcile(self, key: Key) -> Result:
+        """One look, and its write."""
+        now = self._wall().timestamp()
+        looked = look(self.watched, key, now, self._settings)
+        if looked.write is not None:
+            await self._performing.perform(looked.write)
+        if looked.again_at is None:
+            return DONE
+        return Result(requeue_after=max(0.0, looked.again_at - self._wall().timestamp()))
+
+    async def _defined(self) -> bool:
+        """Whether the server serves both kinds by now; False: we were stopped before."""
+        failures = 0
+        while not self._stopping.is_set():
+            problem = await self._missing()
+            if problem is None:
+                self._problem = None
+                return True
+            if problem != self._problem:
+                self._log.warning("machines cannot be watched yet", error=problem)
+            self._problem = problem
+            failures += 1
+            try:
+                async with asyncio.timeout(_MISSING.delay_s(failures, self._rng)):
+                    await self._stopping.wait()
+            except TimeoutError:
+                continue
+        return False
+
+    async def _missing(self) -> str | None:
+        for kind in (Kind.MACHINE, Kind.MIGRATION):
+            resource = RESOURCES[kind]
+            try:
+                served = await discover(self._client, resource.group, resource.version, resource.plural)
+            except KubeError as problem:
+                return str(problem)
+            if served is None:
+                return (
+                    f"the cluster has no {resource.group_resource}; "
+                    "add it: situate crds vm | kubectl apply --server-side -f -"
+                )
+        return None
+
+    async def _lead(self, leadership: Leadership) -> None:
+        """One term. Nothing is written before everything has been listed afresh."""
+        self._leadership = leadership
+        try:
+            await self._listed()
+            for key in self.watched.everything():
+                self.queue.add(key)
+            await Reconciler(self.name, self.queue, self.reconcile, workers=_WORKERS).run()
+        finally:
+            await self._actuator.finish()
+            self._leadership = None
+
+    async def _listed(self) -> None:
+        await self.watched.wait_synced()
+        while True:
+            try:
+                return await self.watched.relist()
+            except KubeError as problem:
+                self._log.warning("what there is cannot be listed yet", error=str(problem))
+            await asyncio.sleep(_PROMOTION_RETRY_S)
+
+    def _changed(self, key: Key) -> None:
+        if self._leadership is not None:
+            self.queue.add(key)
+
+    def _may_write(self) -> None:
+        """Raises unless this process leads at this very moment, by its own clock."""
+        if self._leadership is None or not self._leadership.valid_now():
+            raise NotLeading(f"{self.name}: another process may lead by now; nothing is written", after_s=1.0)

@@ -1,0 +1,74 @@
+"""Carries out the one write of a look, and lets the stores know at once what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, assert_never
+
+from situate.kube.client import Client
+from situate.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
+from situate.kube.events import NORMAL, WARNING
+from situate.kube.patches import MergePatch
+from situate.objects.events import ObjectReference
+from situate.runtime.actuator import Actuator
+from situate.vm.api.well_known import API_VERSION
+from situate.vm.emulator import Create, Delete, Note, Patch, Write
+from situate.vm.emulator.controller.watched import RESOURCES, Watched
+
+FIELD_MANAGER: Final = "situate-vm-machines"
+FAILED_CREATE: Final = "FailedCreate"
+"""Reason of the Event about a machine or migration whose pod the server does not take."""
+Record = Callable[[ObjectReference, str, str, str], Any]
+"""`EventRecorder.record`: about what, type, reason, message."""
+
+
+class Performing:
+    """Methods that await raise what the client raises, and what keeps a process that does not lead from writing."""
+
+    def __init__(self, client: Client, watched: Watched, actuator: Actuator, record: Record) -> None:
+        self._client = client
+        self._watched = watched
+        self._actuator = actuator
+        self._record = record
+
+    async def perform(self, write: Write) -> None:
+        """What exists already or is gone already is as good as done; the watch brings the next look."""
+        resource, learn = RESOURCES[write.kind], self._watched.reflectors[write.kind].learn
+        try:
+            match write:
+                case Create():
+                    created = self._client.create(resource, write.body, write.namespace, field_manager=FIELD_MANAGER)
+                    learn(await self._actuator.write(created))
+                case Patch():
+                    patched = self._client.patch(
+                        resource,
+                        write.name,
+                        MergePatch(write.body),
+                        write.namespace,
+                        write.subresource or None,
+                        FIELD_MANAGER,
+                    )
+                    learn(await self._actuator.write(patched))
+                case Delete():
+                    deleted = self._client.delete(resource, write.name, write.namespace, uid=write.uid)
+                    await self._actuator.write(deleted)
+                case _:
+                    assert_never(write)
+        except (AlreadyExists, NotFound):
+            return
+        except (Forbidden, Invalid) as refused:
+            # it stays so until somebody changes the machine, or the rule that it breaks
+            if isinstance(write, Create) and write.note is not None:
+                self._record(_reference(write.note), WARNING, FAILED_CREATE, str(refused))
+            raise
+        self._tell(write.note)
+
+    def _tell(self, note: Note | None) -> None:
+        if note is not None:
+            self._record(_reference(note), WARNING if note.warning else NORMAL, note.reason, note.message)
+
+
+def _reference(note: Note) -> ObjectReference:
+    meta = note.regarding["metadata"]
+    version = meta.get("resourceVersion", "")
+    return ObjectReference(API_VERSION, note.kind, meta.get("namespace", ""), meta["name"], meta["uid"], version)

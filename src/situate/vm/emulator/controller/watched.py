@@ -1,0 +1,100 @@
+"""What the stand-in watches: machines, their migrations, and runner pods, each with every field that it has."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from situate.kube.client import Client
+from situate.kube.reflector import Reflector
+from situate.kube.store import Store
+from situate.objects.resources import ResourceType, unstructured
+from situate.objects.unstructured import Unstructured
+from situate.vm.api.well_known import NAME_LABEL
+from situate.vm.backends.neonvm import MACHINES, MIGRATIONS
+from situate.vm.emulator import Key, Kind, concerned
+from situate.vm.emulator.writes import Obj
+
+RESOURCES: Final[dict[Kind, ResourceType[Unstructured]]] = {
+    Kind.MACHINE: MACHINES,
+    Kind.MIGRATION: MIGRATIONS,
+    Kind.POD: unstructured("", "v1", "Pod", Kind.POD.value),
+}
+_OF_MACHINE: Final = "machine"
+"""Index of migrations and pods: namespace and name of the machine that they are of."""
+
+
+class Watched:
+    """Reflectors and their stores, read as `machines.Objects`. They follow the server whether or not we lead."""
+
+    def __init__(self, client: Client, rng: random.Random, namespace: str | None) -> None:
+        self.reflectors: dict[Kind, Reflector[Unstructured]] = {}
+        for kind, resource in RESOURCES.items():
+            store: Store[Unstructured] = Store(resource.group_resource)
+            # all pods: one that lost its label would seem to be gone, and another one would be made beside it
+            self.reflectors[kind] = Reflector(client, resource, store, rng=rng, namespace=namespace)
+        self.reflectors[Kind.MIGRATION].store.add_index(_OF_MACHINE, _moved_machine)
+        self.reflectors[Kind.POD].store.add_index(_OF_MACHINE, _machine_of_pod)
+
+    def get(self, kind: Kind, namespace: str, name: str) -> Obj | None:
+        found = self.reflectors[kind].store.get(name, namespace)
+        return None if found is None else found.content
+
+    def migrations_of(self, namespace: str, machine: str) -> Iterator[Obj]:
+        return self._of(Kind.MIGRATION, namespace, machine)
+
+    def pods_of(self, namespace: str, machine: str) -> Iterator[Obj]:
+        return self._of(Kind.POD, namespace, machine)
+
+    def everything(self) -> Iterator[Key]:
+        """Everything that can be looked at."""
+        for kind in (Kind.MACHINE, Kind.MIGRATION):
+            for each in self.reflectors[kind].store.list():
+                yield Key(kind, each.metadata.namespace, each.metadata.name)
+
+    def on_change(self, tell: Callable[[Key], None]) -> None:
+        """Tells of every look that may come out otherwise, from now on."""
+        for kind, reflector in self.reflectors.items():
+            reflector.store.on_change(self._handler(kind, tell))
+
+    async def wait_synced(self) -> None:
+        for reflector in self.reflectors.values():
+            await reflector.store.wait_synced()
+
+    async def relist(self) -> None:
+        """Raises what the client raises.
+
+        Pods first: a machine must not be known by an older state than its pods are, or the pod that it has arrived in
+        would pass for one that it left behind.
+        """
+        for kind in (Kind.POD, Kind.MIGRATION, Kind.MACHINE):
+            await self.reflectors[kind].relist()
+
+    def not_ready(self) -> str | None:
+        problems = (reflector.not_ready() for reflector in self.reflectors.values())
+        return next((problem for problem in problems if problem is not None), None)
+
+    def _of(self, kind: Kind, namespace: str, machine: str) -> Iterator[Obj]:
+        for each in self.reflectors[kind].store.by_index(_OF_MACHINE, (namespace, machine)):
+            yield each.content
+
+    def _handler(
+        self, kind: Kind, tell: Callable[[Key], None]
+    ) -> Callable[[Unstructured | None, Unstructured | None], None]:
+        def changed(old: Unstructured | None, new: Unstructured | None) -> None:
+            for each in (new, old):
+                if each is not None and (each is new or new is None or each.metadata.labels != new.metadata.labels):
+                    for key in concerned(self, kind, each.content):
+                        tell(key)
+
+        return changed
+
+
+def _moved_machine(migration: Unstructured) -> tuple[tuple[str, str], ...]:
+    spec: Any = migration.content.get("spec") or {}
+    return ((migration.metadata.namespace, str(spec.get("vmName") or "")),)
+
+
+def _machine_of_pod(pod: Unstructured) -> tuple[tuple[str, str], ...]:
+    return ((pod.metadata.namespace, pod.metadata.labels.get(NAME_LABEL, "")),)

@@ -1,0 +1,274 @@
+"""Runner pods: the pod that a machine runs in, the one that it moves into, and what of the machine stands on them (C1).
+
+Labels and annotations of the machine are added to its pod, changed there, and removed again when they were taken off
+the machine: which ones came from it stands on the pod, so that what others have written there stays theirs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from situate.objects.quantity import BadQuantity, Quantity, decode_quantity
+from situate.vm.api.quantities import cpu_value, json_text, memory_value
+from situate.vm.api.well_known import NAME_LABEL, OVERCOMMIT, PREFIX, RESOURCES, USAGE
+from situate.vm.emulator import fields
+from situate.vm.emulator.hypervisor import amount
+from situate.vm.emulator.settings import Settings
+from situate.vm.emulator.writes import Kind, Obj, Patch
+
+COPIED: Final = f"{PREFIX}/copied"
+"""On a runner pod: the names of the labels and annotations that are there because of its machine."""
+CONTAINER: Final = "neonvm-runner"
+RECEIVE: Final = "RECEIVE_MIGRATION"
+HOSTNAME: Final = "kubernetes.io/hostname"
+ARCHITECTURE: Final = "kubernetes.io/arch"
+UNREACHABLE_S: Final = 30
+"""How long runner pods tolerate a node that is lost (C33)."""
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+"""Of generated names, as Kubernetes has them."""
+_GIB: Final = 2**30
+_MOST_NAME: Final = 63 - 6
+"""Of a pod's name that stands in labels too."""
+
+
+def pod_name(machine: str, uid: str, number: int = 0) -> str:
+    """`<machine>-` and five letters that are the same each time for the same object and number."""
+    digest = int.from_bytes(hashlib.sha256(f"{uid}/{number}".encode()).digest()[:8], "big")
+    letters = []
+    for _ in range(5):
+        digest, index = divmod(digest, len(_LETTERS))
+        letters.append(_LETTERS[index])
+    return f"{machine[:_MOST_NAME].rstrip('-.')}-{''.join(letters)}"
+
+
+def runner_pod(machine: Obj, name: str, settings: Settings) -> dict[str, Any]:
+    """The pod of a machine that runs nowhere yet."""
+    spec = fields.spec(machine)
+    labels, annotations = wanted_metadata(machine)
+    container: dict[str, Any] = {
+        "name": CONTAINER,
+        "image": str(spec.get("runnerImage") or settings.image),
+        "resources": _container_resources(machine),
+    }
+    pod_spec: dict[str, Any] = {
+        "containers": [container],
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": spec.get("terminationGracePeriodSeconds", 5),
+        "tolerations": _tolerations(spec.get("tolerations") or ()),
+        "affinity": dict(spec.get("affinity") or {}),
+        "nodeSelector": _node_selector(spec),
+    }
+    for field in ("schedulerName", "serviceAccountName", "imagePullSecrets", "priorityClassName"):
+        if spec.get(field):
+            pod_spec[field] = spec[field]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": fields.namespace(machine),
+            "labels": dict(labels),
+            "annotations": dict(annotations),
+            "ownerReferences": [fields.machine_owner(machine, controller=True)],
+        },
+        "spec": {key: value for key, value in pod_spec.items() if value not in ({}, [])},
+    }
+
+
+def target_pod(machine: Obj, source: Obj, migration: Obj, name: str, settings: Settings) -> dict[str, Any]:
+    """The pod that a machine moves into: a copy of its pod, as large as that one is by now, on another node.
+
+    The node constraints of the migration are required beside the machine's own (D12).
+    """
+    pod = runner_pod(machine, name, settings)
+    pod["metadata"]["ownerReferences"] = [
+        fields.migration_owner(migration, controller=True),
+        fields.machine_owner(machine, controller=False),
+    ]
+    container = pod["spec"]["containers"][0]
+    container["env"] = [{"name": RECEIVE, "value": "true"}]
+    for each in fields.spec(source).get("containers") or ():
+        if each.get("name") == CONTAINER and each.get("resources"):
+            container["resources"] = each["resources"]
+    given = pod["spec"].get("affinity") or {}
+    try:
+        affinity = _elsewhere(given, fields.name(machine), fields.spec(migration))
+    except (AttributeError, TypeError, ValueError):
+        affinity = given  # not of core/v1's shape: no server takes a pod with it, and that is said on the migration
+    if affinity:
+        pod["spec"]["affinity"] = affinity
+    return pod
+
+
+def _elsewhere(given: Mapping[str, Any], machine: str, terms: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The machine's affinity, with the node constraints of the migration and away from its other pods."""
+    affinity = dict(given)
+    node_affinity = _with_constraints(affinity.get("nodeAffinity") or {}, terms)
+    if node_affinity:
+        affinity["nodeAffinity"] = node_affinity
+    if terms.get("preventMigrationToSameHost", True) is not False:
+        affinity["podAntiAffinity"] = _apart(affinity.get("podAntiAffinity") or {}, machine)
+    return affinity
+
+
+def metadata_changes(machine: Obj, pod: Obj) -> Patch | None:
+    """What makes a pod show its machine's labels and annotations; None if it does."""
+    labels, annotations = wanted_metadata(machine)
+    copied = _copied(fields.annotations_of(pod).get(COPIED))
+    changes: dict[str, Any] = {}
+    for part, wanted, there in (
+        ("labels", labels, fields.labels_of(pod)),
+        ("annotations", annotations, fields.annotations_of(pod)),
+    ):
+        changed: dict[str, str | None] = {key: value for key, value in wanted.items() if there.get(key) != value}
+        changed.update({key: None for key in copied.get(part, ()) if key not in wanted and key in there})
+        if changed:
+            changes[part] = changed
+    if not changes:
+        return None
+    # no resourceVersion: keys are merged one by one, and a kubelet writes to the pod all the time
+    body = {"metadata": {"uid": fields.uid(pod), **changes}}
+    return Patch(Kind.POD, fields.namespace(pod), fields.name(pod), body)
+
+
+def wanted_metadata(machine: Obj) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Labels and annotations that a machine's pod has because of it."""
+    labels = {**fields.labels_of(machine), NAME_LABEL: fields.name(machine)}
+    annotations = {key: value for key, value in fields.annotations_of(machine).items() if key != _APPLIED}
+    annotations[USAGE] = json_text(_usage(machine))
+    annotations[RESOURCES] = json_text(_resources(machine))
+    overcommit = _overcommit(machine)
+    if overcommit:
+        annotations[OVERCOMMIT] = json_text(overcommit)
+    annotations[COPIED] = json_text({"labels": sorted(labels), "annotations": sorted(annotations)})
+    return labels, annotations
+
+
+def wanted_size(machine: Obj) -> tuple[int, int]:
+    """Milli-CPU and bytes that its spec uses."""
+    guest = fields.spec(machine).get("guest") or {}
+    cpu = milli((guest.get("cpus") or {}).get("use"))
+    return cpu, slot_size(machine) * int((guest.get("memorySlots") or {}).get("use") or 0)
+
+
+def size(machine: Obj) -> tuple[int, int]:
+    """Milli-CPU and bytes that it has, as its status says; zero before it ran."""
+    said = fields.status(machine)
+    return milli(said.get("cpus")), amount(said.get("memorySize"), 0)
+
+
+def slot_size(machine: Obj) -> int:
+    return amount((fields.spec(machine).get("guest") or {}).get("memorySlotSize"), _GIB)
+
+
+def milli(value: object) -> int:
+    """Thousandths of a quantity; 0 for what is none."""
+    try:
+        return 0 if value is None else decode_quantity(Quantity, value).milli_value
+    except BadQuantity:
+        return 0
+
+
+def _usage(machine: Obj) -> dict[str, str]:
+    """The larger of what it is to have and what it has: so it is never told as smaller than it is (C2, D23)."""
+    cpu, memory = map(max, wanted_size(machine), size(machine))
+    return {"cpu": str(cpu_value(cpu)), "memory": str(memory_value(memory))}
+
+
+def _resources(machine: Obj) -> dict[str, Any]:
+    guest = fields.spec(machine).get("guest") or {}
+    cpus, slots = guest.get("cpus") or {}, guest.get("memorySlots") or {}
+    return {
+        "cpus": {end: cpu_value(milli(cpus.get(end))) for end in ("min", "max", "use")},
+        "memorySlots": {end: int(slots.get(end) or 0) for end in ("min", "max", "use")},
+        "memorySlotSize": str(memory_value(slot_size(machine))),
+    }
+
+
+def _overcommit(machine: Obj) -> dict[str, str]:
+    said = fields.spec(machine).get("overcommit") or {}
+    return {key: str(cpu_value(milli(said[key]))) for key in ("cpu", "memory") if said.get(key) is not None}
+
+
+def _container_resources(machine: Obj) -> Mapping[str, Any]:
+    """As the machine says, else what it begins with: the account that grows with it (B47)."""
+    given = {key: value for key, value in (fields.spec(machine).get("podResources") or {}).items() if value}
+    if given:
+        return given
+    cpu, memory = wanted_size(machine)
+    return {"requests": {"cpu": str(cpu_value(cpu)), "memory": str(memory_value(memory))}}
+
+
+def _node_selector(spec: Obj) -> dict[str, str]:
+    selector = dict(spec.get("nodeSelector") or {})
+    if spec.get("targetArchitecture"):
+        selector[ARCHITECTURE] = spec["targetArchitecture"]
+    return selector
+
+
+def _tolerations(given: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The machine's own, and the two that let it go from a lost node, unless it speaks of that taint itself."""
+    tolerations = list(given)
+    for taint in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
+        if any(each.get("key") == taint for each in given):
+            continue
+        tolerations.append(
+            {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": UNREACHABLE_S}
+        )
+    return tolerations
+
+
+def _apart(given: Mapping[str, Any], machine: str) -> dict[str, Any]:
+    """Never beside another pod of the machine."""
+    term = {"labelSelector": {"matchLabels": {NAME_LABEL: machine}}, "topologyKey": HOSTNAME}
+    return {**given, _REQUIRED: [*(given.get(_REQUIRED) or ()), term]}
+
+
+def _with_constraints(own: Mapping[str, Any], terms: Mapping[str, Any]) -> dict[str, Any]:
+    """Node affinity that wants what both want: terms are alternatives, so each of one goes with each of the other."""
+    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
+    further = terms.get("nodeAffinity") or {}
+    selected = [
+        {"key": key, "operator": "In", "values": [value]}
+        for key, value in sorted((terms.get("nodeSelector") or {}).items())
+    ]
+    wanted = [_required(own), _required(further), [{"matchExpressions": selected}] if selected else None]
+    result = dict(own)
+    alternatives: list[dict[str, Any]] | None = None
+    for each in wanted:
+        if each is not None:
+            alternatives = each if alternatives is None else [_both(a, b) for a in alternatives for b in each]
+    if alternatives is not None:
+        result[_REQUIRED] = {"nodeSelectorTerms": alternatives or [{}]}
+    preferences = [*(own.get(preferred) or ()), *(further.get(preferred) or ())]
+    if preferences:
+        result[preferred] = preferences
+    return result
+
+
+def _required(affinity: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """The alternatives; none of them is empty, for an empty term matches no node. None: every node will do."""
+    if not affinity.get(_REQUIRED):
+        return None
+    return [dict(term) for term in affinity[_REQUIRED].get("nodeSelectorTerms") or () if term]
+
+
+def _both(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
+    joined = {
+        part: [*(mine.get(part) or ()), *(theirs.get(part) or ())] for part in ("matchExpressions", "matchFields")
+    }
+    return {part: requirements for part, requirements in joined.items() if requirements}
+
+
+def _copied(text: str | None) -> Mapping[str, Sequence[str]]:
+    """Nothing, where somebody has broken the record: then nothing is removed."""
+    try:
+        return {} if text is None else msgspec.json.decode(text, type=dict[str, list[str]])
+    except msgspec.MsgspecError:
+        return {}

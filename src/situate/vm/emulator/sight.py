@@ -1,0 +1,101 @@
+"""What a look at a machine or a migration sees: the objects that decide about it, all of one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from situate.vm.emulator import fields
+from situate.vm.emulator.writes import Key, Kind, Obj
+
+
+class Objects(Protocol):
+    """The objects of a cluster, as last seen; own writes are among them."""
+
+    def get(self, kind: Kind, namespace: str, name: str) -> Obj | None: ...
+
+    def migrations_of(self, namespace: str, machine: str) -> Iterable[Obj]:
+        """Those whose `spec.vmName` is this."""
+        ...
+
+    def pods_of(self, namespace: str, machine: str) -> Iterable[Obj]:
+        """Those with the machine's name in their label, whoever owns them."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSight:
+    machine: Obj
+    pod: Obj | None
+    """Named by its status, whoever owns it."""
+    migrations: tuple[Obj, ...]
+    """That are not over, oldest first."""
+    strays: tuple[Obj, ...] = ()
+    """Pods that are the machine's alone: it runs in another one, and none of its migrations owns them."""
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationSight:
+    migration: Obj
+    machine: Obj | None
+    source: Obj | None
+    target: Obj | None
+    """Pods that its status names; before it does, the source is the machine's pod."""
+    others: tuple[Obj, ...]
+    """Further migrations of the machine that are not over, oldest first."""
+
+
+def machine_sight(objects: Objects, key: Key) -> MachineSight | None:
+    """None: there is no such machine."""
+    machine = objects.get(Kind.MACHINE, key.namespace, key.name)
+    if machine is None:
+        return None
+    pod = _pod(objects, key.namespace, fields.status(machine).get("podName"))
+    strays = tuple(fields.age_order(_strays(objects, machine)))
+    return MachineSight(machine, pod, _at_work(objects, key.namespace, key.name), strays)
+
+
+def migration_sight(objects: Objects, key: Key) -> MigrationSight | None:
+    """None: there is no such migration."""
+    migration = objects.get(Kind.MIGRATION, key.namespace, key.name)
+    if migration is None:
+        return None
+    vm_name = str(fields.spec(migration).get("vmName") or "")
+    machine = objects.get(Kind.MACHINE, key.namespace, vm_name)
+    said = fields.status(migration)
+    source = said.get("sourcePodName")
+    if not source and machine is not None and fields.phase(migration) == "":
+        source = fields.status(machine).get("podName")
+    others = tuple(
+        each for each in _at_work(objects, key.namespace, vm_name) if fields.uid(each) != fields.uid(migration)
+    )
+    return MigrationSight(
+        migration,
+        machine,
+        _pod(objects, key.namespace, source),
+        _pod(objects, key.namespace, said.get("targetPodName")),
+        others,
+    )
+
+
+def _strays(objects: Objects, machine: Obj) -> Iterator[Obj]:
+    namespace, vm_name = fields.namespace(machine), fields.name(machine)
+    migrations = list(objects.migrations_of(namespace, vm_name))
+    for pod in objects.pods_of(namespace, vm_name):
+        if fields.name(pod) == fields.status(machine).get("podName") or fields.deleting(pod):
+            continue
+        if fields.owned_by(pod, machine) and not any(fields.owned_by(pod, each) for each in migrations):
+            yield pod
+
+
+def _at_work(objects: Objects, namespace: str, machine: str) -> tuple[Obj, ...]:
+    """Those that others hold back while they are deleted are as good as gone: nothing more is done for them."""
+    found = objects.migrations_of(namespace, machine)
+    return tuple(
+        fields.age_order(each for each in found if fields.phase(each) in fields.AT_WORK and not fields.let_go(each))
+    )
+
+
+def _pod(objects: Objects, namespace: str, name: object) -> Obj | None:
+    return objects.get(Kind.POD, namespace, str(name)) if name else None

@@ -1,0 +1,46 @@
+"""The parts of explanations that pods and nodes share, as plain data."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from situate.objects.timestamps import rfc3339
+from situate.vm.api.quantities import shown_amount
+from situate.vm.model.migrations import Move
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import Amounts
+from situate.vm.model.state import State
+from situate.vm.planning.rules.migration_cost import cost
+
+
+def quantities(amounts: Amounts, rules: Rules) -> dict[str, str]:
+    """`{"cpu": "250m", "memory": "1Gi"}`; not below zero."""
+    return {name: shown_amount(name, amount) for name, amount in zip(rules.resources, amounts.positive(), strict=True)}
+
+
+def held(state: State, node: str, uid: str, rules: Rules) -> list[dict[str, Any]]:
+    """Room on the node that is for others than this pod; `claim` is empty of what is saved up for somebody (B31)."""
+    return [
+        {"claim": claim, "for": str(whom), "amount": quantities(amount, rules)}
+        for claim, whom, amount in state.keeps(node, uid)
+    ]
+
+
+def moved(move: Move, state: State, now: float, rules: Rules) -> dict[str, Any]:
+    """`cost` in seconds-equivalents (B17); `progress` from 0 to 1."""
+    pod = state.pod(move.source.uid)
+    progress = move.progress
+    return {
+        "vm": str(move.machine),
+        "target": move.target_node,
+        "cost": None if pod is None or pod.machine is None else round(cost(pod, pod.machine, 0.0, now, rules), 3),
+        "state": move.stage.value,
+        "progress": None
+        if progress is None or not progress.total
+        else round(1 - progress.remaining / progress.total, 3),
+    }
+
+
+def moment(at: float) -> str:
+    return rfc3339(datetime.fromtimestamp(at, UTC))

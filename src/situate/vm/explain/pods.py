@@ -1,0 +1,108 @@
+"""Why a pod does not have what it wants, what is done about it, and what would help, in the form of B39."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final
+
+from situate.vm.explain.explanations import Explanation, explanation
+from situate.vm.explain.formatting import held, moment, moved, quantities
+from situate.vm.explain.would_help import told
+from situate.vm.ledger.migrations.eviction import why_it_stays
+from situate.vm.ledger.migrations.planner import Planner
+from situate.vm.model.pods_and_nodes import Pod
+from situate.vm.model.policy import Rules
+from situate.vm.model.state import State
+from situate.vm.planning.drain import drain
+from situate.vm.planning.targets import Fits, anywhere
+
+NOTHING: Final = "nothing"
+"""What would help where nothing does."""
+
+
+def explain_pod(
+    state: State, namespace: str, name: str, now: float, rules: Rules, fits: Fits = anywhere
+) -> dict[str, Any] | None:
+    """None: no pod of this name is on a node that is known.
+
+    `evacuation`, where somebody has tried to evict it, is what becomes of that (B48); `maximum` is its machine's own,
+    where it asks for more; `free` is what there is room for, and has yet to be granted; `refused` is why its wish is
+    not attempted (B36), and `putOff` what its kubelet has yet to find room for (B35). Amounts are the pod's own but for
+    `room`, which counts as its node does, after overcommit.
+    """
+    uid = uid_of(state, namespace, name)
+    found = None if uid is None else explanation(state, uid, now, rules, fits)
+    if found is None:
+        return None
+    planner = Planner(drain=partial(drain, fits=fits))
+    leaving = why_it_stays(state, found.pod, now, rules, planner)
+    return as_data(found, state, now, rules) | ({"evacuation": leaving} if leaving else {})
+
+
+def uid_of(state: State, namespace: str, name: str) -> str | None:
+    """Of the pod on a node that is known; of a VirtualMachine's name its runner, that which moves before its target."""
+    runner: Pod | None = None
+    for node in state.nodes.values():
+        for pod in node.pods.values():
+            if pod.ref.namespace != namespace:
+                continue
+            if pod.ref.name == name:
+                return pod.uid
+            machine = pod.machine
+            if machine is not None and machine.ref.name == name and (runner is None or pod.migrating):
+                runner = pod
+    return None if runner is None else runner.uid
+
+
+def as_data(found: Explanation, state: State, now: float, rules: Rules) -> dict[str, Any]:
+    pod, node, position = found.pod, found.node, found.position
+    limit = pod.machine.limit if pod.machine is not None and pod.requested != pod.wish else None
+    return {
+        "pod": str(pod.ref),
+        "node": node.name,
+        "reserved": quantities(pod.reserved, rules),
+        "requested": quantities(pod.requested, rules),
+        **({} if limit is None else {"maximum": quantities(limit, rules)}),
+        **_not_resized(pod, rules),
+        "shortBy": quantities(found.short_by, rules),
+        "reason": found.reason.value,
+        **({"free": quantities(found.free, rules)} if found.free else {}),
+        "queue": {
+            "position": position,
+            "aheadOf": [] if position is None else [str(each) for each in found.queue[position:]],
+        },
+        "room": {
+            "total": quantities(node.total, rules),
+            "reserved": quantities(node.reserved, rules),
+            "held": held(state, node.name, pod.uid, rules),
+            "incoming": quantities(found.incoming, rules),
+        },
+        "plan": {
+            "moves": [moved(each.move, state, now, rules) for each in found.moves],
+            "alternatives": [
+                {
+                    "kind": each.kind.value,
+                    "cost": None if each.cost is None else round(each.cost, 3),
+                    "whyNot": each.why_not,
+                }
+                for each in found.plan.alternatives
+            ],
+        },
+        "wouldHelp": _would_help(found, rules),
+        "eta": None if found.eta is None else moment(found.eta),
+    }
+
+
+def _not_resized(pod: Pod, rules: Rules) -> dict[str, Any]:
+    said: dict[str, Any] = {}
+    if pod.resize is not None and pod.resize.refusal is not None:
+        said["refused"] = {"reason": pod.resize.refusal.reason, "message": pod.resize.refusal.message}
+    if pod.deferred and not pod.unanswered:
+        said["putOff"] = quantities(pod.reserved - pod.used, rules)
+    return said
+
+
+def _would_help(found: Explanation, rules: Rules) -> list[str]:
+    if found.would_help or not found.short_by or found.free:
+        return [told(change, rules.resources) for change in found.would_help]
+    return [NOTHING]

@@ -1,0 +1,258 @@
+"""What would come of changed pods and nodes: the same steps on a state that is dropped (B41, C10).
+
+    {"nodes": [{"name": "n1", "cpu": "16", "memory": "64Gi", "schedulable": true, "draining": false, "gone": false}],
+     "pods": [{"namespace": "default", "name": "a", "cpu": "8", "memory": "32Gi", "gone": false}], "forSeconds": 10}
+
+Of a node that is not known, `cpu` and `memory` make a new one; of a pod they are what it asks for. What is not named
+stays as it is; what is named otherwise is refused, for the answer would be of no change.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from situate.vm.api.nodes import watermark, watermark_fraction
+from situate.vm.api.parse_errors import Misread, Part, Place, Unreadable, sayable
+from situate.vm.explain.formatting import quantities
+from situate.vm.explain.nodes import explain_node
+from situate.vm.explain.pods import explain_pod, uid_of
+from situate.vm.ledger.migrations.planner import Planner
+from situate.vm.ledger.step import step
+from situate.vm.model.actions import Action, Approve, CancelMove, Evict, ResizePod, StartMove, Wake
+from situate.vm.model.events import Asked, Beat, Event, NodeGone, NodeSeen, PodGone
+from situate.vm.model.pods_and_nodes import Node, Pod
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import Amounts
+from situate.vm.model.state import State
+from situate.vm.planning.targets import Fits, anywhere
+
+MOST_CHANGES: Final = 100
+MOST_SECONDS: Final = 600
+_MOST_BEATS: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChange:
+    name: str
+    total: tuple[int | None, ...]
+    """A resource each; None leaves it."""
+    schedulable: bool | None = None
+    draining: bool | None = None
+    gone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PodChange:
+    namespace: str
+    name: str
+    requested: tuple[int | None, ...]
+    gone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """In order: first those of nodes."""
+
+    nodes: tuple[NodeChange, ...] = ()
+    pods: tuple[PodChange, ...] = ()
+    seconds: float | None = None
+    """So long afterwards is looked; None: until whoever is short then would have others moved."""
+
+
+def read_changes(body: bytes, rules: Rules) -> Changes | Unreadable:
+    try:
+        part = Part(Place("the changes", ""), _decoded(body))
+        part.only("nodes", "pods", "forSeconds")
+        nodes, pods = part["nodes"], part["pods"]
+        changes = Changes(
+            tuple(_node_change(each, rules) for each in _items(nodes)),
+            tuple(_pod_change(each, rules) for each in _items(pods)),
+            float(part["forSeconds"].integer(most=MOST_SECONDS)) if part["forSeconds"].there else None,
+        )
+    except Misread as problem:
+        return problem.unreadable
+    return changes
+
+
+def what_if(
+    state: State,
+    changes: Changes,
+    now: float,
+    rules: Rules,
+    planner: Planner = Planner(),  # noqa: B008  # frozen
+    fits: Fits = anywhere,
+) -> dict[str, Any] | Unreadable:
+    """What would be done, and how the changed pods and nodes would stand then; nothing is done, whatever is said.
+
+    Writes count as under way, so that nobody moves for real in it: what is told is what would begin.
+    """
+    *_, found = what_if_by_steps(state, changes, now, rules, planner, fits)
+    assert found is not None, "the last is the answer"
+    return found
+
+
+def what_if_by_steps(
+    state: State, changes: Changes, now: float, rules: Rules, planner: Planner, fits: Fits
+) -> Iterator[dict[str, Any] | Unreadable | None]:
+    """None after each decision and each explanation, then the answer: whoever asks for much keeps nobody waiting."""
+    actions: list[Action] = []
+    for event in _events(state, changes, rules):
+        if isinstance(event, Unreadable):
+            yield event
+            return
+        decision = step(state, event, now, rules, planner)
+        state = decision.state
+        actions += decision.actions
+        yield None
+    until = now + (rules.demand_after_s if changes.seconds is None else changes.seconds)
+    for _ in range(_MOST_BEATS):
+        decision = step(state, Beat(), now, rules, planner)
+        state = decision.state
+        actions += decision.actions
+        yield None
+        if decision.wake_at is None or decision.wake_at > until:
+            break
+        now = max(now, decision.wake_at)
+    nodes: list[dict[str, Any]] = []
+    for node in changes.nodes:
+        nodes.append(explain_node(state, node.name, until, rules, planner) or {"node": node.name, "gone": True})
+        yield None
+    pods: list[dict[str, Any]] = []
+    for pod in changes.pods:
+        told = explain_pod(state, pod.namespace, pod.name, until, rules, fits)
+        pods.append(told or {"pod": f"{pod.namespace}/{pod.name}", "gone": True})
+        yield None
+    yield {"actions": [*_said(actions, rules)], "nodes": nodes, "pods": pods}
+
+
+def _events(state: State, changes: Changes, rules: Rules) -> Iterable[Event | Unreadable]:
+    for node in changes.nodes:
+        known = state.nodes.get(node.name)
+        if node.gone:
+            yield NodeGone(node.name)
+        elif known is None and any(each is None for each in node.total[:2]):
+            yield Unreadable(
+                "the changes", f"nodes[{node.name}]", "", "a node that is known, or one with cpu and memory"
+            )
+        else:
+            yield NodeSeen(_changed(known, node, rules))
+    for pod in changes.pods:
+        uid = uid_of(state, pod.namespace, pod.name)
+        found = None if uid is None else state.pod(uid)
+        if found is None:
+            yield Unreadable(
+                "the changes", f"pods[{pod.namespace}/{pod.name}]", pod.name, "a pod that is on a node that is known"
+            )
+        elif pod.gone:
+            yield PodGone(found.uid)
+        else:
+            yield _asked(found, pod)
+
+
+def _changed(known: Node | None, change: NodeChange, rules: Rules) -> Node:
+    nothing = Amounts.zero(len(rules.resources))
+    if known is None:
+        known = Node(change.name, nothing, nothing, nothing, nothing, nothing)
+    total = Amounts(tuple(old if new is None else new for old, new in zip(known.total, change.total, strict=True)))
+    return replace(
+        known,
+        total=total,
+        watermark=watermark(total, watermark_fraction(change.name, known.labels, rules)),
+        schedulable=known.schedulable if change.schedulable is None else change.schedulable,
+        draining=known.draining if change.draining is None else change.draining,
+    )
+
+
+def _asked(pod: Pod, change: PodChange) -> Asked:
+    pairs = zip(pod.requested, change.requested, strict=True)
+    wanted = Amounts(tuple(old if new is None else new for old, new in pairs))
+    unit = pod.factor if any(pod.factor) else (wanted - pod.reserved).positive()
+    return Asked(pod.uid, unit, wanted, pod.reserved, lowers_at_once=True)
+
+
+def _said(actions: Sequence[Action], rules: Rules) -> Iterator[dict[str, Any]]:
+    """Each action once. A grant to a machine is written to its pod and to the machine: the latter is told."""
+    machines = {each.pod.uid for each in actions if isinstance(each, Approve)}
+    said: list[dict[str, Any]] = []
+    for action in actions:
+        if isinstance(action, ResizePod) and action.pod.uid in machines:
+            continue
+        told = _told(action, rules)
+        if told is not None and told not in said:
+            said.append(told)
+            yield told
+
+
+def _told(action: Action, rules: Rules) -> dict[str, Any] | None:
+    match action:
+        case Approve(pod=pod, amount=amount) | ResizePod(pod=pod, amount=amount):
+            return {"action": "grant", "pod": str(pod), "amount": quantities(amount, rules)}
+        case StartMove(move=move, claim=claim):
+            return {
+                "action": "move",
+                "vm": str(move.machine),
+                "from": move.source_node,
+                "to": move.target_node,
+                "for": None if claim is None else str(claim.beneficiary.ref),
+            }
+        case CancelMove(machine=machine, reason=reason):
+            return {"action": "cancel", "vm": str(machine), "reason": reason}
+        case Evict(pod=pod, reason=reason):
+            return {"action": "evict", "pod": str(pod), "reason": reason}
+        case Wake(node=node):
+            return {"action": "wake", "node": node}
+    return None
+
+
+def _decoded(body: bytes) -> object:
+    try:
+        value = sayable(json.loads(body))
+    except (ValueError, RecursionError) as problem:
+        raise Misread(Unreadable("the changes", "body", "", "JSON", str(problem))) from problem
+    return value
+
+
+def _items(part: Part) -> Sequence[Part]:
+    items = part.items() if part.there else ()
+    if len(items) > MOST_CHANGES:
+        raise part.misread(f"at most {MOST_CHANGES} of them")
+    return items
+
+
+def _node_change(part: Part, rules: Rules) -> NodeChange:
+    part.only("name", *rules.resources, "schedulable", "draining", "gone")
+    return NodeChange(
+        _name(part["name"]), _amounts(part, rules), _flag(part["schedulable"]), _flag(part["draining"]), _gone(part)
+    )
+
+
+def _pod_change(part: Part, rules: Rules) -> PodChange:
+    part.only("namespace", "name", *rules.resources, "gone")
+    return PodChange(part["namespace"].text(default="default"), _name(part["name"]), _amounts(part, rules), _gone(part))
+
+
+def _amounts(part: Part, rules: Rules) -> tuple[int | None, ...]:
+    return tuple(
+        None if not part[name].there else part[name].milli() if name == "cpu" else part[name].units()
+        for name in rules.resources
+    )
+
+
+def _name(part: Part) -> str:
+    text = part.text()
+    if not text:
+        raise part.misread("text that is not empty")
+    return text
+
+
+def _flag(part: Part) -> bool | None:
+    if part.there and not isinstance(part.value, bool):
+        raise part.misread("true or false")
+    return part.value if isinstance(part.value, bool) else None
+
+
+def _gone(part: Part) -> bool:
+    return _flag(part["gone"]) is True

@@ -1,0 +1,174 @@
+"""Wishes of plain pods: which are attempted, which are not and why, and what became of their resizes (B34 to B36).
+
+A wish that is attempted is one more request of the ledger: room for it is granted and made as for machines. One that
+is not is told on its pod, and is decided on anew when it changes, or what stood against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from situate.vm.api.quantities import shown_amount
+from situate.vm.api.well_known import RESIZE_REFUSED, RESIZE_REQUESTED
+from situate.vm.ledger.grants import wait_queue
+from situate.vm.ledger.transaction import Draft
+from situate.vm.model.actions import Condition, ResizePod
+from situate.vm.model.events import Written
+from situate.vm.model.pods_and_nodes import Node, Pod, Refusal, Resize
+from situate.vm.model.state import Denied, Unseen
+
+_BY_NODE: Final = ("LargerThanNode", "StaticManager")
+PASSING: Final = ("Denied", "NotYet")
+"""Reasons of the API server that are asked about again."""
+_BY_SERVER: Final = ("Refused", *PASSING)
+
+
+def judged(draft: Draft, former: Pod | None, seen: Pod, pod: Pod, node: str) -> Pod:
+    """The pod with its wish, or without one that is not attempted; `seen` is what the cluster shows of it."""
+    wish, write = pod.resize, draft.state.writes.get(pod.uid)
+    if wish is None:
+        _tell(draft, former, pod, None)
+        if former is not None and former.resize is not None:
+            draft.drop_denied(pod.uid)
+            # a write that is on its way, or may be, tests for the wish: it comes to nothing, or shows already
+            draft.drop_approval(pod.uid)
+            pod = replace(pod, reserved=seen.reserved.most(seen.used))
+        return pod
+    denied = draft.state.denied.get(pod.uid)
+    if denied is not None and denied.text != wish.text:
+        draft.drop_denied(pod.uid)
+        denied = None
+    refusal = wish.refusal or (denied.refusal if denied is not None else None) or _by_node(draft, node, wish)
+    _tell(draft, former, pod, refusal)
+    if refusal is not None:
+        pod = replace(
+            pod, requested=seen.reserved, factor=pod.factor - pod.factor, resize=replace(wish, refusal=refusal)
+        )
+        pod = _let_go(draft, seen, pod, write)
+        return replace(pod, requested=pod.reserved)
+    changed = former is not None and former.resize is not None and former.resize.text != wish.text
+    under_way = write is not None and not write.landed
+    base = wish.counts if write is None else write.amount
+    if changed and under_way:  # nor does less, which was wished before
+        base = base.most(wish.counts)
+    target = base.least(wish.wanted)
+    if former is not None and _is_beyond(wish) and _had_its_wish(former, wish):
+        draft.tell(pod.ref, "ResizedBack", _SET_BACK, warning=True)
+    begins = write is None and not wish.done and wish.wanted.within(wish.counts)
+    if target != base or begins or (changed and under_way):  # what was sent for another wish comes to nothing
+        draft.approve(pod.uid, target)
+    return pod
+
+
+_SET_BACK: Final = (
+    "somebody has resized it beyond its wish, and it is set back to that: "
+    f"take the annotation {RESIZE_REQUESTED} away before you resize it by hand"
+)
+
+
+def _is_beyond(wish: Resize) -> bool:
+    return wish.counts.exceeds(wish.wanted)
+
+
+def _had_its_wish(former: Pod, wish: Resize) -> bool:
+    """Whether it wished the same and was not beyond it: then it is not the wish that has changed."""
+    known = former.resize
+    return known is not None and known.text == wish.text and not _is_beyond(known)
+
+
+def _let_go(draft: Draft, seen: Pod, pod: Pod, write: Unseen | None) -> Pod:
+    """What was booked for a wish that is not attempted any more is free, unless its write may come true yet (F1)."""
+    if write is not None and not write.landed and (write.retry_at is None or not write.refused):
+        return pod
+    draft.drop_approval(pod.uid)
+    return replace(pod, reserved=seen.reserved.most(seen.used))
+
+
+def _by_node(draft: Draft, name: str, wish: Resize) -> Refusal | None:
+    node = draft.state.nodes.get(name)
+    if node is None:
+        return None
+    if node.static and wish.guaranteed:
+        return Refusal("StaticManager", f"the kubelet of node {name} gives whole cores or memory banks to such pods")
+    sizes = zip(draft.rules.resources, wish.wanted, wish.counts, node.total, strict=True)
+    larger = [(each, wanted, total) for each, wanted, counts, total in sizes if wanted > max(counts, total)]
+    if not larger:
+        return None
+    has = " and ".join(f"{shown_amount(each, total)} {each}" for each, _, total in larger)
+    needs = " and ".join(f"{shown_amount(each, wanted)} {each}" for each, wanted, _ in larger)
+    return Refusal("LargerThanNode", f"node {name} has {has} in all, and the pod would need {needs}")
+
+
+def node_changed(draft: Draft, node: Node) -> None:
+    """Whether it stands against wishes is decided on anew."""
+    _again(draft, (pod for pod in node.pods.values() if _refused(pod, _BY_NODE) or _wishes(pod)))
+
+
+def due(draft: Draft) -> None:
+    """What was denied for a while is asked for again."""
+    for uid, denied in list(draft.state.denied.items()):
+        if denied.until is not None and denied.until <= draft.now:
+            draft.drop_denied(uid)
+            pod = draft.state.pod(uid)
+            _again(draft, (each for each in (pod,) if each is not None and _refused(each, _BY_SERVER)))
+
+
+def _again(draft: Draft, pods: Iterable[Pod]) -> None:
+    for pod in list(pods):
+        assert pod.resize is not None
+        own = None if _refused(pod, (*_BY_NODE, *_BY_SERVER)) else pod.resize.refusal
+        wish = replace(pod.resize, refusal=own)
+        node = draft.state.where[pod.uid]
+        asking = replace(pod, requested=wish.wanted, factor=wish.step, resize=wish)
+        anew = judged(draft, pod, replace(asking, reserved=wish.counts), asking, node)
+        draft.book(anew, node)
+        wait_queue.note(draft, anew)
+        draft.stir(node)
+
+
+def _wishes(pod: Pod) -> bool:
+    return pod.resize is not None and pod.resize.refusal is None
+
+
+def _refused(pod: Pod, reasons: tuple[str, ...]) -> bool:
+    return pod.resize is not None and pod.resize.refusal is not None and pod.resize.refusal.reason in reasons
+
+
+def answered(draft: Draft, pod: Pod, event: Written) -> bool:
+    """Whether the server will not do it, or not now: then nothing is kept for it any more (B36)."""
+    wish = pod.resize
+    if not isinstance(event.action, ResizePod) or wish is None:
+        return False
+    says, of_another = event.outcome in _SAYS, event.action.wish != wish.text
+    if wish.refusal is not None and (event.outcome == "conflict" or (says and of_another)):  # nor is it tried again
+        draft.drop_approval(pod.uid)
+        _again(draft, (pod,))
+        return True
+    if not says or of_another:  # what is refused of an earlier wish says nothing of the one that stands
+        return False
+    reason, wait = _SAYS[event.outcome]
+    seconds = {"denied": draft.rules.denied_retry_s, "later": draft.rules.retry_s}.get(wait)
+    until = None if seconds is None else draft.now + seconds
+    draft.put_denied(pod.uid, Denied(wish.text, Refusal(reason, event.reason), until))
+    draft.drop_approval(pod.uid)
+    _again(draft, (pod,))
+    return True
+
+
+_SAYS: Final = {"refused": ("Refused", ""), "denied": ("Denied", "denied"), "later": ("NotYet", "later")}
+"""By outcome: how it is told, and how long it is not asked for again; nothing: for as long as the wish stays."""
+
+
+def _tell(draft: Draft, former: Pod | None, pod: Pod, refusal: Refusal | None) -> None:
+    """Once for each refusal; a pod that was not known before may have a condition of an earlier term."""
+    told = former.resize.refusal if former is not None and former.resize is not None else None
+    left_over = former is None and pod.resize_refused
+    if refusal == told and not left_over:
+        return
+    if refusal is None:
+        draft.do(Condition(pod.ref, RESIZE_REFUSED, False, "NotRefused", ""))
+        return
+    draft.do(Condition(pod.ref, RESIZE_REFUSED, True, refusal.reason, refusal.message))
+    draft.tell(pod.ref, RESIZE_REFUSED, f"{refusal.reason}: {refusal.message}", warning=True, cause=refusal.reason)

@@ -1,0 +1,182 @@
+"""Open claims follow what happens: no larger than what is still needed, nor than what their moves can free (B3 to B8).
+
+Handing over what has become free is `situate.vm.ledger.grants.wait_queue`'s: whoever has a freed claim is served
+first. Here is what the claims become before and after that, and how they end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from situate.vm.ledger.migrations.completion import close, move_for
+from situate.vm.ledger.transaction import Draft
+from situate.vm.model.actions import ShrinkClaim
+from situate.vm.model.migrations import BeneficiaryKind, Claim, ClaimState, Outcome, Stage
+from situate.vm.model.pods_and_nodes import Pod
+from situate.vm.model.resource_amounts import Amounts, total
+from situate.vm.model.state import State
+
+_ADVANCEMENT = (Stage.PLANNED, Stage.STARTING, Stage.COPYING, Stage.DONE)
+
+
+def on_node(state: State, node: str) -> list[Claim]:
+    return [claim for claim in state.claims.values() if claim.node == node]
+
+
+def of_beneficiary(state: State, uid: str) -> list[Claim]:
+    return [claim for claim in state.claims.values() if claim.beneficiary.ref.uid == uid]
+
+
+def freed(draft: Draft, source: str, left: Amounts) -> None:
+    """The source is gone, or has ended with all its containers: what it is to free is held from now on (B3).
+
+    `left` is what it counted for on its node: what goes beyond the claim is nobody else's while that is open (B6).
+    """
+    for claim in [each for each in draft.state.claims.values() if each.source_uid == source]:
+        if claim.beneficiary.kind is BeneficiaryKind.TARGET:
+            # the reservation that it was made for has been counted as incoming all along
+            close(draft, claim, Outcome.GRANTED)
+        else:
+            draft.put_claim(replace(claim, state=ClaimState.FREED, surplus=(left - claim.amount).positive()))
+        draft.stir(claim.node)
+
+
+def shrink(draft: Draft, node: str) -> None:
+    """Before anybody is served: no claim is larger than its source (B5), nor than its beneficiary's need (B7, B20)."""
+    _end_links(draft, node)
+    for claim in on_node(draft.state, node):
+        if claim.state is ClaimState.FREED or claim.id not in draft.state.claims:
+            continue
+        source = draft.state.nodes[node].pods.get(claim.source_uid)
+        if source is not None:
+            _reduce(draft, claim, claim.amount.least(source.counted(source.reserved)))
+    for uid in dict.fromkeys(claim.beneficiary.ref.uid for claim in on_node(draft.state, node)):
+        _cap(draft, node, uid)
+
+
+def _end_links(draft: Draft, node: str) -> None:
+    """Of a chain whose next move comes to nothing: nobody needs the room that was made for it (B7, B21).
+
+    A leader that began in its midst has never known the next one: it plans with the room that is made (B43), and what
+    it plans for the same machine may lead elsewhere.
+    """
+    for claim in on_node(draft.state, node):
+        next_move = str(claim.beneficiary.ref)
+        if claim.beneficiary.kind is BeneficiaryKind.TARGET and draft.dropped.get(next_move) == node:
+            close(draft, claim, Outcome.WITHDRAWN)
+
+
+def _cap(draft: Draft, node: str, uid: str) -> None:
+    """What is freed already counts first, then the moves that have come furthest: the others are needed no more."""
+    state = draft.state
+    claims = [each for each in of_beneficiary(state, uid) if each.beneficiary.kind is not BeneficiaryKind.TARGET]
+    left = state.need(uid) if state.where.get(uid) == node else Amounts.zero(state.resources)
+    for claim in sorted(claims, key=lambda each: _advancement(state, each), reverse=True):
+        kept = claim.amount.least(left) if claim.node == node else Amounts.zero(state.resources)
+        left = left - kept
+        _reduce(draft, claim, kept)
+
+
+def _advancement(state: State, claim: Claim) -> tuple[bool, int]:
+    move = move_for(state, claim.id)
+    stage = -1 if move is None or move.stage not in _ADVANCEMENT else _ADVANCEMENT.index(move.stage)
+    return claim.state is ClaimState.FREED, stage
+
+
+def _reduce(draft: Draft, claim: Claim, amount: Amounts) -> None:
+    if amount == claim.amount and amount:
+        return
+    smaller = replace(claim, amount=amount)
+    if amount:
+        draft.put_claim(smaller)
+        _write(draft, smaller)
+    else:
+        beneficiary = claim.beneficiary.ref.uid
+        used = claim.state is ClaimState.FREED and (draft.used(beneficiary, claim.id) or _booked(draft.state, claim))
+        used = used or _resized(draft.state.pod(beneficiary))
+        close(draft, claim, Outcome.GRANTED if used else Outcome.WITHDRAWN)
+
+
+def _write(draft: Draft, claim: Claim) -> None:
+    move = move_for(draft.state, claim.id)
+    if move is not None and (move.asked_at is not None or move.uid):
+        draft.do(ShrinkClaim(claim, move.name, move.machine, move.uid))
+
+
+def end_spent(draft: Draft, node: str) -> None:
+    """After everybody was served: what is freed and of no use to its beneficiary any more becomes everybody's (B6).
+
+    It is kept while another move makes room for the same one, as parts may come to a unit together; and while the
+    beneficiary may not grow because it is being moved itself.
+    """
+    for claim in on_node(draft.state, node):
+        if claim.state is not ClaimState.FREED:
+            continue
+        pod = draft.state.pod(claim.beneficiary.ref.uid)
+        more = [each for each in of_beneficiary(draft.state, claim.beneficiary.ref.uid) if each.node == node]
+        if pod is None or draft.state.where.get(pod.uid) != node:
+            close(draft, claim, Outcome.WITHDRAWN)
+        elif not claim.amount:
+            close(draft, claim, Outcome.GRANTED)
+        elif not draft.moves(pod) and all(each.state is ClaimState.FREED for each in more):
+            close(draft, claim, Outcome.PARTIAL)
+
+
+def mark_broken(draft: Draft, node: str) -> None:
+    """Somebody whom we could not refuse took of promised room, or the node shrank: claims that suffer say so (B8)."""
+    state = draft.state
+    claims = _to_be_granted(state, node)
+    if not claims:
+        return
+    room = room_to_come(state, node) + total((claim.amount for claim in claims), state.resources)
+    for claim in sorted(claims, key=lambda each: (_advancement(state, each), each.id), reverse=True):
+        there = room.positive().least(claim.amount)
+        if there != claim.amount:
+            _break(draft, claim, there)
+        room = room - there
+
+
+def room_to_come(state: State, node: str) -> Amounts:
+    """What is free and not claimed once all have left whose room is claimed; below zero where it is overdrawn.
+
+    So have those that make room for the next move of a chain: what is reserved for that counts already.
+    """
+    entry = state.nodes[node]
+    leaving = (entry.pods[each.source_uid] for each in on_node(state, node) if each.source_uid in entry.pods)
+    leave = total((pod.counted(pod.reserved) for pod in leaving), state.resources)
+    claimed = total((claim.amount for claim in _to_be_granted(state, node)), state.resources)
+    return entry.total - entry.reserved - state.incoming(node, "") + leave - claimed
+
+
+def _to_be_granted(state: State, node: str) -> list[Claim]:
+    """Claims on room that nobody has booked yet."""
+    claims = [each for each in on_node(state, node) if each.beneficiary.kind is not BeneficiaryKind.TARGET]
+    return [each for each in claims if not _booked(state, each)]
+
+
+def _booked(state: State, claim: Claim) -> bool:
+    """Whether what is claimed counts as its beneficiary's already: of a resize that is written (B35, B37)."""
+    pod = state.pod(claim.beneficiary.ref.uid)
+    return pod is not None and (pod.deferred or _resized(pod))
+
+
+def _resized(pod: Pod | None) -> bool:
+    """Whether its spec says all that it wishes. A kubelet before 1.34 that has not looked at it yet does not say so."""
+    return pod is not None and pod.resize is not None and pod.resize.done and pod.wish.within(pod.reserved)
+
+
+def _break(draft: Draft, claim: Claim, there: Amounts) -> None:
+    broken = replace(claim, amount=there, broken=True)
+    draft.tell(
+        claim.beneficiary.ref,
+        "ClaimBroken",
+        f"others who could not be refused take of the room that was made for it on node {claim.node}",
+        warning=True,
+        claim=claim.id,
+        node=claim.node,
+    )
+    if there:
+        draft.put_claim(broken)
+        _write(draft, broken)
+    else:
+        close(draft, broken, Outcome.FAILED)

@@ -1,0 +1,246 @@
+"""Who is short for long enough has others moved for it; nodes over their watermark and drained ones likewise.
+
+Who moves whither is the planner's to say (`situate.vm.planning`); here it is asked when something is due, one pod and
+one node at a time, and its plans become moves and claims of the ledger (B1, B16, B24, B26, B46, D6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from situate.vm.api.evacuation import leaves
+from situate.vm.api.quantities import shown_amount
+from situate.vm.api.well_known import NEEDS_NODE
+from situate.vm.ledger.grants import wait_queue
+from situate.vm.ledger.migrations import claims
+from situate.vm.ledger.migrations.completion import fail_claim, relieves
+from situate.vm.ledger.transaction import SHOWN_AFTER_S, Draft
+from situate.vm.model.actions import Condition, Evict, StartMove
+from situate.vm.model.migrations import Beneficiary, BeneficiaryKind, Claim, Move, Stage
+from situate.vm.model.pods_and_nodes import Node, Pod, Ref
+from situate.vm.model.resource_amounts import Amounts, total
+from situate.vm.model.state import State, Waiter
+from situate.vm.planning.drain import evacuated
+from situate.vm.planning.node_relief import leaving
+from situate.vm.planning.plan import Plan
+
+LONGEST_PAUSE_S: Final = 30.0
+"""Between two plans for one who waits."""
+NOBODY: Final = Ref("", "")
+
+
+def look(draft: Draft) -> None:
+    """At most one plan for a pod and one for a node, so that no decision takes long; the next beat is due at once."""
+    uid = next(_due_pods(draft), None)
+    if uid is not None:
+        _plan_for(draft, draft.state.waiters[uid])
+    node = next(_due_nodes(draft), None)
+    if node is not None:
+        _look_at_node(draft, node)
+
+
+def _due_pods(draft: Draft) -> Iterator[str]:
+    """By priority, then age."""
+    due = [
+        (-pod.priority, waiter.since, uid)
+        for uid, waiter in draft.state.waiters.items()
+        if waiter.look_at <= draft.now and (pod := draft.state.pod(uid)) is not None
+    ]
+    return (uid for *_, uid in sorted(due))
+
+
+def _due_nodes(draft: Draft) -> Iterator[str]:
+    due = ((at, node) for node, at in draft.state.looks.items() if at <= draft.now)
+    return (node for _, node in sorted(due))
+
+
+def _plan_for(draft: Draft, waiter: Waiter) -> None:
+    # the longer it has found nothing, the less often it looks: hundreds may wait, and a plan takes milliseconds
+    pause = min(max(draft.rules.retry_s, (draft.now - waiter.since) / 4), LONGEST_PAUSE_S)
+    draft.put_waiter(replace(waiter, look_at=draft.now + pause))
+    pod = draft.state.pod(waiter.uid)
+    if pod is None or draft.moves(pod):
+        return
+    plan = draft.planner.plan(draft.state, waiter.uid, draft.now, draft.rules)
+    _say_whether_a_node_is_missing(draft, pod, plan)
+    _carry_out(draft, plan, pod.ref)
+
+
+def _say_whether_a_node_is_missing(draft: Draft, pod: Pod, plan: Plan) -> None:
+    waiter, needs = draft.state.waiters[pod.uid], plan.needs_node is not None
+    if needs == waiter.needs_node:
+        return
+    draft.put_waiter(replace(waiter, needs_node=needs))
+    message = ""
+    if plan.needs_node is not None:
+        pairs = zip(draft.rules.resources, plan.needs_node, strict=True)
+        room = " and ".join(f"{shown_amount(name, amount)} {name}" for name, amount in pairs if amount)
+        message = f"a new node with room for {room} would help, and no move does"
+        draft.tell(pod.ref, NEEDS_NODE, message, warning=True, room=room)
+    draft.do(Condition(pod.ref, NEEDS_NODE, needs, "NoMoveHelps" if needs else "NotNeeded", message))
+
+
+def note_node(draft: Draft, node: Node) -> None:
+    """Keep it among those to be looked at exactly while somebody has to leave it, or might (B46, B48)."""
+    emptied = node.draining or draft.rules.consolidate or evacuated(draft.state, node.name, draft.now)
+    if _over(draft, node) or (node.pods and emptied):
+        if node.name not in draft.state.looks:
+            draft.put_look(node.name, draft.now)
+    else:
+        draft.drop_look(node.name)
+
+
+def _over(draft: Draft, node: Node) -> bool:
+    """Whether it stays over its watermark when all have left who are leaving."""
+    if node.reserved.within(node.watermark):
+        return False
+    return (node.reserved - leaving(draft.state, node.name)).exceeds(node.watermark)
+
+
+def _look_at_node(draft: Draft, name: str) -> None:
+    node = draft.state.nodes[name]
+    note_node(draft, node)  # what it was looked at for may have lapsed
+    if name not in draft.state.looks:
+        return
+    draft.put_look(name, draft.now + draft.rules.retry_s)
+    over = _over(draft, node) and not node.draining
+    leaves_first = not over or evacuated(draft.state, name, draft.now)
+    plan = (draft.planner.drain if leaves_first else draft.planner.relief)(draft.state, name, draft.now, draft.rules)
+    if over and not plan and leaves_first:
+        plan = draft.planner.relief(draft.state, name, draft.now, draft.rules)
+    _carry_out(draft, plan)
+
+
+def _carry_out(draft: Draft, plan: Plan, whom: Ref = NOBODY) -> None:
+    """As a whole or not at all: an object of the same name that is not gone yet keeps it waiting.
+
+    `whom`: who is short; pods are evicted for nobody else.
+    """
+    if any(move.key in draft.state.moves for move in plan.moves):
+        return
+    before = draft.state
+    for claim in plan.claims:
+        draft.put_claim(claim)
+    nodes = {claim.node for claim in plan.claims if claim.beneficiary.kind is not BeneficiaryKind.TARGET}
+    if any(min(claims.room_to_come(draft.state, node)) < 0 for node in nodes):
+        # it was made for a node that others overdraw: what it frees would not be the beneficiary's
+        draft.state = before
+        return
+    for move in plan.moves:
+        draft.put_move(_for_the_first_in_line(draft, move))
+    for pod in plan.evictions:
+        draft.do(Evict(pod, "NoMoveHelps", draft.state.where[pod.uid], whom))
+    if plan.moves:
+        start(draft)
+
+
+def _for_the_first_in_line(draft: Draft, move: Move) -> Move:
+    """What a move for nobody frees is claimed by whoever waits longest on its node and is not promised enough (B1).
+
+    Nobody claims what it leaves itself: where it goes all that it wants is reserved for it.
+    """
+    source, node = draft.state.pod(move.source.uid), draft.state.nodes.get(move.source_node)
+    if move.claim or source is None or node is None:
+        return move
+    room = claims.room_to_come(draft.state, node.name) + source.counted(source.reserved)
+    for uid in wait_queue.in_order(draft.state, node.name):
+        if uid == move.source.uid:
+            continue
+        promised = total((claim.amount for claim in claims.of_beneficiary(draft.state, uid)), draft.state.resources)
+        amount = (draft.state.need(uid) - promised).positive().least(source.counted(source.reserved))
+        amount = amount.least(room.positive())
+        if amount and not draft.moves(node.pods[uid]):
+            claim = _claim(move, node.pods[uid], amount, draft)
+            draft.put_claim(claim)
+            return replace(move, claim=claim.id, for_node=True)
+    return move
+
+
+def _claim(move: Move, pod: Pod, amount: Amounts, draft: Draft) -> Claim:
+    kind = BeneficiaryKind.POD if pod.machine is None else BeneficiaryKind.VM
+    return Claim(
+        id=f"{move.plan}-{move.source.uid}",
+        plan=move.plan,
+        node=move.source_node,
+        beneficiary=Beneficiary(kind, pod.ref),
+        source_uid=move.source.uid,
+        amount=amount,
+        deadline=_deadline(draft),
+    )
+
+
+def _deadline(draft: Draft) -> float:
+    """Of a claim whose move begins now (B7)."""
+    return draft.now + draft.rules.deadlines.completion_s + draft.rules.deadlines.claim_s
+
+
+def start(draft: Draft) -> None:
+    """Moves whose turn it is, if what they were planned for still holds (D6)."""
+    for move in draft.planner.ready(draft.state, draft.rules):
+        if why_not := spoilt(draft.state, move):
+            draft.drop_move(move.key)
+            fail_claim(draft, move)
+            draft.tell(move.machine, "MoveDropped", f"its move to node {move.target_node} is not begun: {why_not}")
+            continue
+        begun = replace(move, asked_at=draft.now, retry_at=draft.now + SHOWN_AFTER_S)
+        draft.put_move(begun)
+        claim = draft.state.claims.get(move.claim)
+        if claim is not None:
+            claim = replace(claim, deadline=_deadline(draft))
+            draft.put_claim(claim)
+        draft.do(StartMove(begun, claim))
+
+
+def revalidate(draft: Draft, node: str) -> None:
+    """Moves that wait, from or to the node: those that cannot come to anything any more are given up at once (D6).
+
+    So is one for the node's sake of a machine that has come to want more: it may grow instead, and others may leave.
+    """
+    for move in list(draft.state.moves.values()):
+        if move.stage is not Stage.PLANNED or move.asked_at is not None:
+            continue
+        if node not in (move.source_node, move.target_node):
+            continue
+        if _gone(draft.state, move):
+            draft.drop_move(move.key)
+            fail_claim(draft, move)
+        elif move.source.uid in draft.state.waiters and _for_nobody(draft, move):
+            draft.drop_move(move.key)
+
+
+def in_vain(draft: Draft, move: Move) -> str:
+    """Why a move that may not have begun is not begun once more; empty: what it was decided for still holds (D6)."""
+    if _for_nobody(draft, move) and not draft.rules.consolidate and not relieves(draft.state, move):
+        return "its node is not over its watermark any more"
+    return spoilt(draft.state, move)
+
+
+def _for_nobody(draft: Draft, move: Move) -> bool:
+    """Whether it is for its full node alone: nobody claims what it leaves, nor is it to leave in any case, or grows."""
+    pod, node = draft.state.pod(move.source.uid), draft.state.nodes.get(move.source_node)
+    if move.claim or pod is None or node is None or node.draining or leaves(pod, node.name, draft.now):
+        return False
+    return move.amount.within(pod.counted(pod.reserved))
+
+
+def _gone(state: State, move: Move) -> bool:
+    source, target = state.pod(move.source.uid), state.nodes.get(move.target_node)
+    may_move = source is not None and source.machine is not None and source.migratable and not source.migrating
+    return not may_move or (bool(move.target_node) and (target is None or not target.schedulable))
+
+
+def spoilt(state: State, move: Move) -> str:
+    """Why nothing can come of a move that has not begun; empty: it may begin."""
+    if _gone(state, move):
+        return "its machine may not be moved any more, or its target takes nobody"
+    if not move.target_node:
+        return ""
+    target = state.nodes[move.target_node]
+    taken = target.reserved + state.incoming(target.name, "") + state.held(target.name, "")
+    if taken.exceeds(target.total):
+        return "others have taken the room there"
+    if (target.reserved + state.incoming(target.name, "")).exceeds(target.watermark):
+        return "the target would be over its watermark"
+    return ""

@@ -1,0 +1,94 @@
+"""With `compat`: section 2 of the reference to the letter, where it decides otherwise than we do (2.4, 2.7, 2.8).
+
+Each machine is looked at by itself, when its pod changes or after a while; nobody waits in line, nothing is claimed,
+and who moves away goes wherever the scheduler puts it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from situate.vm.api.well_known import MIGRATION_PREFIX
+from situate.vm.ledger.grants import wait_queue
+from situate.vm.ledger.grants.arithmetic import booking
+from situate.vm.ledger.neon_compat.relief import relief
+from situate.vm.ledger.transaction import Draft
+from situate.vm.model.actions import StartMove
+from situate.vm.model.events import Asked
+from situate.vm.model.migrations import Move, Stage
+from situate.vm.model.pods_and_nodes import Pod
+
+
+def asked(draft: Draft, event: Asked) -> None:
+    """As though the pod showed it already: what the agent says that it holds is believed (C15)."""
+    pod = draft.state.pod(event.uid)
+    if pod is None:
+        return
+    held = pod.reserved if event.last_permit is None else event.last_permit
+    draft.book(replace(pod, reserved=held, requested=event.requested, factor=event.unit), draft.state.where[pod.uid])
+    look_at_pod(draft, pod.uid)
+    draft.stir(draft.state.where[pod.uid])
+
+
+def look_at_pod(draft: Draft, uid: str) -> None:
+    """The resource step: grants count at once, decreases only when the pod shows them (C26)."""
+    pod = draft.state.pod(uid)
+    if not draft.state.started or pod is None or pod.machine is None or not pod.machine.autoscaled or pod.frozen:
+        return
+    node = draft.state.nodes[draft.state.where[uid]]
+    after = booking(pod, (node.total - node.reserved).positive())
+    wait_queue.note(draft, pod)
+    if after == pod.reserved and pod.approved:
+        _look_again(draft, pod, draft.now + draft.rules.retry_s)
+        return
+    former = draft.state.writes.get(uid)
+    if former is not None and draft.now < former.at + draft.rules.patch_retry_s:
+        wait_queue.must_wait(draft, pod, former.at + draft.rules.patch_retry_s)
+        return
+    booked = replace(pod, reserved=pod.reserved.most(after))
+    draft.book(booked, node.name)
+    wait_queue.note(draft, booked)
+    _look_again(draft, booked, draft.now + draft.rules.retry_s)
+    draft.approve(uid, after)
+
+
+def _look_again(draft: Draft, pod: Pod, at: float) -> None:
+    """If it is short still."""
+    waiter = draft.state.waiters.get(pod.uid)
+    if waiter is not None:
+        draft.put_waiter(replace(waiter, look_at=at))
+
+
+def due(draft: Draft) -> None:
+    """All whose time has come."""
+    for waiter in list(draft.state.waiters.values()):
+        if waiter.look_at <= draft.now:
+            draft.drop_waiter(waiter.uid)
+            look_at_pod(draft, waiter.uid)
+
+
+def run(draft: Draft, name: str) -> None:
+    """A node over its watermark wishes its oldest machines away; one that may not move any more stays (C25, C29)."""
+    node = draft.state.nodes[name]
+    wished = {move.source.uid: move for move in draft.state.moves.values() if move.source_node == name and move.alive}
+    for uid, move in wished.items():
+        pod = node.pods.get(uid)
+        if move.stage is Stage.PLANNED and not move.uid and (pod is None or pod.migrating or not pod.migratable):
+            draft.drop_move(move.key)
+    for uid in relief(node, wished).wishes:
+        pod = node.pods[uid]
+        assert pod.machine is not None, "only machines are moved"
+        move = Move(
+            name=f"{MIGRATION_PREFIX}{pod.ref.name}",
+            plan=name,
+            machine=pod.machine.ref,
+            source=pod.ref,
+            source_node=name,
+            target_node="",
+            amount=pod.counted(pod.reserved),
+            created_at=draft.now,
+            asked_at=draft.now,
+        )
+        if move.key not in draft.state.moves:
+            draft.put_move(move)
+            draft.do(StartMove(move, None))

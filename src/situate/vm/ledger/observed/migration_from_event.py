@@ -1,0 +1,100 @@
+"""A move as its object shows it, with what was known of it before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from situate.vm.ledger.transaction import Draft
+from situate.vm.model.events import MigrationSeen
+from situate.vm.model.migrations import Move, Progress, Stage
+from situate.vm.model.pods_and_nodes import Ref
+from situate.vm.model.resource_amounts import Amounts
+from situate.vm.model.state import State
+
+
+def as_seen(draft: Draft, former: Move | None, event: MigrationSeen) -> Move:
+    stage = _stage(former, event)
+    source = _source(draft.state, former, event)
+    pod = draft.state.pod(source.uid)
+    machine = event.machine if pod is None or pod.machine is None else pod.machine.ref
+    holds = pod.counted(pod.reserved) if pod is not None else Amounts.zero(draft.state.resources)
+    amount = holds if event.amount is None else holds.most(event.amount)
+    begun = former or Move(
+        name=event.name,
+        plan=event.plan,
+        machine=machine,
+        source=source,
+        source_node="",
+        target_node=event.target_node,
+        amount=amount,
+        created_at=event.created_at or draft.now,
+        claim="" if event.claim is None or not event.own else event.claim.id,
+        foreign=not event.own,
+        choices=1 if event.rechosen_at is None else 2,
+        rechosen_at=event.rechosen_at,
+        for_node=event.for_node,
+    )
+    over = stage in (Stage.ENDING, Stage.DONE, Stage.FAILED)
+    return replace(
+        begun,
+        machine=machine,
+        uid=event.uid,
+        # how long it waited for its place among those at work, or for the room on its target, counts for nothing (B15)
+        created_at=draft.now if former is not None and not former.uid else begun.created_at,
+        stage=stage,
+        source=source,
+        source_node=event.source_node or begun.source_node or draft.state.where.get(source.uid, ""),
+        amount=begun.amount or amount,
+        target_node=begun.target_node or event.target_node,
+        progress=_progress(begun, event),
+        tells_progress=event.tells_progress,
+        pinned=event.pinned,
+        copying_at=begun.copying_at or (draft.now if stage is Stage.COPYING else None),
+        asked_at=begun.asked_at if over and stage is begun.stage else None,
+        retry_at=begun.retry_at if stage is begun.stage and not _shows(begun, event, over=over) else None,
+    )
+
+
+def _shows(move: Move, event: MigrationSeen, *, over: bool) -> bool:
+    """Whether the object shows that what was asked for last has arrived."""
+    if not over:
+        return event.rechosen_at == move.rechosen_at
+    return event.deleting or (event.phase.succeeded and event.handover is not None)
+
+
+def _stage(former: Move | None, event: MigrationSeen) -> Stage:
+    """One whose end was asked for ends, unless it turns out to have been over before."""
+    if event.phase.succeeded:
+        return Stage.DONE
+    if event.phase.failed:
+        return Stage.FAILED
+    if event.deleting or (former is not None and former.stage is Stage.ENDING):
+        return Stage.ENDING
+    return Stage.COPYING if event.phase.copying else Stage.STARTING
+
+
+def _source(state: State, former: Move | None, event: MigrationSeen) -> Ref:
+    """With its uid, as soon as that is known: the object itself may only name it."""
+    if former is not None and former.source.uid:
+        return former.source
+    if event.source is None:
+        return Ref(event.machine.namespace, "") if former is None else former.source
+    return event.source if event.source.uid else named(state, event.source)
+
+
+def named(state: State, ref: Ref) -> Ref:
+    """The pod of this name with its uid; unchanged where none is known."""
+    for node in state.nodes.values():
+        for pod in node.pods.values():
+            if pod.ref.name == ref.name and pod.ref.namespace == ref.namespace:
+                return pod.ref
+    return ref
+
+
+def _progress(move: Move, event: MigrationSeen) -> Progress | None:
+    """Only less that remains is progress (B15)."""
+    if event.progress is None or move.progress is None:
+        return event.progress or move.progress
+    if event.progress.remaining < move.progress.remaining:
+        return event.progress
+    return replace(event.progress, changed_at=move.progress.changed_at)

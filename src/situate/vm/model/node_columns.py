@@ -1,0 +1,157 @@
+"""What the ledger says of the nodes of a snapshot, in columns: the plugin's Filter and Score compare these.
+
+What is booked on a node is counted over exactly the pods that the snapshot has there (C19): those that the ledger knows
+with what they hold by it, the others with what their objects ask for. So pods that a dry run has taken away do not
+count, those that it has put back do, and nothing has to be undone. Amounts that are held for moves come from the ledger
+alone (B4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from situate.framework.nodes import NodeTable
+from situate.framework.pods import PodInfo
+from situate.framework.snapshot import Snapshot
+from situate.framework.verdict import Mask
+from situate.vm.model.migrations import Move
+from situate.vm.model.pods_and_nodes import Node, Pod, Ref
+from situate.vm.model.resource_amounts import Amounts
+from situate.vm.model.state import State
+
+Column: TypeAlias = NDArray[np.int64]
+"""(resources, nodes): milli-CPU, bytes and what else is accounted for."""
+MOST: Final = 2**56
+"""No node has as much of anything, and sums of some of them still fit into 64 bits."""
+_UNCOUNTED: Final = object()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sums:
+    """Of the nodes of a snapshot, in their order."""
+
+    booked: Column
+    """Reserved, over the snapshot's pods."""
+    total: Column
+    known: Mask
+    """(nodes,): whether the ledger has the node; of one that it lacks both are zero."""
+    draining: Mask
+    """(nodes,): whether machines are to leave it (B46)."""
+
+
+class Columns:
+    """Mutable: remembers sums of nodes on which nothing has changed. Answers are new arrays."""
+
+    def __init__(self, read: Callable[[PodInfo], Pod]) -> None:
+        """`read`: what a pod books by its object alone."""
+        self._read = read
+        self._nodes: NodeTable | None = None
+        self._lineage: object = None
+        self._position = 0
+        self._entries: list[object] = []
+        """By row of the table: the ledger's entry as it was when the row was counted."""
+        self._sums = _no_sums(0, 0)
+        """Of all rows."""
+
+    def sums(self, snapshot: Snapshot, state: State) -> Sums:
+        if not self._follows(snapshot, state):
+            found = _no_sums(state.resources, snapshot.count)
+            for index in range(snapshot.count):
+                self._count(found, index, snapshot, state, index)
+            return found
+        nodes, names, entries = state.nodes, snapshot.nodes.names, self._entries
+        rows = range(len(snapshot.nodes)) if snapshot.chosen is None else snapshot.chosen.tolist()
+        for index, row in enumerate(rows):
+            entry = nodes.get(names[row])
+            if entries[row] is not entry:
+                entries[row] = entry
+                self._count(self._sums, row, snapshot, state, index)
+        kept = self._sums
+        if snapshot.chosen is None:
+            return Sums(kept.booked.copy(), kept.total.copy(), kept.known.copy(), kept.draining.copy())
+        chosen = snapshot.chosen
+        return Sums(
+            kept.booked.take(chosen, axis=1),
+            kept.total.take(chosen, axis=1),
+            kept.known.take(chosen),
+            kept.draining.take(chosen),
+        )
+
+    def _count(self, sums: Sums, row: int, snapshot: Snapshot, state: State, index: int) -> None:
+        entry = state.nodes.get(snapshot.name(index))
+        sums.known[row], sums.draining[row] = entry is not None, entry is not None and entry.draining
+        nothing = Amounts.zero(state.resources)
+        pair = (nothing, nothing) if entry is None else (self._sum(snapshot, state, index, entry), entry.total)
+        amounts = column(pair, state.resources)
+        sums.booked[:, row], sums.total[:, row] = amounts[:, 0], amounts[:, 1]
+
+    def _follows(self, snapshot: Snapshot, state: State) -> bool:
+        """Whether sums may be remembered: not those of a node that is cut off from the others for a dry run."""
+        if snapshot.nodes is self._nodes and snapshot.lineage is self._lineage:
+            changed = snapshot.changed_since(self._position)
+            for row in range(len(self._entries)) if changed is None else changed:
+                self._entries[row] = _UNCOUNTED
+        elif snapshot.chosen is None:
+            self._nodes, self._lineage = snapshot.nodes, snapshot.lineage
+            self._entries = [_UNCOUNTED] * snapshot.count
+            self._sums = _no_sums(state.resources, snapshot.count)
+        else:
+            return False
+        self._position = snapshot.log_position
+        return True
+
+    def _sum(self, snapshot: Snapshot, state: State, index: int, entry: Node) -> Amounts:
+        proposed = {info.uid: info for info in snapshot.pods_on(index)}
+        booked = entry.reserved
+        for uid, pod in entry.pods.items():
+            if uid not in proposed:
+                booked = booked - pod.counted(pod.reserved)
+        for uid, info in proposed.items():
+            if uid not in entry.pods:
+                pod = state.pod(uid) or self._read(info)
+                booked = booked + pod.counted(pod.reserved)
+        return booked
+
+
+def _no_sums(resources: int, nodes: int) -> Sums:
+    """To be filled in by whoever made it."""
+    booked, total = (np.zeros((resources, nodes), dtype=np.int64) for _ in range(2))
+    return Sums(booked, total, np.zeros(nodes, dtype=np.bool_), np.zeros(nodes, dtype=np.bool_))
+
+
+def held(snapshot: Snapshot, state: State, pod: Ref, own: Move | None) -> Column:
+    """What of each node is kept for others than the pod, as grants see it (B4): claims, targets, what is saved up.
+
+    `own`: the move that brings the pod, whose reservation is the pod's whether or not its object names it yet.
+    """
+    kept = np.zeros((state.resources, snapshot.count), dtype=np.int64)
+    concerned = {claim.node for claim in state.claims.values()}
+    concerned.update(move.target_node for move in state.moves.values())
+    concerned.update(state.where.get(each.uid, "") for each in state.waiters.values() if each.saving is not None)
+    if not concerned:
+        return kept
+    if own is not None:
+        state = replace(state, moves={**state.moves, own.key: replace(own, target=pod)})
+    for index in range(snapshot.count):
+        name = snapshot.name(index)
+        if name in concerned and name in state.nodes:
+            kept[:, index] = (state.held(name, pod.uid) + state.incoming(name, pod.uid)).values
+    return kept
+
+
+def column(amounts: Sequence[Amounts], resources: int) -> Column:
+    """(resources, len(amounts)); what is more than `MOST` counts as that."""
+    rows = [each.values for each in amounts]
+    if len(rows) == 1 and max(rows[0]) <= MOST:
+        return np.array(rows, dtype=np.int64).T
+    try:
+        values = np.array(rows, dtype=np.int64)
+    except OverflowError:  # somebody wrote an absurd amount, which must not keep others from being placed
+        values = np.array([[min(value, MOST) for value in row] for row in rows], dtype=np.int64)
+    capped: Column = np.minimum(values, MOST).reshape(len(amounts), resources).T
+    return capped

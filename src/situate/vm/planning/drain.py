@@ -1,0 +1,141 @@
+"""Emptying a node that is to be drained, or one so thinly used that others can take what is on it (B46).
+
+A machine whose pod was to be evicted leaves in the same way, alone (B48).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import fsum
+from typing import TypeAlias
+
+import numpy as np
+
+from situate.vm.api.evacuation import leaves
+from situate.vm.model.pods_and_nodes import Pod
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import Amounts
+from situate.vm.model.state import State
+from situate.vm.planning.candidates import Mover
+from situate.vm.planning.plan import Plan, Way
+from situate.vm.planning.plan_builder import Step, built, plan_id
+from situate.vm.planning.search.view import View
+from situate.vm.planning.targets import Fits, anywhere
+
+Look: TypeAlias = Callable[[State], View]
+"""What is seen of a state."""
+Who: TypeAlias = Callable[[Pod], bool]
+"""Which pods of a node it is about."""
+
+
+def drain(state: State, node: str, now: float, rules: Rules, fits: Fits = anywhere) -> Plan:
+    """The next moves off the node, cheapest first, as many as may begin now (B26); and why each other pod stays.
+
+    Where single machines are to leave it, that is done before it is emptied for any other reason.
+    A node that nobody drains is emptied only where `Rules.consolidate` allows it, nobody waits for room anywhere, and
+    all that is on it finds room on nodes that are fuller than it is, so that no two nodes ever empty into each other.
+    """
+    ident = plan_id(node, now)
+    entry = state.nodes.get(node)
+    if entry is None:
+        return Plan(ident, reasons=(f"no node is named {node}",))
+
+    def look(seen: State) -> View:
+        return View.of(seen, now, rules, fits, None)
+
+    if entry.draining:
+        return _emptied(ident, state, node, look, Way.DRAIN)
+    if evacuated(state, node, now):
+        return _emptied(ident, state, node, look, Way.EVACUATION, lambda pod: leaves(pod, node, now))
+    if why := _not_thin(state, node, rules):
+        return Plan(ident, reasons=(why,))
+
+    def look_up(seen: State) -> View:
+        return _towards_fuller(look(seen), node)
+
+    if why := _does_not_fit(look_up(state), node):
+        return Plan(ident, reasons=(why,))
+    return _emptied(ident, state, node, look_up, Way.CONSOLIDATION)
+
+
+def evacuated(state: State, node: str, now: float) -> bool:
+    """Whether machines on it are to leave it."""
+    return any(leaves(pod, node, now) for pod in state.nodes[node].pods.values())
+
+
+def _emptied(ident: str, state: State, node: str, look: Look, way: Way, who: Who = lambda _: True) -> Plan:
+    chosen: list[Mover] = []
+    targets: list[str] = []
+    view = look(state)
+    waits = view.waits_for_a_place(node)
+    while not waits:
+        there = view.free_to_go(node, Amounts.zero(state.resources))
+        movers = view.aimed([each for each in there if who(each.pod)])
+        if not movers:
+            break
+        first = min(movers, key=lambda each: (each.price, each.order))
+        placed = view.placed([first])
+        assert placed is not None, "it has a target"
+        chosen.append(first)
+        targets += placed
+        move = built(ident, [Step(first, placed[0])], view.now, view.rules)[0][0]
+        view = look(replace(view.state, moves={**view.state.moves, move.key: move}))
+        waits = view.waits_for_a_place(node)
+    steps = [Step(mover, target) for mover, target in zip(chosen, targets, strict=True)]
+    moves, claims = built(ident, steps, view.now, view.rules)
+    cost = fsum(each.cost for each in chosen)
+    left = _left_behind(view, node, who)
+    reasons = tuple(_why_it_is_left(view, pod, waits) for pod in left)
+    unsolved = any(pod.machine is not None and bool(view.stays(pod) or not waits) for pod in left)
+    return Plan(ident, way if moves else None, moves, claims, cost=cost, reasons=reasons, unsolved=unsolved)
+
+
+def _left_behind(view: View, node: str, who: Who) -> tuple[Pod, ...]:
+    """The pods that should and do not leave with these moves."""
+    leaving = {move.source.uid for move in view.moves}
+    pods = view.state.nodes[node].pods.values()
+    return tuple(pod for pod in pods if pod.uid not in leaving and who(pod))
+
+
+def _why_it_is_left(view: View, pod: Pod, waits: str) -> str:
+    return f"{pod.ref} {view.stays(pod) or (f'waits: {waits}' if waits else _NO_TARGET)}"
+
+
+_NO_TARGET = "stays because no other node has room for it below its watermark, and would take it"
+
+
+def _not_thin(state: State, node: str, rules: Rules) -> str:
+    entry = state.nodes[node]
+    if not rules.consolidate:
+        return f"node {node} is not to be drained, and thinly used nodes are not emptied (consolidate)"
+    if state.waiters:
+        return f"node {node} is not emptied while pods wait for room"
+    rows = zip(entry.reserved, entry.total, strict=True)
+    if any(reserved >= rules.consolidate_below * size for reserved, size in rows if size):
+        return f"node {node} is not used so thinly that it would be emptied"
+    return ""
+
+
+def _towards_fuller(view: View, node: str) -> View:
+    """In which only nodes are targets that are fuller than this one; of equally full ones the later by name."""
+    seen = view.targets
+    own = seen.names.index(node)
+    used = ((seen.total - seen.avail) / np.maximum(seen.total, 1)).max(axis=0)
+    fuller = (used > used[own]) | ((used == used[own]) & (np.arange(len(seen.names)) > own))
+    return replace(view, targets=replace(seen, open=seen.open & fuller))
+
+
+def _does_not_fit(view: View, node: str) -> str:
+    """Why the node would not become empty; empty: it would."""
+    moving = {move.source.uid for move in view.moves}
+    for pod in view.state.nodes[node].pods.values():
+        if pod.uid not in moving and not pod.ignored and (why := view.stays(pod)):
+            return f"node {node} would not become empty: {pod.ref} {why}"
+    staying = view.free_to_go(node, Amounts.zero(view.state.resources))
+    if not staying:
+        return f"node {node} is empty, or becomes so"
+    movers = view.aimed(staying)
+    if len(movers) < len(staying) or view.placed(movers) is None:
+        return f"the machines on node {node} do not fit on nodes that are fuller"
+    return ""

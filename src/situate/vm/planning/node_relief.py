@@ -1,0 +1,92 @@
+"""A node over its watermark: who leaves it, so that it ends a little below (B24)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import fsum
+
+from situate.vm.model.migrations import Stage
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import Amounts, total
+from situate.vm.model.state import State
+from situate.vm.planning.candidates import Mover
+from situate.vm.planning.plan import Plan, Way
+from situate.vm.planning.plan_builder import Step, built, plan_id
+from situate.vm.planning.search.view import View
+from situate.vm.planning.targets import Fits, anywhere
+
+
+def relief(state: State, node: str, now: float, rules: Rules, fits: Fits = anywhere) -> Plan:
+    """The cheapest moves that bring it to `hysteresis` below its watermark; else to its watermark; else nearer to it.
+
+    They are for nobody; where somebody waits on the node, whoever carries them out gives what they leave to the first
+    in line (B1). So those who wait are moved only where the others are not enough.
+    """
+    ident = plan_id(node, now)
+    if node not in state.nodes:
+        return Plan(ident, reasons=(f"no node is named {node}",))
+    wanted = excess(state, node, rules)
+    if not wanted:
+        return Plan(ident, reasons=(f"what stays on node {node} is within its watermark",))
+    view = View.of(state, now, rules, fits, None)
+    if waits := view.waits_for_a_place(node):
+        return Plan(ident, reasons=(waits,))
+    candidates = view.candidates(node, wanted)
+    content = [each for each in candidates if each.pod.uid not in state.waiters]
+    chosen = (
+        view.cover(content, wanted)
+        or view.cover(content, _above(state, node))
+        or view.cover(candidates, wanted)
+        or view.cover(candidates, _above(state, node))
+        or _as_many_as_fit(view, candidates, wanted)
+    )
+    targets = view.placed(chosen)
+    if not chosen or targets is None:
+        pods = state.nodes[node].pods.values()
+        return Plan(
+            ident, reasons=tuple(f"{pod.ref} {view.stays(pod) or 'has no target'}" for pod in pods), unsolved=True
+        )
+    steps = [Step(mover, target) for mover, target in zip(chosen, targets, strict=True)]
+    moves, claims = built(ident, steps, now, rules)
+    return Plan(ident, Way.RELIEF, moves, claims, cost=fsum(each.cost for each in chosen))
+
+
+def excess(state: State, node: str, rules: Rules) -> Amounts:
+    """What has to leave it; nothing in a resource in which it is not over its watermark.
+
+    What is leaving already counts as gone (C29), and what ignored pods hold never causes a move (C28, I9).
+    """
+    slack = (int(size * rules.calm.hysteresis) for size in state.nodes[node].total)
+    return Amounts(tuple(over + more if over else 0 for over, more in zip(_above(state, node), slack, strict=True)))
+
+
+def _above(state: State, node: str) -> Amounts:
+    entry = state.nodes[node]
+    return (entry.reserved - entry.watermark - leaving(state, node)).positive()
+
+
+def leaving(state: State, node: str) -> Amounts:
+    """What of its bookings does not press on its watermark: of sources of moves, begun or not, and of ignored pods.
+
+    Who failed to leave stays, however long the object of that move does (F12).
+    """
+    moves = [move for move in state.moves.values() if move.source_node == node]
+    sources = {move.source.uid for move in moves if move.stage is not Stage.FAILED}
+    pods = state.nodes[node].pods.values()
+    gone = (pod for pod in pods if pod.migrating or pod.ignored or pod.uid in sources)
+    return total((pod.counted(pod.reserved) for pod in gone), state.resources)
+
+
+def _as_many_as_fit(view: View, candidates: Sequence[Mover], wanted: Amounts) -> tuple[Mover, ...]:
+    """The cheapest for what they leave first, until nobody is left who helps and fits."""
+    chosen: list[Mover] = []
+    left = wanted
+    for mover in sorted(candidates, key=lambda each: (each.price / max(_share(each, wanted), 1e-12), each.order)):
+        if mover.amount.least(left) and view.fit([*chosen, mover]):
+            chosen.append(mover)
+            left = (left - mover.amount).positive()
+    return tuple(chosen)
+
+
+def _share(mover: Mover, wanted: Amounts) -> float:
+    return sum(min(leaves / wants, 1.0) for leaves, wants in zip(mover.amount, wanted, strict=True) if wants)

@@ -1,0 +1,75 @@
+"""Moves and claims out of who goes where; ids follow from the plan's, so that the same input makes the same plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from situate.vm.api.well_known import MIGRATION_PREFIX
+from situate.vm.model.migrations import Beneficiary, BeneficiaryKind, Claim, Move
+from situate.vm.model.pods_and_nodes import Pod, Ref
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import Amounts
+from situate.vm.planning.candidates import Mover
+from situate.vm.planning.rules.migration_cost import bandwidth
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One machine that goes to one node."""
+
+    mover: Mover
+    target: str
+    beneficiary: Beneficiary | None = None
+    claimed: Amounts | None = None
+    """Of the room that it leaves; None where nobody claims it."""
+
+
+def plan_id(subject: str, now: float) -> str:
+    """`subject`: uid of the beneficiary, or the node's name. Two plans for one subject are at least 1 ms apart."""
+    return f"{subject}-{round(now * 1000)}"
+
+
+def beneficiary(pod: Pod) -> Beneficiary:
+    return Beneficiary(BeneficiaryKind.POD if pod.machine is None else BeneficiaryKind.VM, pod.ref)
+
+
+def migration(mover: Mover) -> Ref:
+    return Ref(mover.machine.ref.namespace, f"{MIGRATION_PREFIX}{mover.pod.ref.name}")
+
+
+def claiming(movers: Iterable[Mover], targets: Iterable[str], whom: Beneficiary, need: Amounts) -> list[Step]:
+    """The need is split over what they leave, the first ones first; what they leave beyond it nobody claims (B6)."""
+    steps = []
+    for mover, target in zip(movers, targets, strict=True):
+        claimed = mover.amount.least(need)
+        need = need - claimed
+        steps.append(Step(mover, target, whom, claimed) if claimed else Step(mover, target))
+    return steps
+
+
+def built(ident: str, steps: Sequence[Step], now: float, rules: Rules) -> tuple[tuple[Move, ...], tuple[Claim, ...]]:
+    """In the order of the steps; the number of a claim is that of its move, from 1."""
+    moves, claims = [], []
+    for number, step in enumerate(steps, start=1):
+        claim = ""
+        if step.beneficiary is not None and step.claimed is not None:
+            claim = f"{ident}-{number}"
+            deadline = now + rules.deadlines.completion_s + rules.deadlines.claim_s
+            source = step.mover.pod.uid
+            claims.append(Claim(claim, ident, step.mover.node, step.beneficiary, source, step.claimed, deadline))
+        moves.append(
+            Move(
+                name=migration(step.mover).name,
+                plan=ident,
+                machine=step.mover.machine.ref,
+                source=step.mover.pod.ref,
+                source_node=step.mover.node,
+                target_node=step.target,
+                amount=step.mover.amount,
+                created_at=now,
+                claim=claim,
+                bandwidth=bandwidth(rules),
+            )
+        )
+    return tuple(moves), tuple(claims)

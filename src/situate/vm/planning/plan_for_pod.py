@@ -1,0 +1,101 @@
+"""Room for a pod that is short: the cheapest way there is, and why the others were not taken (B18, B19, B50)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import Amounts, total
+from situate.vm.model.state import State
+from situate.vm.planning.candidates import Asker, Mover
+from situate.vm.planning.plan import Alternative, Plan, Way
+from situate.vm.planning.plan_builder import built, plan_id
+from situate.vm.planning.rules.concurrency import under_way, unlimited
+from situate.vm.planning.rules.shortfall import need, whole_units
+from situate.vm.planning.search.chains import chain
+from situate.vm.planning.search.options import Option, Short, eviction, grown, itself, neighbours, part, waiting
+from situate.vm.planning.search.view import View, cheapest
+from situate.vm.planning.targets import Fits, anywhere
+
+
+def plan(state: State, uid: str, now: float, rules: Rules, fits: Fits = anywhere) -> Plan:
+    """What makes room for the pod on its node, or brings it to a node that has room.
+
+    Whether it has been short for long enough is the caller's to say (B16). Plans of several waiters are made one after
+    the other, each with the moves of the former ones in the state, by priority and then age. Where only moves under way
+    keep one from beginning, it waits for a place (B26): that is no reason to ask for a node.
+    """
+    ident = plan_id(uid, now)
+    pod = state.pod(uid)
+    if pod is None:
+        return Plan(ident, reasons=(f"no pod of uid {uid} is on a node that is known",))
+    if pod.frozen or any(move.source.uid == uid and under_way(move) for move in state.moves.values()):
+        return Plan(ident, reasons=(f"{pod.ref} is being moved, and does not change meanwhile",))
+    node, units = state.where[uid], whole_units(pod)
+    short = Short(pod, node, units, need(state, node, pod, units))
+    if not short.wanted:
+        return Plan(ident, reasons=(f"all that {pod.ref} is short of is free, or on its way",))
+    asker = Asker(uid, pod.priority)
+    view = View.of(state, now, rules, fits, asker)
+    waits = view.waits_for_a_place(node)
+    found = None if waits else _planned(ident, view, short)
+    if found is None or (found.way is None and view.moves):
+        in_time = _planned(ident, View.of(state, now, unlimited(rules), fits, asker), short)
+        if in_time:
+            why = waits or "the targets that there are have as many moves coming as they may"
+            return Plan(ident, alternatives=in_time.alternatives, reasons=(why,))
+        return in_time
+    return found
+
+
+def _planned(ident: str, view: View, short: Short) -> Plan:
+    """All of it in one step, at least cost; else all of it in two steps; else a part of it; else by eviction."""
+    leavers = view.free_to_go(short.node, short.wanted, but=short.pod.uid)
+    candidates = view.aimed(leavers)
+    tried = [neighbours(view, short, candidates), itself(view, short), waiting(view, short)]
+    further: tuple[Callable[[], Option], ...] = (
+        lambda: chain(view, short, leavers, candidates),
+        lambda: part(view, short, candidates),
+        lambda: eviction(view, short),
+    )
+    best = _cheapest(tried)
+    for way in further:
+        if best is None:
+            tried.append(way())
+            best = _cheapest(tried)
+    others = tuple(Alternative(each.way, each.cost, each.why_not or "costs more") for each in tried if each is not best)
+    if best is None:
+        node = _needed_node(view, short, leavers)
+        return Plan(
+            ident, needs_node=node, alternatives=others, reasons=tuple(each.why_not for each in tried), unsolved=True
+        )
+    moves, claims = built(ident, best.steps, view.now, view.rules)
+    cost = best.cost or 0.0
+    reasons = () if moves or best.evictions else ("moves under way leave the room that is missing",)
+    unsolved = best.way is Way.PART
+    return Plan(
+        ident, best.way, moves, claims, best.evictions, cost, alternatives=others, reasons=reasons, unsolved=unsolved
+    )
+
+
+def _cheapest(options: Sequence[Option]) -> Option | None:
+    """Of equals the first."""
+    return min((each for each in options if each.cost is not None), key=lambda each: each.price, default=None)
+
+
+def _needed_node(view: View, short: Short, leavers: Sequence[Mover]) -> Amounts | None:
+    """What a new node would have to have room for: the one who is short, grown, or the neighbours that cost least.
+
+    None: nothing may be moved, so that a new node does not help.
+    """
+    return min(_movable(view, short, leavers), key=lambda each: each[0], default=(0, None))[1]
+
+
+def _movable(view: View, short: Short, leavers: Sequence[Mover]) -> Iterator[tuple[int, Amounts]]:
+    """Price and size of what could go to a node that had room."""
+    chosen = cheapest(leavers, short.wanted, lambda _chosen: True)
+    if chosen:
+        yield sum(each.price for each in chosen), total((each.amount for each in chosen), len(short.wanted))
+    if not view.stays(short.pod):
+        own = grown(view, short)
+        yield own.price, own.amount

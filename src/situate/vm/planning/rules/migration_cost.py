@@ -1,0 +1,47 @@
+"""What moving a machine costs, in seconds-equivalents (B17). Weights are configuration."""
+
+from __future__ import annotations
+
+from situate.vm.model.pods_and_nodes import Machine, Pod
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import Amounts
+from situate.vm.planning.rules.cooldown import moves_in_a_day
+
+
+def bandwidth(rules: Rules) -> int:
+    """Of one move, bytes a second: what it may use, and at most what moves may use of a node's link."""
+    return max(1, min(rules.max_bandwidth, int(rules.calm.link * rules.calm.link_share)))
+
+
+def converges(machine: Machine, rules: Rules) -> bool:
+    """Whether copying comes to an end before the machine is paused."""
+    return _dirty_rate(machine, rules) < rules.weights.most_dirty * bandwidth(rules)
+
+
+def copying_s(pod: Pod, machine: Machine, rules: Rules) -> float:
+    """How long copying its memory takes, of which some is written meanwhile and copied again."""
+    wide = bandwidth(rules)
+    again = min(_dirty_rate(machine, rules) / wide, rules.weights.most_dirty)
+    return (machine.load.memory_used or pod.used.memory) / wide / (1 - again)
+
+
+def surplus_share(freed: Amounts, need: Amounts, total: Amounts) -> float:
+    """What is freed beyond the need, as a share of the node, in the resource where that is most."""
+    if freed.within(need):
+        return 0.0
+    return max((f - n) / t if f > n and t > 0 else 0.0 for f, n, t in zip(freed, need, total, strict=True))
+
+
+def cost(pod: Pod, machine: Machine, surplus: float, now: float, rules: Rules) -> float:
+    weights = rules.weights
+    slo = min(1 + max(0, pod.priority) / weights.priority, weights.highest_slo)
+    busy = machine.load.load1 / ((pod.used.cpu or 1000) / 1000)
+    paused = machine.load.last_downtime_s
+    pause = weights.downtime * (weights.downtime_s if paused is None else paused)
+    taken = copying_s(pod, machine, rules) * (1 + weights.load * busy) + pause
+    return taken * slo + weights.recent_move * moves_in_a_day(machine, now) + weights.surplus * surplus
+
+
+def _dirty_rate(machine: Machine, rules: Rules) -> float:
+    rate = machine.load.dirty_rate
+    return rules.weights.dirty_rate if rate is None else rate

@@ -1,0 +1,160 @@
+"""The ways to room that are one step: others leave, the one who is short leaves, or leaving is under way (B18, B19)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import fsum
+
+from situate.vm.model.pods_and_nodes import Pod, Ref
+from situate.vm.model.resource_amounts import Amounts
+from situate.vm.planning.candidates import Mover, price
+from situate.vm.planning.plan import Way
+from situate.vm.planning.plan_builder import Step, beneficiary, claiming
+from situate.vm.planning.rules.concurrency import under_way
+from situate.vm.planning.rules.migration_cost import copying_s
+from situate.vm.planning.rules.shortfall import need, room_for, shortage
+from situate.vm.planning.search.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class Short:
+    """A pod, and what it is short of."""
+
+    pod: Pod
+    node: str
+    units: int
+    """So many are missing of the resource of which it lacks most."""
+    wanted: Amounts
+    """Room that has to be made on its node for all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One way with what it takes, or why it does not lead there."""
+
+    way: Way
+    cost: float | None = None
+    """Seconds-equivalents; None: it does not lead there."""
+    steps: tuple[Step, ...] = ()
+    evictions: tuple[Ref, ...] = ()
+    why_not: str = ""
+
+    @property
+    def price(self) -> int:
+        assert self.cost is not None
+        return price(self.cost)
+
+
+def neighbours(view: View, short: Short, candidates: Sequence[Mover]) -> Option:
+    """The cheapest set that leaves all that is wanted."""
+    if not candidates:
+        return Option(Way.NEIGHBOURS, why_not=f"no machine on node {short.node} may be moved and has a target")
+    chosen = view.cover(candidates, short.wanted)
+    if not chosen:
+        why = f"the machines that may leave node {short.node} do not leave enough, or not with a target for each"
+        return Option(Way.NEIGHBOURS, why_not=why)
+    return leaving(view, short, Way.NEIGHBOURS, chosen, short.wanted)
+
+
+def part(view: View, short: Short, candidates: Sequence[Mover]) -> Option:
+    """The cheapest of the sets that make room for most whole units, if that is one at all."""
+    best: tuple[tuple[Mover, ...], Amounts] | None = None
+    enough, too_many = 0, short.units
+    while too_many - enough > 1:
+        units = (enough + too_many) // 2
+        wanted = need(view.state, short.node, short.pod, units)
+        chosen = view.cover(candidates, wanted) if wanted else ()
+        if chosen:
+            best = chosen, wanted
+        if chosen or not wanted:
+            enough = units
+        else:
+            too_many = units
+    if best is None:
+        return Option(Way.PART, why_not="not even one more unit would fit")
+    return leaving(view, short, Way.PART, *best)
+
+
+def leaving(view: View, short: Short, way: Way, chosen: Sequence[Mover], wanted: Amounts) -> Option:
+    targets = view.placed(chosen)
+    if targets is None:  # of very many machines it was taken for granted that those with many targets find one
+        return Option(way, why_not=f"the targets of {len(chosen)} machines do not fit together")
+    steps = claiming(chosen, targets, beneficiary(short.pod), wanted)
+    return Option(way, fsum(each.cost for each in chosen), tuple(steps))
+
+
+def itself(view: View, short: Short) -> Option:
+    """It goes to a node where all that it wants is reserved for it."""
+    if why := view.stays(short.pod):
+        return Option(Way.ITSELF, why_not=f"{short.pod.ref} {why}")
+    aimed = view.aimed([grown(view, short)])
+    targets = view.placed(aimed)
+    if not aimed or targets is None:
+        return Option(Way.ITSELF, why_not=f"no other node has room for all that {short.pod.ref} wants")
+    return Option(Way.ITSELF, aimed[0].cost, (Step(aimed[0], targets[0]),))
+
+
+def grown(view: View, short: Short) -> Mover:
+    """The one who is short, as what it wants to be. It makes no room for anybody, so nothing of it is surplus."""
+    wanted = room_for(short.pod, short.pod.reserved + shortage(short.pod, short.units))
+    return view.mover(short.pod, short.node, wanted, wanted)
+
+
+def waiting(view: View, short: Short) -> Option:
+    """Until moves that are under way have left room that nobody claims (B6). Costs the time that it takes."""
+    left, cost = short.wanted, 0.0
+    for seconds, _, surplus in sorted(_surpluses(view, short.node), key=lambda each: each[:2]):
+        if surplus.least(left):
+            left, cost = (left - surplus).positive(), seconds
+    if left:
+        return Option(Way.WAITING, why_not="moves under way leave no room for it that is not claimed")
+    return Option(Way.WAITING, cost)
+
+
+def _surpluses(view: View, node: str) -> Iterator[tuple[float, str, Amounts]]:
+    """Of each move that leaves the node: seconds that copying still takes, its key, and what it frees beyond claims."""
+    state = view.state
+    for key, move in state.moves.items():
+        pod = state.nodes[node].pods.get(move.source.uid)
+        if move.source_node == node and under_way(move) and pod is not None and pod.machine is not None:
+            claim = state.claims.get(move.claim)
+            frees = pod.counted(pod.reserved)
+            share = 1.0 if move.progress is None else move.progress.remaining / max(1, move.progress.total)
+            seconds = share * copying_s(pod, pod.machine, view.rules)
+            yield seconds, key, frees if claim is None else (frees - claim.amount).positive()
+
+
+def _kept_from_evictions(pod: Pod) -> bool:
+    """Whether an eviction would be refused: it is moved instead, as far as it can be (B48)."""
+    return pod.migrating or (pod.machine is not None and pod.machine.own and pod.migratable)
+
+
+def eviction(view: View, short: Short) -> Option:
+    """Pods of lower priority: the lowest first, of equal ones the youngest, and none that is not needed (B19)."""
+    if not view.rules.evict:
+        return Option(Way.EVICTION, why_not="eviction is switched off")
+    pods = [
+        pod
+        for pod in view.state.nodes[short.node].pods.values()
+        if pod.priority < short.pod.priority and not pod.tentative and not _kept_from_evictions(pod)
+    ]
+    pods.sort(key=lambda pod: (pod.priority, -pod.created_at, pod.uid))
+    left, chosen = short.wanted, []
+    for pod in pods:
+        held = pod.counted(pod.reserved)
+        if held.least(left):
+            chosen.append(pod)
+            left = (left - held).positive()
+    if left:
+        return Option(Way.EVICTION, why_not="pods of lower priority do not hold enough")
+    spare = Amounts.zero(len(left))
+    for pod in chosen:
+        spare = spare + pod.counted(pod.reserved)
+    spare = spare - short.wanted
+    for pod in reversed(list(chosen)):
+        held = pod.counted(pod.reserved)
+        if held.within(spare):
+            chosen.remove(pod)
+            spare = spare - held
+    return Option(Way.EVICTION, 0.0, evictions=tuple(pod.ref for pod in chosen))

@@ -1,0 +1,141 @@
+"""What one planning looks at: the state at a time, the nodes as targets, and whom it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final
+
+import numpy as np
+
+from situate.vm.model.migrations import Move
+from situate.vm.model.node_columns import column
+from situate.vm.model.pods_and_nodes import Pod
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import Amounts
+from situate.vm.model.state import State
+from situate.vm.planning.candidates import Asker, Mover, price, stays
+from situate.vm.planning.rules.concurrency import no_place, under_way
+from situate.vm.planning.rules.cooldown import avoided_until
+from situate.vm.planning.rules.migration_cost import cost, surplus_share
+from situate.vm.planning.search.cheapest_cover import cheapest_cover
+from situate.vm.planning.search.packing import fit_together, packed
+from situate.vm.planning.targets import Fits, Targets, anywhere
+
+MOST_ASKED: Final = 24
+"""Nodes that filters are asked about for one machine, before a plan of as many moves may miss a way."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class View:
+    state: State
+    now: float
+    rules: Rules
+    fits: Fits
+    targets: Targets
+    asker: Asker | None
+    """None: nobody waits."""
+
+    @classmethod
+    def of(cls, state: State, now: float, rules: Rules, fits: Fits, asker: Asker | None) -> View:
+        return cls(state, now, rules, fits, Targets.of(state, rules), asker)
+
+    @property
+    def moves(self) -> tuple[Move, ...]:
+        """Those that take a place."""
+        return tuple(move for move in self.state.moves.values() if under_way(move))
+
+    def waits_for_a_place(self, node: str) -> str:
+        """Why no move may leave the node now (B26); empty: one may."""
+        return no_place(self.moves, node, "", self.rules)
+
+    def without_target(self, node: str) -> View:
+        """In which nothing goes to this node."""
+        takes = self.targets.open.copy()
+        takes[self.targets.names.index(node)] = False
+        return replace(self, targets=replace(self.targets, open=takes))
+
+    def stays(self, pod: Pod) -> str:
+        """Why it is not moved; empty: it may be."""
+        return stays(self.state, pod, self.now, self.rules, self.asker)
+
+    def free_to_go(self, node: str, need: Amounts, but: str = "") -> tuple[Mover, ...]:
+        """Machines on the node that may be moved, without their targets: by creation time, then UID."""
+        pods = [pod for pod in self.state.nodes[node].pods.values() if pod.uid != but and not self.stays(pod)]
+        return tuple(sorted((self.mover(pod, node, need) for pod in pods), key=lambda each: each.order))
+
+    def candidates(self, node: str, need: Amounts, but: str = "") -> tuple[Mover, ...]:
+        """Those that have a target (B17)."""
+        return self.aimed(self.free_to_go(node, need, but))
+
+    def mover(self, pod: Pod, node: str, need: Amounts, amount: Amounts | None = None) -> Mover:
+        """A machine that may be moved. `amount`: what it takes where it goes, if that is not what it holds here."""
+        machine = pod.machine
+        assert machine is not None
+        held = pod.counted(pod.reserved)
+        surplus = surplus_share(held, need, self.state.nodes[node].total)
+        costs = cost(pod, machine, surplus, self.now, self.rules)
+        return Mover(pod, machine, node, held if amount is None else amount, costs)
+
+    def least_price(self, pod: Pod) -> int:
+        """What moving it costs at least: where nothing that it leaves is more than is needed."""
+        assert pod.machine is not None
+        return price(cost(pod, pod.machine, 0.0, self.now, self.rules))
+
+    def aimed(self, movers: Sequence[Mover]) -> tuple[Mover, ...]:
+        """With their targets; without those that have none.
+
+        One more than there are machines is enough: whatever the others take, one is left. What filters say of a node
+        takes its time, so of very many machines fewer are looked for.
+        """
+        enough = 1 + (len(movers) if self.fits is anywhere else min(len(movers), MOST_ASKED))
+        found = [replace(each, targets=tuple(islice(self.willing(each, self._roomy(each)), enough))) for each in movers]
+        return tuple(each for each in found if each.targets)
+
+    def willing(self, mover: Mover, indices: Iterable[int]) -> Iterator[int]:
+        """Of these nodes those that it may go to, whatever room they have: never its own (I12)."""
+        names, failed = self.targets.names, bool(self.state.failures)
+        for index in indices:
+            if names[index] == mover.node:
+                continue
+            if failed and avoided_until(self.state, mover.machine, names[index]) > self.now:
+                continue
+            if self.fits is anywhere or self.fits(mover.pod.uid, names[index]):
+                yield index
+
+    def _roomy(self, mover: Mover) -> list[int]:
+        return np.flatnonzero(self.targets.room_for(mover.amount)).tolist()
+
+    def cover(self, movers: Sequence[Mover], need: Amounts) -> tuple[Mover, ...]:
+        """The cheapest of them whose leaving covers the need, and whose targets fit together; none: none do."""
+        return cheapest(movers, need, self.fit)
+
+    def fit(self, movers: Sequence[Mover]) -> bool:
+        """Whether their targets fit together."""
+        if all(len(each.targets) >= len(movers) for each in movers):
+            return True
+        wishes = [each.targets for each in movers]
+        return fit_together([each.amount.values for each in movers], wishes, self._room(wishes))
+
+    def placed(self, movers: Sequence[Mover]) -> tuple[str, ...] | None:
+        """The best target for each, as far as the others find one as well (B13); None: they do not fit together."""
+        orders = [self.targets.best_first(self._roomy(each), each.amount, self.rules) for each in movers]
+        wishes = [
+            list(islice(self.willing(each, order), len(movers))) for each, order in zip(movers, orders, strict=True)
+        ]
+        found = packed([each.amount.values for each in movers], wishes, self._room(wishes))
+        return None if found is None else tuple(self.targets.names[index] for index in found)
+
+    def _room(self, wishes: Sequence[Sequence[int]]) -> dict[int, list[int]]:
+        room = self.targets.room
+        return {index: room[:, index].tolist() for wished in wishes for index in wished}
+
+
+def cheapest(movers: Sequence[Mover], need: Amounts, fit: Callable[[Sequence[Mover]], bool]) -> tuple[Mover, ...]:
+    """Of these the set that covers the need at least cost, and that fits (B18); none: none does. Ties: as they come."""
+    freed = column([each.amount for each in movers], len(need)).T
+    wanted = column([need], len(need))[:, 0].tolist()
+    prices = [each.price for each in movers]
+    found = cheapest_cover(prices, freed, wanted, lambda chosen: fit([movers[number] for number in chosen]))
+    return tuple(movers[number] for number in found)

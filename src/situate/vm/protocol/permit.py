@@ -1,0 +1,82 @@
+"""What the agent of a pod is told: how much it may use, why it is no more, and when to ask again (B28, D13).
+
+Read off the state after the step of its request, or after any later one that changed its booking. An increase may be
+told only when its write has landed (`settled`): else a restart would find less than the agent uses (I2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from situate.vm.model.events import Asked
+from situate.vm.model.pods_and_nodes import Pod
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import Amounts
+from situate.vm.model.state import State
+
+
+class Reason(Enum):
+    GRANTED = "granted"
+    PARTIAL = "partial"
+    NO_ROOM = "noRoom"
+    CLAIMED_BY_OTHERS = "claimedByOthers"
+    FROZEN = "frozen"
+    STARTING = "starting"
+    BUSY = "busy"
+    """The API server has not taken in time what was to be written before more could be told (F16)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    permit: Amounts
+    """In whole; never above the request, unless nothing may change now (I11)."""
+    reason: Reason
+    retry_after_s: float | None = None
+    """None: there is nothing to wait for."""
+    plan: str = ""
+    """Of the moves that make room for it."""
+    expires: float | None = None
+    """When what it does not use of the permit lapses; None: it does not."""
+    migrate: bool = False
+    """Its machine is being moved."""
+
+
+def answer(state: State, asked: Asked, rules: Rules) -> Answer | None:
+    """None: no such pod is on a node that is known."""
+    pod = state.pod(asked.uid)
+    if pod is None:
+        return None
+    if pod.frozen or not state.started:
+        held = pod.reserved if asked.last_permit is None else asked.last_permit.least(pod.reserved)
+        reason = Reason.FROZEN if pod.frozen else Reason.STARTING
+        return Answer(held, reason, rules.retry_s, migrate=pod.frozen)
+    known = state.permits.get(pod.uid)
+    permit = pod.reserved.least(asked.requested) if known is None else known.amount.least(asked.requested)
+    if asked.requested.within(permit):
+        expires = known.expires if known is not None and permit.exceeds(pod.used) else None
+        return Answer(permit, Reason.GRANTED, expires=expires)
+    if pod.limited(asked.requested).within(permit):
+        # all that its machine may have: there is nothing to wait for
+        return Answer(permit, Reason.PARTIAL, expires=None if known is None else known.expires)
+    plan = next((claim.plan for claim in state.claims.values() if claim.beneficiary.ref.uid == pod.uid), "")
+    reason = _shortage(state, pod, asked, permit)
+    return Answer(permit, reason, rules.retry_s, plan, None if known is None else known.expires)
+
+
+def settled(state: State, uid: str) -> bool:
+    """Whether what was decided of the pod last is written, as far as it is known."""
+    write = state.writes.get(uid)
+    return write is None or write.landed
+
+
+def _shortage(state: State, pod: Pod, asked: Asked, permit: Amounts) -> Reason:
+    before = permit if asked.last_permit is None else asked.last_permit
+    wish = pod.limited(asked.requested)
+    if permit.exceeds(before) or wish.within(pod.reserved):
+        return Reason.PARTIAL
+    node = state.where[pod.uid]
+    kept = state.held(node, pod.uid) + state.incoming(node, pod.uid)
+    room = state.nodes[node].total - state.nodes[node].reserved
+    missing = pod.counted(wish.most(pod.reserved)) - pod.counted(pod.reserved)
+    return Reason.CLAIMED_BY_OTHERS if kept and missing.within(room.positive()) else Reason.NO_ROOM

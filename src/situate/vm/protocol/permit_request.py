@@ -1,0 +1,233 @@
+"""The permit protocol v5.0 without its wire: reading a request, refusing it, what to write, and how answers look (2.5).
+
+The server moves bytes: it reads a request, asks whether it is refused, writes the notes that it makes to the machine,
+and then asks at each change, and at the end of the wait, whether there is an answer by now. With `compat` the pod's
+annotations are the answer, else the ledger has it: both in `situate.vm.protocol.permit_response`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, NoReturn
+
+from situate.kube.patches import JsonPatch
+from situate.objects.meta import ObjectMeta
+from situate.objects.timestamps import rfc3339
+from situate.vm.api.parse_errors import Misread, Part, Place, sayable
+from situate.vm.api.patches import annotate
+from situate.vm.api.quantities import amounts_of, amounts_text, amounts_value, json_text, unit_of
+from situate.vm.api.well_known import APPROVED, REQUESTED, SCALING_UNIT
+from situate.vm.model.pods_and_nodes import Ref
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import Amounts
+from situate.vm.protocol.permit import Answer as Told
+
+MOST_BODY: Final = 1024
+"""Bytes of a request that are read."""
+VERSION: Final = 7
+VERSIONS: Final[Mapping[int, str]] = {1: "v1.0", 2: "v1.1", 3: "v2.0", 4: "v2.1", 5: "v3.0", 6: "v4.0", 7: "v5.0"}
+"""That there were; only the last is accepted."""
+_MOST_LOAD: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class PermitRequest:
+    """What an agent asks, in order as far as it can be told from the request alone."""
+
+    pod: Ref
+    unit: Amounts
+    resources: Amounts
+    last_permit: Amounts | None
+    """None at first contact."""
+    load1: float | None = None
+    lowers_at_once: bool = False
+    """D24."""
+    sequence: int | None = None
+    """Of an agent that numbers its requests (F5); None as well where it does not say of which run."""
+    run: str = ""
+    """Of an agent for this pod: numbers rise within it, and say nothing beside those of another."""
+
+    @property
+    def increases(self) -> bool:
+        """Whether more is asked for than the agent holds, or it is not known what it holds."""
+        return self.last_permit is None or self.resources.exceeds(self.last_permit)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is to be seen of the pod at a moment."""
+
+    node: str
+    """Empty while it is not bound."""
+    machine: Ref | None
+    annotations: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    permit: Amounts | None = None
+    """None: an error."""
+    text: str = ""
+    """Of an error."""
+    told: Told | None = None
+    """What the ledger says besides (B28); agents of v5.0 pass it over. None: nothing, as the reference."""
+
+    @property
+    def content_type(self) -> str:
+        return "text/plain; charset=utf-8" if self.permit is None else "application/json"
+
+    def body(self, rules: Rules) -> bytes:
+        """`{"permit":{..}}`, with `migrate` where the machine is being moved."""
+        if self.permit is None:
+            return self.text.encode()
+        value: dict[str, Any] = {"permit": amounts_value(self.permit, rules.resources)}
+        if self.told is not None:
+            value |= _besides(self.told)
+        return json_text(value).encode()
+
+
+def read_request(method: str, body: bytes) -> PermitRequest | Answer:
+    """The request, or the refusal of one that is wrong by itself: method, JSON, version, unit, in this order (C14).
+
+    Of the body the first KiB is read, and of that the first JSON value.
+    """
+    if method != "POST":
+        return Answer(400, text=f"must be POST: method {method[:20]!r} is not supported")
+    try:
+        part = Part(Place("request", ""), first_value(body[:MOST_BODY]))
+        part.mapping()
+        version = part["protoVersion"].integer() if part["protoVersion"].there else 0
+        if version != VERSION:  # another one may have other members, of which it is no use to complain
+            known = VERSIONS.get(version, f"version {version}")
+            wrong = "protocol version mismatch" if version else "invalid protocol version"
+            return Answer(400, text=f"{wrong}: protocol {known} is not supported: send protoVersion {VERSION}, v5.0")
+        wrong_unit = _wrong_unit(part["computeUnit"])
+        if wrong_unit:
+            return Answer(400, text=f"computeUnit fields must be non-zero quantities: {wrong_unit}")
+        read = _request(part)
+    except NoJson as problem:
+        return Answer(400, text=f"bad JSON: the body is no JSON of at most {MOST_BODY} bytes: {problem}")
+    except Misread as problem:
+        return Answer(400, text=f"bad JSON: {problem.unreadable}")
+    return read
+
+
+def refused(request: PermitRequest, shown: Shown | None) -> Answer | None:
+    """The refusal of a request whose pod is unknown, not bound, or no runner (C15); None: it goes on.
+
+    Texts of refusals begin as those of the reference do: whoever looks for them in a log finds them.
+    """
+    if shown is None:
+        return unknown_pod(request)
+    if not shown.node:
+        return Answer(404, text=f"pod's node is unknown: {request.pod} is not bound yet: ask again when it is")
+    if shown.machine is None:
+        return Answer(400, text=f"pod is not associated with a VM: {request.pod} is no runner of a VirtualMachine")
+    return None
+
+
+def notes(request: PermitRequest, shown: Shown, rules: Rules) -> dict[str, str] | None:
+    """What the machine's annotations are to say, in order; None where the pod shows all of it already (C15).
+
+    With `compat` the agent's last permit becomes what is approved, unseen (D8).
+    """
+    said = {
+        SCALING_UNIT: amounts_text(request.unit),
+        REQUESTED: amounts_text(request.resources),
+    }
+    if rules.compat and request.last_permit is not None:
+        said[APPROVED] = amounts_text(request.last_permit)
+    return None if all(shown.annotations.get(key) == text for key, text in said.items()) else said
+
+
+def patch(said: Mapping[str, str], machine: ObjectMeta, rules: Rules) -> JsonPatch:
+    """That writes them to the machine: `replace` and nothing else with `compat`, for a server that bears it (D20)."""
+    if not rules.compat:
+        return annotate(machine, said)
+    return JsonPatch([{"op": "replace", "path": path(key), "value": text} for key, text in said.items()])
+
+
+def path(annotation: str) -> str:
+    """As a JSON pointer."""
+    return "/metadata/annotations/" + annotation.replace("~", "~0").replace("/", "~1")
+
+
+def patch_failed(request: PermitRequest, why: str) -> Answer:
+    return Answer(500, text=f"failed to patch VM object of pod {request.pod}: {why}")
+
+
+def unknown_pod(request: PermitRequest) -> Answer:
+    return Answer(404, text=f"pod not found: {request.pod} is not known here, or was deleted")
+
+
+def _besides(told: Told) -> dict[str, Any]:
+    """`migrate`, `reason`, `retryAfterMs`, `plan` and `expires`, as far as there is something to say."""
+    value: dict[str, Any] = {"migrate": {}} if told.migrate else {}
+    value["reason"] = told.reason.value
+    if told.retry_after_s is not None:
+        value["retryAfterMs"] = round(told.retry_after_s * 1000)
+    if told.plan:
+        value["plan"] = told.plan
+    if told.expires is not None:
+        value["expires"] = rfc3339(datetime.fromtimestamp(told.expires, UTC))
+    return value
+
+
+def _wrong_unit(part: Part) -> str:
+    """Why it is no compute unit; empty: it is one."""
+    try:
+        unit_of(part)
+    except Misread as problem:
+        return str(problem.unreadable)
+    return ""
+
+
+def _request(part: Part) -> PermitRequest:
+    """Without the checks that come later."""
+    pod, metrics = part["pod"], part["metrics"]
+    last, number, run = part["lastPermit"], part["sequence"], part["run"].text(default="")
+    sequence = number.integer() if number.there else None
+    return PermitRequest(
+        pod=Ref(pod["namespace"].text(default=""), pod["name"].text(default="")),
+        unit=amounts_of(part["computeUnit"]),
+        resources=amounts_of(part["resources"]),
+        last_permit=amounts_of(last) if last.there else None,
+        load1=_load(metrics["loadAvg1M"]) if metrics.there else None,
+        lowers_at_once=part["lowersAtOnce"].value is True,
+        sequence=sequence if run else None,
+        run=run,
+    )
+
+
+def _load(part: Part) -> float | None:
+    if not part.there:
+        return None
+    value = part.value
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST_LOAD:
+        raise part.misread(f"a number from 0 to {_MOST_LOAD}")
+    return float(value)
+
+
+class NoJson(Exception):
+    """The body does not begin with a JSON value."""
+
+
+def first_value(body: bytes) -> object:
+    try:
+        text = body.decode("utf-8", "replace").lstrip(" \t\r\n")
+        value = sayable(_DECODER.raw_decode(text)[0])
+    except (ValueError, RecursionError) as problem:
+        raise NoJson(str(problem)) from problem
+    return value
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no JSON")
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_no_number)
+"""Stops after the first value: the rest of a body is nobody's business."""

@@ -1,0 +1,140 @@
+"""When an agent is answered what: by the pod's annotations, as the reference does, or by the ledger (C16, B28, D13).
+
+The server asks with each change of the pod or the ledger, and at the end of the wait, until there is an answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from situate.vm.api.parse_errors import Misread, Place, Unreadable
+from situate.vm.api.quantities import read_amounts, read_guest
+from situate.vm.api.well_known import APPROVED, REQUESTED
+from situate.vm.api.well_known import RESOURCES as GUEST
+from situate.vm.model.events import Asked
+from situate.vm.model.policy import Rules
+from situate.vm.model.resource_amounts import Amounts
+from situate.vm.model.state import State
+from situate.vm.protocol.permit import Reason, answer, settled
+from situate.vm.protocol.permit_request import Answer, PermitRequest, Shown, unknown_pod
+
+WAIT_S: Final = 1.0
+_TIMED_OUT: Final = "timed out waiting for updates to be processed"
+
+
+def answered(
+    request: PermitRequest, shown: Shown | None, elapsed_s: float, wait_s: float = WAIT_S, *, changed: bool = True
+) -> Answer | None:
+    """What the pod's annotations allow to say after so long a wait; None: it goes on waiting (C16).
+
+    `changed`: whether the pod has since the request came; what was approved before that answers no request for more.
+    """
+    if shown is None:
+        return unknown_pod(request)
+    if not request.increases:
+        return Answer(200, request.resources)
+    if not changed and elapsed_s < wait_s:
+        return None
+    over = elapsed_s >= wait_s
+    try:
+        requested, approved = (_said(request, shown, key) for key in (REQUESTED, APPROVED))
+        if requested != request.resources:
+            return _in_vain(request, f"{_TIMED_OUT}: it has not shown the request") if over else None
+        if approved is None:
+            return Answer(200, _used(request, shown)) if over else None
+    except Misread as problem:
+        return Answer(500, text=f"failed to extract state from pod {request.pod}: {problem.unreadable}")
+    if over or request.last_permit is None or approved.exceeds(request.last_permit):
+        return Answer(200, approved)
+    return None
+
+
+def _said(request: PermitRequest, shown: Shown, key: str) -> Amounts | None:
+    """Raises `Misread`."""
+    text = shown.annotations.get(key)
+    read = None if text is None else read_amounts(text, Place.annotation(f"pod {request.pod}", key))
+    if isinstance(read, Unreadable):
+        raise Misread(read)
+    return read
+
+
+def _used(request: PermitRequest, shown: Shown) -> Amounts:
+    """As approved counts what a machine uses until something is (C8). Raises `Misread`."""
+    place = Place.annotation(f"pod {request.pod}", GUEST)
+    read = read_guest(shown.annotations.get(GUEST, ""), place)
+    if isinstance(read, Unreadable):
+        raise Misread(read)
+    return read.use
+
+
+def unread(request: PermitRequest) -> Answer:
+    """Of a pod that could not be read since this term began: it is booked as what it may grow to, and as no machine."""
+    return Answer(500, text=f"failed to extract state from pod {request.pod}: its Event NotUnderstood says why")
+
+
+def asked(request: PermitRequest, uid: str, state: State) -> Asked:
+    """The request as an event of the ledger; `uid` is the pod's.
+
+    Agents know of CPU and memory: of further resources it keeps what its pod asks for (B45).
+    """
+    pod, nothing = state.pod(uid), Amounts.zero(state.resources)
+    held = nothing if pod is None else pod.reserved
+    return Asked(
+        uid=uid,
+        unit=request.unit.beside(nothing),
+        requested=request.resources.beside(held),
+        last_permit=None if request.last_permit is None else request.last_permit.beside(held),
+        lowers_at_once=request.lowers_at_once,
+        sequence=request.sequence,
+        run=request.run,
+        load1=request.load1,
+    )
+
+
+def answered_by_ledger(
+    request: PermitRequest, uid: str, state: State, elapsed_s: float, rules: Rules, wait_s: float = WAIT_S
+) -> Answer | None:
+    """What the ledger allows to say after so long a wait; None: it goes on waiting (B28, D13).
+
+    An increase is told once its write has landed and not before (I2). A permit never exceeds the request (I11): what
+    is booked beyond it is nobody's business but the ledger's.
+    """
+    told = answer(state, asked(request, uid, state), rules)
+    if told is None:
+        return unknown_pod(request)
+    permit, over = told.permit.compute.least(request.resources), elapsed_s >= wait_s
+    if told.reason is Reason.FROZEN or (not request.increases and _is_approved(state, uid)):
+        return Answer(200, permit, told=told)
+    if told.reason is Reason.STARTING or not settled(state, uid):
+        return too_late(request, uid, state, rules) if over else None
+    if over or request.last_permit is None or permit.exceeds(request.last_permit):
+        return Answer(200, permit, told=told)
+    return None
+
+
+def too_late(request: PermitRequest, uid: str, state: State, rules: Rules) -> Answer:
+    """Nothing of the request is written, or not all of it: what its agent holds already, and no more (F16, I2).
+
+    Of a machine of which nothing was ever approved nobody is told anything: its agent has what the machine uses, and no
+    more once that is less. One that holds nothing yet is told what the machine uses.
+    """
+    told, pod = answer(state, asked(request, uid, state), rules), state.pod(uid)
+    if told is None or pod is None:
+        return unknown_pod(request)
+    if told.reason is not Reason.FROZEN and not _is_approved(state, uid):
+        return _in_vain(request, "nothing is approved of it yet, and that could not be written in time")
+    if told.reason not in (Reason.FROZEN, Reason.STARTING):
+        told = replace(told, reason=Reason.BUSY, retry_after_s=rules.retry_s, expires=None)
+    held = pod.used.compute if request.last_permit is None else told.permit.compute.least(request.last_permit)
+    return Answer(200, held.least(request.resources), told=told)
+
+
+def _is_approved(state: State, uid: str) -> bool:
+    """Whether it is written what its agent holds: else it would be booked no more once the machine uses less (I2)."""
+    pod = state.pod(uid)
+    return pod is not None and (pod.approved or (uid in state.permits and settled(state, uid)))
+
+
+def _in_vain(request: PermitRequest, why: str) -> Answer:
+    return Answer(500, text=f"pod {request.pod}: {why}: ask again")

@@ -1,0 +1,81 @@
+"""What a pod's owner asks for by `POST /resize`, without its wire: reading it, refusing it, noting it, telling (B34).
+
+    {"pod": {"namespace": "default", "name": "web"}, "container": "app", "cpu": "2", "memory": "4Gi"}
+
+The request becomes the pod's annotation, so that it is the same wish however it was uttered, and outlives us.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from situate.objects import pods as objects
+from situate.vm.api.parse_errors import Misread, Part, Place, Unreadable
+from situate.vm.api.pods import ended, machine_ref
+from situate.vm.api.quantities import ResizeWish, cpu_value, json_text, memory_value, resize_of, shown_amount
+from situate.vm.api.resize_annotation import named, of_other_resources, runs_once
+from situate.vm.model.pods_and_nodes import Node, Ref
+from situate.vm.model.resource_amounts import RESOURCES
+from situate.vm.protocol.permit_request import MOST_BODY, Answer, NoJson, first_value
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeRequest:
+    pod: Ref
+    wish: ResizeWish
+
+
+def read_request(body: bytes) -> ResizeRequest | Answer:
+    """The request, or why it is none. Of the body the first KiB is read."""
+    try:
+        part = Part(Place("request", ""), first_value(body[:MOST_BODY]))
+        part.mapping()
+        pod = part["pod"]
+        return ResizeRequest(Ref(pod["namespace"].text(), pod["name"].text()), resize_of(part))
+    except NoJson as problem:
+        return Answer(400, text=f"the body is no JSON of at most {MOST_BODY} bytes: {problem}")
+    except Misread as problem:
+        return Answer(400, text=str(problem.unreadable))
+
+
+def refused(request: ResizeRequest, pod: objects.Pod | None, node: Node | None) -> Answer | None:
+    """None: it goes on. `node`: the pod's, if it is known."""
+    if pod is None:
+        return Answer(404, text=f"pod {request.pod} is not known here, or was deleted")
+    if not pod.spec.node_name or node is None:
+        return Answer(404, text=f"pod {request.pod} is not bound to a node that is known yet: ask again when it is")
+    if machine_ref(pod) is not None:
+        return Answer(400, text=f"pod {request.pod} runs a VirtualMachine: its agent asks for permits instead")
+    known = node.pods.get(pod.metadata.uid)
+    if known is not None and known.machine is not None:
+        return Answer(400, text=f"pod {request.pod} runs a machine: whatever runs it says how large it is")
+    if pod.metadata.deletion_timestamp is not None or ended(pod):
+        return Answer(400, text=f"pod {request.pod} ends: it is not resized any more")
+    container = named(pod, request.wish.container)
+    if isinstance(container, Unreadable):
+        return Answer(400, text=f"container: found {request.wish.container!r}, allowed: {container.allowed}")
+    refusal = runs_once(pod, container) or of_other_resources(request.wish)
+    if refusal is not None:
+        return Answer(400, text=f"{refusal.reason}: {refusal.message}")
+    for place, wanted in enumerate((request.wish.cpu, request.wish.memory)):
+        if wanted is not None and wanted > node.total[place]:
+            name = RESOURCES[place]
+            has = shown_amount(name, node.total[place])
+            return Answer(
+                400, text=f"{name}: found {shown_amount(name, wanted)}, allowed: at most {has}, all of its node"
+            )
+    return None
+
+
+def note(wish: ResizeWish) -> str:
+    """As the annotation has it."""
+    said: dict[str, Any] = {"container": wish.container} if wish.container else {}
+    said |= _amounts(wish.cpu, wish.memory)
+    step = _amounts(wish.cpu_step or None, wish.memory_step or None)
+    return json_text(said | ({"step": step} if step else {}))
+
+
+def _amounts(cpu: int | None, memory: int | None) -> dict[str, Any]:
+    said = {} if cpu is None else {"cpu": cpu_value(cpu)}
+    return said if memory is None else {**said, "memory": memory_value(memory)}

@@ -1,0 +1,85 @@
+"""What stands between evictions and machines while this process leads: a webhook and budgets (B48).
+
+Only where the webhook's configuration is installed: budgets alone would hold up drains, and nobody would move anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from situate.kube.client import Client
+from situate.objects.meta import ObjectMeta
+from situate.objects.resources import PODDISRUPTIONBUDGETS
+from situate.runtime.serving.presence import WebhookPresence
+from situate.runtime.serving.webhooks import Webhook
+from situate.vm.config.settings import EvictionSettings
+from situate.vm.controller.budgets import Budgets
+from situate.vm.model.actions import Tell
+from situate.vm.protocol.eviction_webhook_objects import PATH, WEBHOOK
+from situate.vm.server.certificates import Certificates
+from situate.vm.server.eviction_handler import Evictions
+from situate.vm.server.request_context import Desk, Leading
+
+MOST_REVIEW: Final = 2**20
+"""Bytes: an Eviction is a name and a few options, and whoever asks for it has no more to say than fits in."""
+
+
+class EvictionWebhook:
+    """Of one process; `run` is a task of the leader, until cancelled."""
+
+    def __init__(
+        self,
+        settings: EvictionSettings,
+        leading: Leading,
+        client: Client,
+        tell: Callable[[Tell], None],
+        certificates: Certificates,
+        *,
+        call_timeout_s: float,
+    ) -> None:
+        """`client`: one whose writes raise a `Retriable` when we do not lead."""
+        assert certificates.configurations is not None, "API servers ask us"
+        self._client = client
+        self._certificates = certificates
+        self._presence = WebhookPresence(certificates.configurations, certificates.configuration, WEBHOOK)
+        self.evictions = Evictions(Desk(leading, client, call_timeout_s), tell)
+        self.listener = Webhook(
+            settings.address, self.evictions.answer, path=PATH, setting="vm.evictions.address", largest=MOST_REVIEW
+        )
+        certificates.on_kept = self.listener.serve_with
+        watched = leading.watched
+        budgets = watched.all.others[PODDISRUPTIONBUDGETS]
+        self._budgets = Budgets(watched.machines, budgets, leading.ledger.rules)
+        self._log = structlog.get_logger()
+
+    async def run(self) -> None:
+        await self._presence.wait_synced()
+        while True:
+            installed = self._presence.installed()
+            if installed is None:
+                self._log.info(
+                    "evictions are no moves: the webhook is not installed",
+                    configuration=self._presence.configuration,
+                )
+            work = self._budgets.run(self._client, None) if installed is None else self._serve(installed)
+            tasks = asyncio.ensure_future(work), asyncio.ensure_future(self._presence.wait_other(installed))
+            try:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for each in tasks:
+                    each.cancel()
+                await asyncio.wait(tasks)
+            if not tasks[0].cancelled():
+                tasks[0].result()
+
+    async def _serve(self, configuration: ObjectMeta) -> None:
+        if self._certificates.kept is not None:
+            self.listener.serve_with(self._certificates.kept)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.listener.run())
+            await self.listener.wait_listening()
+            group.create_task(self._budgets.run(self._client, configuration))

@@ -1,0 +1,86 @@
+"""Room for plain pods: the wish is noted on the pod, which tells the ledger, and answered as that says (B34)."""
+
+from __future__ import annotations
+
+import asyncio
+
+from situate.objects.pods import Pod
+from situate.objects.resources import PODS
+from situate.vm.api.patches import annotate
+from situate.vm.api.well_known import RESIZE_REQUESTED
+from situate.vm.ledger.grants.pod_resize import PASSING
+from situate.vm.model.events import Asked
+from situate.vm.model.resource_amounts import Amounts
+from situate.vm.protocol.permit import Reason, answer, settled
+from situate.vm.protocol.permit_request import Answer
+from situate.vm.protocol.resize_request import ResizeRequest, note, refused
+from situate.vm.server.change_notifier import Rounds
+from situate.vm.server.permit_handler import NOT_LEADING
+from situate.vm.server.request_context import Desk, NotLeading, NotWritten
+
+
+class Resizing:
+    """Of one process."""
+
+    def __init__(self, desk: Desk, rounds: Rounds, wait_s: float) -> None:
+        self._desk = desk
+        self._rounds = rounds
+        self._wait_s = wait_s
+
+    async def answer(self, request: ResizeRequest) -> Answer:
+        """Never raises what the world does."""
+        if not self._desk.leads():
+            return NOT_LEADING
+        if self._desk.ledger.rules.compat:
+            return Answer(
+                400, text="with compat: true the reference's requests alone are answered, and it has no /resize"
+            )
+        pods, ref = self._desk.watched.all.pods, request.pod
+        pod = pods.store.get(ref.name, ref.namespace)
+        node = None if pod is None else self._desk.ledger.state.nodes.get(pod.spec.node_name)
+        refusal = refused(request, pod, node)
+        if refusal is not None or pod is None:
+            return refusal or Answer(404)
+        before = self._desk.ledger.state.pod(pod.metadata.uid)
+        said = {RESIZE_REQUESTED: note(request.wish)}
+        try:
+            if pod.metadata.annotations.get(RESIZE_REQUESTED) != said[RESIZE_REQUESTED]:
+                async with asyncio.timeout(self._wait_s), self._desk.lane:
+                    await self._desk.patch(pods, PODS, pod, annotate(pod.metadata, said))
+        except NotLeading:
+            return NOT_LEADING
+        except TimeoutError:
+            text = f"the wish was not noted on pod {ref} within {self._wait_s:g} s: the API server is slow; ask again"
+            return Answer(500, text=text)
+        except NotWritten as problem:
+            return Answer(500, text=f"failed to note the wish on pod {ref}: {problem}")
+        return await self._answered(request, pod, None if before is None else before.reserved)
+
+    async def _answered(self, request: ResizeRequest, pod: Pod, before: Amounts | None) -> Answer:
+        uid, ledger = pod.metadata.uid, self._desk.ledger
+
+        def look(elapsed_s: float) -> Answer | None:
+            state, over = ledger.state, elapsed_s >= self._wait_s
+            known = state.pod(uid)
+            if known is None:
+                return Answer(404, text=f"pod {request.pod} is not known here, or was deleted")
+            wish = known.resize
+            if wish is None or wish.text != note(request.wish):
+                text = f"pod {request.pod} does not show the wish yet: ask again"
+                return Answer(500, text=text) if over else None
+            if wish.refusal is not None:
+                status = 500 if wish.refusal.reason in PASSING else 400
+                return Answer(status, text=f"{wish.refusal.reason}: {wish.refusal.message}")
+            told = answer(state, Asked(uid, known.factor, known.requested, before), ledger.rules)
+            assert told is not None, "it is on a node that is known"
+            done = told.reason is Reason.GRANTED or known.reserved != before
+            if not over and not (done and settled(state, uid)):
+                return None
+            return Answer(200, wish.own_of(told.permit), told=told)
+
+        def seen() -> tuple[object, ...]:
+            return ledger.state.pod(uid), ledger.state.writes.get(uid)
+
+        found = await self._rounds.wait(look, seen, self._wait_s)
+        assert found is not None, "the end of the wait is an answer"
+        return found

@@ -1,0 +1,236 @@
+"""One request after the other: what it is about, who asks, whether he may, and the answer. Knows no sockets.
+
+Every no is plain text with a status of C14, or 401 and 403 of who may not ask, and 503 of who does not lead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final
+from urllib.parse import unquote
+
+import structlog
+
+from situate.kube.errors import KubeError
+from situate.objects.messages import Request, Response
+from situate.objects.pods import Pod
+from situate.runtime.serving.answers import Declined
+from situate.vm.api.parse_errors import Unreadable
+from situate.vm.api.quantities import json_text
+from situate.vm.explain.nodes import explain_node
+from situate.vm.explain.pods import explain_pod
+from situate.vm.explain.what_if import Changes, read_changes, what_if_by_steps
+from situate.vm.placement.target_filter import planner_with
+from situate.vm.planning.targets import Fits
+from situate.vm.protocol import permit_request, resize_request
+from situate.vm.protocol.permit_request import MOST_BODY, Answer
+from situate.vm.server.authorization import Callers
+from situate.vm.server.metrics import PermitMetrics
+from situate.vm.server.permit_handler import NOT_LEADING, Permits
+from situate.vm.server.refusal_log import RefusalLog
+from situate.vm.server.request_context import Desk
+from situate.vm.server.resize_handler import Resizing
+
+RESIZE: Final = "/resize"
+WHAT_IF: Final = "/whatif"
+EXPLAIN: Final = "/explain"
+PERMIT: Final = "permit"
+MOST_CHANGES: Final = 256 * 1024
+"""Bytes of `/whatif`."""
+_JSON: Final = {"content-type": "application/json"}
+
+
+def most_body(path: str) -> int:
+    """Bytes that are read."""
+    return 0 if _is_explain(path) else MOST_CHANGES if path == WHAT_IF else MOST_BODY
+
+
+class Answering:
+    """Of one process."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        callers: Callers,
+        permits: Permits,
+        resizing: Resizing,
+        metrics: PermitMetrics,
+        stopwatch: Callable[[], float],
+        wait_s: float,
+    ) -> None:
+        """`wait_s`: how long the API server may take to say who asks."""
+        self._desk = desk
+        self._callers = callers
+        self._permits = permits
+        self._resizing = resizing
+        self._metrics = metrics
+        self._stopwatch = stopwatch
+        self._wait_s = wait_s
+        self._reading = asyncio.Semaphore(1)  # one explanation at a time: decisions go between two
+        self._log = structlog.get_logger()
+        self._refusals = RefusalLog(stopwatch)
+
+    async def answer(self, request: Request, peer: str) -> Response:
+        """Never raises but when cancelled."""
+        path = _kind(request.path)
+        began = self._stopwatch()
+        try:
+            return await self._ways[path](self, request, peer)
+        except Declined as declined:
+            more = {"www-authenticate": 'Bearer realm="situate"'} if declined.code == 401 else {}
+            self._refusals.tell(path, peer, declined)
+            return self._refused(path, Answer(declined.code, text=str(declined)), more)
+        except KubeError as problem:
+            self._log.warning("the API server could not be asked about a caller", error=str(problem))
+            said = "the API server could not be asked who you are and what you may do: try again"
+            return self._refused(path, Answer(503, text=said), {"retry-after": "1"})
+        except Exception as defect:
+            self._log.error("a request could not be answered", path=path, exc_info=defect)
+            return self._refused(path, Answer(500, text="the server has failed on this request; see its log"))
+        finally:
+            self._metrics.answered(path, self._stopwatch() - began)
+
+    async def _permit(self, request: Request, peer: str) -> Response:
+        """Of the order of C15 only this is before it: who does not lead, and who may not ask, is told no more."""
+        if not self._desk.leads():
+            return self._told(NOT_LEADING)
+        began = asyncio.get_running_loop().time()
+        read = permit_request.read_request(request.method, request.body)
+        pod = None if isinstance(read, Answer) else self._pods().get(read.pod.name, read.pod.namespace)
+        await self._known(self._callers.check_agent(request.headers, peer, pod))
+        answer = read if isinstance(read, Answer) else await self._permits.answer(read, began)
+        return self._told(answer, "" if pod is None else pod.spec.node_name)
+
+    def _told(self, answer: Answer, node: str = "") -> Response:
+        self._metrics.permitted(answer.status, node, "" if answer.told is None else answer.told.reason.value)
+        return self._response(answer)
+
+    async def _resize(self, request: Request, _: str) -> Response:
+        self._expect(request, "POST")
+        read = resize_request.read_request(request.body)
+        if isinstance(read, Answer):
+            await self._known(self._callers.account(request.headers))
+            return self._response(read)
+        await self._known(self._callers.may(request.headers, "patch", "resize", (read.pod.namespace,)))
+        return self._response(await self._resizing.answer(read))
+
+    async def _what_if(self, request: Request, _: str) -> Response:
+        self._expect(request, "POST")
+        read = read_changes(request.body, self._desk.ledger.rules)
+        if isinstance(read, Unreadable):
+            await self._known(self._callers.account(request.headers))
+            return self._response(Answer(400, text=str(read)))
+        await self._known(self._callers.may(request.headers, "list", "", _namespaces(read)))
+        async with self._reading:
+            ledger = self._desk.ledger
+            state, fits = ledger.state, _with_new_nodes(ledger.planner.fits, set(ledger.state.nodes))
+            found: dict[str, Any] | Unreadable | None = None
+            for each in what_if_by_steps(state, read, ledger.clock(), ledger.rules, planner_with(fits), fits):
+                found = each
+                await asyncio.sleep(0)  # permits go between two steps
+        assert found is not None, "the last is the answer"
+        if isinstance(found, Unreadable):
+            return self._response(Answer(400, text=str(found)))
+        return _data(found)
+
+    async def _explain(self, request: Request, peer: str) -> Response:
+        self._expect(request, "GET")
+        match [unquote(step) for step in request.path.split("/") if step][1:]:
+            case ["pod", namespace, name]:
+                pod = self._pods().get(name, namespace)
+                await self._known(self._callers.check(request.headers, peer, () if pod is None else (pod,)))
+                return await self._explained(
+                    lambda: explain_pod(
+                        self._desk.ledger.state,
+                        namespace,
+                        name,
+                        self._desk.ledger.clock(),
+                        self._desk.ledger.rules,
+                        self._desk.ledger.planner.fits,
+                    ),
+                    f"no pod {namespace}/{name} is on a node that is known, nor a VirtualMachine's that is named so",
+                )
+            case ["node", name]:
+                await self._known(self._callers.check(request.headers, peer, self._on(name)))
+                ledger = self._desk.ledger
+                return await self._explained(
+                    lambda: explain_node(ledger.state, name, ledger.clock(), ledger.rules, ledger.planner),
+                    f"no node {name} is known",
+                )
+        await self._known(self._callers.check(request.headers, peer, ()))
+        said = f"ask for {EXPLAIN}/pod/NAMESPACE/NAME or {EXPLAIN}/node/NAME"
+        return self._response(Answer(404, text=said))
+
+    async def _explained(self, explain: Callable[[], dict[str, Any] | None], absent: str) -> Response:
+        async with self._reading:
+            await asyncio.sleep(0)
+            found = explain()
+        return self._response(Answer(404, text=absent)) if found is None else _data(found)
+
+    async def _known(self, asking: Awaitable[object]) -> None:
+        """Raises what it raises, and `Declined` where the API server does not say in time who asks (C39).
+
+        A review goes on: whoever asks again finds what it said.
+        """
+        try:
+            async with asyncio.timeout(self._wait_s):
+                await asking
+        except TimeoutError:
+            said = f"the API server did not say within {self._wait_s:g} s who you are and what you may do: try again"
+            raise Declined(503, "ServiceUnavailable", said) from None
+
+    def _expect(self, request: Request, method: str) -> None:
+        """Raises `Declined`."""
+        if request.method != method:
+            raise Declined(405, "MethodNotAllowed", f"method {request.method[:20]!r} is not supported: {method} it")
+        if not self._desk.leads():
+            raise Declined(503, "ServiceUnavailable", NOT_LEADING.text)
+
+    def _pods(self) -> Any:
+        return self._desk.watched.all.pods.store
+
+    def _on(self, node: str) -> Iterable[Pod]:
+        entry = self._desk.ledger.state.nodes.get(node)
+        refs = () if entry is None else (pod.ref for pod in entry.pods.values())
+        return [pod for ref in refs if (pod := self._pods().get(ref.name, ref.namespace)) is not None]
+
+    def _refused(self, path: str, answer: Answer, more: dict[str, str] | None = None) -> Response:
+        if path == PERMIT:
+            self._metrics.permitted(answer.status, "", "")
+        return self._response(answer, more)
+
+    def _response(self, answer: Answer, more: dict[str, str] | None = None) -> Response:
+        headers = {"content-type": answer.content_type} | (more or {})
+        return Response(answer.status, answer.body(self._desk.ledger.rules), headers)
+
+    _ways: Final[dict[str, Callable[[Answering, Request, str], Awaitable[Response]]]] = {
+        PERMIT: _permit,
+        RESIZE: _resize,
+        WHAT_IF: _what_if,
+        EXPLAIN: _explain,
+    }
+
+
+def _kind(path: str) -> str:
+    if _is_explain(path):
+        return EXPLAIN
+    return path if path in (RESIZE, WHAT_IF) else PERMIT
+
+
+def _is_explain(path: str) -> bool:
+    return path == EXPLAIN or path.startswith(EXPLAIN + "/")
+
+
+def _namespaces(changes: Changes) -> Iterable[str]:
+    """Whose pods are told of: those of a node are of any namespace, which is all of them."""
+    return ("",) if changes.nodes or not changes.pods else sorted({each.namespace for each in changes.pods})
+
+
+def _with_new_nodes(fits: Fits, known: set[str]) -> Fits:
+    """No filter knows of a node that there is not: it takes whoever has room there."""
+    return lambda uid, node: node not in known or fits(uid, node)
+
+
+def _data(value: dict[str, Any]) -> Response:
+    return Response(200, json_text(value).encode(), _JSON)

@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from situate.vm.explain.would_help import (
+    BiggerNode,
+    Change,
+    FewerMoves,
+    Gone,
+    Later,
+    Migratable,
+    NewNode,
+    Rule,
+    Schedulable,
+    Switch,
+    told,
+    would_help,
+)
+from situate.vm.model.migrations import Stage
+from situate.vm.model.pods_and_nodes import Load, Phase, Ref
+from situate.vm.model.policy import Calm, Rules
+from situate.vm.model.state import State, Waiter
+from situate.vm.planning.plan_for_pod import plan
+from tests.vm.planning.playing import granted as all_it_gets
+from tests.vm.planning.playing import played
+from tests.vm.planning.shapes import NOW, RULES, claim, cluster, move, node, plain, state, units, vm
+
+A = vm("A", 4, 7, migratable=False)
+WIDE = replace(RULES, calm=Calm(link=2**40))
+
+
+def ref(name: str) -> Ref:
+    return Ref("shop", name, name)
+
+
+@pytest.mark.rule("vm:B40")
+@pytest.mark.parametrize(
+    ("seen", "rules", "change"),
+    [
+        pytest.param(
+            state(node("n1", 10, A, plain("p", 6)), node("n2", 10)),
+            RULES,
+            BiggerNode("n1", units(3)),
+            id="nothing may be moved, so the node itself",
+        ),
+        pytest.param(
+            state(node("n1", 10, A, plain("p", 3), plain("q", 1), plain("r", 2))),
+            RULES,
+            Gone(ref("p")),
+            id="one that goes",
+        ),
+        pytest.param(
+            state(node("n1", 10, A, vm("B", 6, migratable=False)), node("n2", 10)),
+            RULES,
+            Migratable(ref("B")),
+            id="a label",
+        ),
+        pytest.param(
+            state(node("n1", 10, vm("A", 4, 7, migratable=False), plain("p", 6)), node("n2", 10)),
+            RULES,
+            Migratable(ref("A")),
+            id="a label of its own",
+        ),
+        pytest.param(state(node("n1", 10, A, vm("B", 6))), RULES, NewNode(units(6)), id="a new node"),
+        pytest.param(
+            state(node("n1", 10, A, vm("B", 6)), replace(node("n2", 10), schedulable=False)),
+            RULES,
+            Schedulable("n2"),
+            id="a node that is cordoned",
+        ),
+        pytest.param(
+            state(node("n1", 10, A, vm("B", 6, moved_at=(NOW - 1,))), node("n2", 10)),
+            RULES,
+            Later(ref("B"), NOW + 599),
+            id="waiting for the end of a cool-down",
+        ),
+        pytest.param(
+            state(
+                node("n1", 10, A, vm("B", 6)),
+                node("n2", 10),
+                moves=tuple(move(f"m{number}", "n3", "n4", stage=Stage.COPYING) for number in range(5)),
+            ),
+            WIDE,
+            FewerMoves(),
+            id="a limit lifted",
+        ),
+        pytest.param(
+            state(node("n1", 10, A, plain("p", 6, priority=-1))), RULES, Switch(Rule.EVICT), id="eviction allowed"
+        ),
+        pytest.param(
+            state(node("n1", 10, A, vm("B", 6, load=Load(dirty_rate=2.0**31))), node("n2", 10)),
+            RULES,
+            Switch(Rule.POST_COPY),
+            id="post-copy allowed",
+        ),
+        pytest.param(
+            state(node("n1", 10, A, vm("B", 6)), node("n2", 10, vm("F", 6)), node("n3", 6)),
+            replace(RULES, chain_depth=1, calm=RULES.calm),
+            None,
+            id="a plan is made without",
+        ),
+    ],
+)
+def test_what_would_help_is_named(seen: State, rules: Rules, change: Change | None) -> None:
+    found = would_help(seen, "A", NOW, rules)
+    assert found, "something always does"
+    if change is None:
+        assert {type(each) for each in found} <= {Gone, BiggerNode}
+    else:
+        assert change in found
+
+
+@pytest.mark.rule("vm:B40")
+def test_chains_allowed_would_help() -> None:
+    nodes = node("n1", 10, A, vm("B", 6)), node("n2", 10, vm("F", 5)), node("n3", 5)
+    found = would_help(state(*nodes), "A", NOW, replace(RULES, chain_depth=1))
+    assert Switch(Rule.CHAINS) in found
+
+
+@pytest.mark.rule("vm:B40", "vm:C10")
+@settings(max_examples=50)
+@given(st.integers(0, 2**32), st.integers(1, 4), st.integers(1, 8))
+def test_whatever_is_named_helps_when_it_is_done(seed: int, nodes: int, on_first: int) -> None:
+    seen = cluster(Random(seed), nodes, on_first)
+    before = all_it_gets(seen, "short")
+    found = would_help(seen, "short", NOW, RULES)
+    assert bool(found) is (before.reserved != before.requested)
+    for change in found:
+        after, rules, now = change.applied(seen, RULES, NOW)
+        if all_it_gets(after, "short").reserved != before.requested:
+            after = played(after, plan(after, "short", now, rules))
+        assert all_it_gets(after, "short").reserved == before.requested, told(change, rules.resources)
+
+
+@pytest.mark.rule("vm:B40", "vm:F11", "vm:B31")
+@settings(max_examples=50)
+@given(st.integers(0, 2**32), st.integers(1, 9))
+def test_a_bigger_node_helps_also_where_more_is_held_than_it_has_or_saved_up_for_others(seed: int, size: int) -> None:
+    rng = Random(seed)
+    seen = cluster(rng, 2, 4)
+    shrunk = replace(seen.nodes["n000"], total=units(size), watermark=units(size))
+    saved = rng.choice(sorted(shrunk.pods))
+    waiters = {saved: Waiter(saved, 0.0, overtaken=3, saving=units(rng.randint(1, 5)))}
+    for each in (
+        replace(seen, nodes={**seen.nodes, "n000": shrunk}),
+        replace(seen, waiters=waiters),
+        replace(seen, nodes={**seen.nodes, "n000": shrunk}, waiters=waiters),
+    ):
+        bigger = [change for change in would_help(each, "short", NOW, RULES) if isinstance(change, BiggerNode)]
+        assert len(bigger) == (all_it_gets(each, "short").reserved != seen.nodes["n000"].pods["short"].requested)
+        for change in bigger:
+            after = change.applied(each, RULES, NOW)[0]
+            assert all_it_gets(after, "short").reserved == seen.nodes["n000"].pods["short"].requested
+
+
+@pytest.mark.rule("vm:B40")
+def test_nothing_is_named_for_who_lacks_nothing_or_is_frozen() -> None:
+    fine = state(node("n1", 10, A))
+    assert would_help(fine, "A", NOW, RULES) == ()
+    assert would_help(fine, "unknown", NOW, RULES) == ()
+    frozen = state(node("n1", 10, vm("A", 4, 7, phase=Phase.FROZEN), vm("B", 6)), node("n2", 10))
+    assert would_help(frozen, "A", NOW, RULES) == ()
+
+
+@pytest.mark.rule("vm:B40")
+def test_while_room_is_on_its_way_only_what_is_quicker_is_named() -> None:
+    promised = claim("1", "n1", "A", "B", units(3))
+    seen = state(node("n1", 10, A, vm("B", 6)), node("n2", 10), moves=(move("B", "n1", "n2", 6),), claims=(promised,))
+    assert would_help(seen, "A", NOW, RULES) == (BiggerNode("n1", units(3)),), "B goes anyway"
+    beside = state(
+        node("n1", 10, A, vm("B", 3), plain("p", 3)),
+        node("n2", 10),
+        moves=(move("B", "n1", "n2", 3),),
+        claims=(promised,),
+    )
+    assert would_help(beside, "A", NOW, RULES) == (Gone(ref("p")), BiggerNode("n1", units(3)))
+
+
+@pytest.mark.rule("vm:B40")
+def test_of_those_who_leave_by_the_plan_nobody_is_named() -> None:
+    seen = state(node("n1", 10, A, vm("B", 3), plain("p", 3)), node("n2", 10))
+    assert plan(seen, "A", NOW, RULES).moves[0].source.uid == "B"
+    assert would_help(seen, "A", NOW, RULES) == (Gone(ref("p")), BiggerNode("n1", units(3)))
+
+
+@pytest.mark.rule("vm:B39")
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (BiggerNode("n1", units(3, 0)), "node n1 bigger by 3 cpu"),
+        (NewNode(units(1, 2)), "one more node with room for 1 cpu and 2Gi memory below its watermark"),
+        (Gone(ref("p")), "pod shop/p gone"),
+        (Migratable(ref("p")), "the machine of pod shop/p allowed to be moved"),
+        (Schedulable("n2"), "node n2 open to machines again"),
+        (FewerMoves(), "fewer moves under way, or higher limits for them"),
+        (Later(ref("p"), NOW), "the end of the cool-down of the machine of pod shop/p"),
+        (Switch(Rule.EVICT), "evict switched on"),
+        (Switch(Rule.CHAINS), "chainDepth set to 2"),
+    ],
+)
+def test_changes_are_told(change: Change, text: str) -> None:
+    assert told(change, RULES.resources) == text
