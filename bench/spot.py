@@ -50,7 +50,7 @@ from situate.embedded.kubeconfig import kubeconfig, write_kubeconfig
 from situate.runtime.serving.certificates import AUTHORITY, decoded
 from situate.runtime.serving.issuing import host_names
 from situate.sim.spot.baselines import BASELINES, expected
-from situate.spot.names import CERTIFICATES, NAME
+from situate.spot.model.object_names import CERTIFICATES, NAME
 from situate.testing.spot.bursts import SHAPES, Shape, exact_bursts
 
 PARTS: Final = ("admission", "bursts", "wave")

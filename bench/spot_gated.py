@@ -21,7 +21,7 @@ import aiohttp
 
 from bench.machine import pin
 from bench.spot_cluster import GROWING, ON_DEMAND, REPLICAS
-from situate.spot.model import CLASS, GATE, TEMPLATE_HASH
+from situate.spot.model.pods_nodes_workloads import CLASS, GATE, TEMPLATE_HASH
 
 _PODS: Final = f"/api/v1/namespaces/{GROWING}/pods"
 _SETS: Final = f"/apis/apps/v1/namespaces/{GROWING}/replicasets"

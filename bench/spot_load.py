@@ -29,9 +29,9 @@ import uvloop
 from bench.machine import pin, waited_s
 from bench.spot_cluster import GROWING, ON_DEMAND, REPLICAS
 from situate.kube.http1 import AnswerParser
-from situate.spot.model import CLASS
-from situate.spot.names import WEBHOOK_PATH
-from situate.spot.patched import applied
+from situate.spot.admission.patch_check import applied
+from situate.spot.model.object_names import WEBHOOK_PATH
+from situate.spot.model.pods_nodes_workloads import CLASS
 
 _IDLE: Final = 25
 _TIMEOUT_S: Final = 2.0

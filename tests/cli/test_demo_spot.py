@@ -19,8 +19,8 @@ from situate.cli.demo.spot_objects import (
 from situate.cli.demo.spot_picture import drawn
 from situate.cli.demo.spot_scene import Replica, SpotNode, SpotScene
 from situate.objects.settings import parse_section
-from situate.spot.configuration import SpotSettings
-from situate.spot.waves import MARGIN_S
+from situate.spot.config.settings import SpotSettings
+from situate.spot.rebalance.node_termination import MARGIN_S
 
 NODES = (SpotNode("demo-od-1", "on-demand", "runs"), SpotNode("demo-spot-1", "spot", "ends"))
 

@@ -14,10 +14,10 @@ import yaml
 from typer.testing import CliRunner
 
 from situate.cli.main import app
-from situate.spot.interruptions import History, Wave, to_text
-from situate.spot.model import GATE, ON_DEMAND
-from situate.spot.names import INTERRUPTIONS, NAME, POLICIES
-from situate.spot.policy_record import KEY
+from situate.spot.model.object_names import INTERRUPTIONS, NAME, POLICIES
+from situate.spot.model.pods_nodes_workloads import GATE, ON_DEMAND
+from situate.spot.nodes.interruptions import History, Wave, to_text
+from situate.spot.workloads.policy_record import KEY
 from tests.cli.processes import KUBECTL, call, process
 from tests.waiting import eventually
 

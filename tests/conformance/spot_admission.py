@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from situate.spot.admission import Admission, NeedsRead, PodRequest, View, admit
-from situate.spot.counting import counted, on_demand_effective
-from situate.spot.ledger import Ledger, Release, Reservation, Slot, missing
-from situate.spot.model import MIX, ON_DEMAND, Capacity, Owner, PodFacts, PodKey
-from situate.spot.observed import Cluster
-from situate.spot.owners import Controller, ReplicaSetFacts
-from situate.spot.patch import Placing
-from situate.spot.policies import BadPolicy, parse_policy
-from situate.spot.policies import target as number_of
-from situate.spot.signal_table import SIGNALS, on_demand_requirement, spot_requirement
-from situate.spot.targets import Rules
+from situate.spot.admission.admit import Admission, NeedsRead, PodRequest, View, admit
+from situate.spot.admission.ledger import Ledger, Release, Reservation, Slot, missing
+from situate.spot.admission.patch import Placing
+from situate.spot.model.counts import counted, on_demand_effective
+from situate.spot.model.pods_nodes_workloads import MIX, ON_DEMAND, Capacity, Owner, PodFacts, PodKey
+from situate.spot.nodes.known_signals import SIGNALS, on_demand_requirement, spot_requirement
+from situate.spot.workloads.cluster_view import Cluster
+from situate.spot.workloads.on_demand_policy import BadPolicy, parse_policy
+from situate.spot.workloads.on_demand_policy import target as number_of
+from situate.spot.workloads.on_demand_target import Rules
+from situate.spot.workloads.owners import Controller, ReplicaSetFacts
 from tests.conformance.outcome import Case, Outcome, UnknownOperationError, UnknownPhraseError, compared, failed
 from tests.conformance.spot_cases import NAMESPACE, NOW, UID, nodes, owner, pods, policy_text
 

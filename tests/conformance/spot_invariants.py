@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from situate.spot.actions import Reason
-from situate.spot.admission import PodRequest, View, admit
-from situate.spot.model import Capacity
+from situate.spot.admission.admit import PodRequest, View, admit
+from situate.spot.model.actions import Reason
+from situate.spot.model.pods_nodes_workloads import Capacity
 from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, UnknownPhraseError, failed
 from tests.conformance.spot_cases import policy_text
 from tests.spot.world import SHOP, Times, World, placement

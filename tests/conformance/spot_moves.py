@@ -14,17 +14,17 @@ from situate.objects.pods import NodeSelectorTerm, Toleration
 from situate.objects.quantity import decode_quantity
 from situate.objects.timestamps import parse_time
 from situate.plugins.taint_toleration import untolerated
-from situate.spot import money
-from situate.spot.constraints import PREFERRED, mapping, pinned, required_terms
-from situate.spot.counting import counted, on_demand_effective
-from situate.spot.evictions import Workload, gate, misplaced
-from situate.spot.model import Capacity, Owner, PodFacts, PodKey
-from situate.spot.patch import Marks, Placing, class_patch
-from situate.spot.patched import applied
-from situate.spot.policies import BadPolicy, parse_policy
-from situate.spot.scale_down import Subset, free_slots, subset_costs, victims
-from situate.spot.signal_table import SIGNALS, on_demand_requirement, pool_tolerations, spot_requirement
-from situate.spot.signals import node_facts
+from situate.spot.admission.patch import Marks, Placing, class_patch
+from situate.spot.admission.patch_check import applied
+from situate.spot.model.counts import counted, on_demand_effective
+from situate.spot.model.misplaced import Workload, gate, misplaced
+from situate.spot.model.pods_nodes_workloads import Capacity, Owner, PodFacts, PodKey
+from situate.spot.nodes import savings
+from situate.spot.nodes.known_signals import SIGNALS, on_demand_requirement, pool_tolerations, spot_requirement
+from situate.spot.nodes.node_signals import node_facts
+from situate.spot.workloads.constraints import PREFERRED, mapping, pinned, required_terms
+from situate.spot.workloads.deletion_cost import Subset, free_slots, subset_costs, victims
+from situate.spot.workloads.on_demand_policy import BadPolicy, parse_policy
 from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, compared, failed
 from tests.conformance.spot_cases import LONG_AGO, NOW, UID, nodes, policy_text, workload
 
@@ -394,36 +394,36 @@ def _figures(given: Mapping[str, Json]) -> dict[str, Json]:
         return all(key in given for key in keys)
 
     if has("replicas", "on_demand", "discount"):
-        share = money.cost_share(given["replicas"], given["on_demand"], given["discount"])
+        share = savings.cost_share(given["replicas"], given["on_demand"], given["discount"])
         found |= {"cost_ratio": share, "savings": 1 - share}
     monthly = given.get("monthly_frequency", given.get("probability"))
     if monthly is not None:
-        hazard = money.hazard_per_hour(monthly, given.get("hours_per_month", money.HOURS_PER_MONTH))
+        hazard = savings.hazard_per_hour(monthly, given.get("hours_per_month", savings.HOURS_PER_MONTH))
         found |= {
             "hazard_per_hour": hazard,
-            "mean_hours_between": money.mean_hours_between(hazard),
-            "p_interrupt_24h": money.interruption_probability(hazard, 24),
+            "mean_hours_between": savings.mean_hours_between(hazard),
+            "p_interrupt_24h": savings.interruption_probability(hazard, 24),
         }
         if has("spot_pods"):
-            found["probability"] = money.any_interruption(monthly, given["spot_pods"])
-            found["interruptions_per_month"] = money.expected_interruptions(monthly, given["spot_pods"])
+            found["probability"] = savings.any_interruption(monthly, given["spot_pods"])
+            found["interruptions_per_month"] = savings.expected_interruptions(monthly, given["spot_pods"])
     if has("restart_cost", "on_demand_price_h", "discount", "pod_share_of_node"):
-        found["hours"] = money.break_even_hours(
+        found["hours"] = savings.break_even_hours(
             given["restart_cost"], given["on_demand_price_h"], given["discount"], given["pod_share_of_node"]
         )
     if has("on_demand_price_h", "discount", "pod_share_of_node"):
-        found["premium_per_month"] = money.premium_per_month(
+        found["premium_per_month"] = savings.premium_per_month(
             given["on_demand_price_h"],
             given["discount"],
             given["pod_share_of_node"],
             next((given[key] for key in _MORE_PODS if key in given), 1),
         )
     if has("waves_per_month", "outage_s_per_wave", "value_per_outage_minute"):
-        outage = money.outage_cost_per_month(
+        outage = savings.outage_cost_per_month(
             given["waves_per_month"], given["outage_s_per_wave"], given["value_per_outage_minute"]
         )
         found["outage_cost_per_month"] = outage
     cost_, premium = (given.get(key, found.get(key)) for key in ("outage_cost_per_month", "premium_per_month"))
     if cost_ is not None and premium is not None:
-        found["worth_it"] = money.worth_it(cost_, premium)
+        found["worth_it"] = savings.worth_it(cost_, premium)
     return found

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from situate.spot.model import ON_DEMAND
-from situate.spot.owners import KINDS
-from situate.spot.policies import STRATEGIES, BadPolicy, parse_policy
-from situate.spot.policy_admission import on_demand_policy
+from situate.spot.admission.policy_admission import on_demand_policy
+from situate.spot.model.pods_nodes_workloads import ON_DEMAND
+from situate.spot.workloads.on_demand_policy import STRATEGIES, BadPolicy, parse_policy
+from situate.spot.workloads.owners import KINDS
 from tests.contract.api import Answer, Api
 from tests.contract.waiting import eventually
 

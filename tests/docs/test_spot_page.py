@@ -14,22 +14,22 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from situate.spot import policies
-from situate.spot.comparison import compared, spread_on_demand
-from situate.spot.configuration import SpotSettings
+from situate.spot.capacity.headroom import WaveRoom
+from situate.spot.config.settings import SpotSettings
 from situate.spot.controller.metrics import MoveMetrics
-from situate.spot.decide import Situation, State, decide
-from situate.spot.evictions import Blocked
-from situate.spot.headroom import WaveRoom
-from situate.spot.money import DEFAULT_DISCOUNT, cost_share
-from situate.spot.names import NAME
-from situate.spot.policies import parse_policy, target
-from situate.spot.prices import parse_prices
+from situate.spot.model.misplaced import Blocked
+from situate.spot.model.object_names import NAME
+from situate.spot.nodes.prices import parse_prices
+from situate.spot.nodes.savings import DEFAULT_DISCOUNT, cost_share
+from situate.spot.rebalance.decide import Situation, State, decide
+from situate.spot.report.alternatives import compared, spread_on_demand
 from situate.spot.server.metrics import AdmissionMetrics
+from situate.spot.workloads import on_demand_policy
+from situate.spot.workloads.on_demand_policy import parse_policy, target
 from tests.cli.processes import KUBECTL, environment
 from tests.controlplane.ports import ReservedPort
 from tests.spot.builders import NOW, cluster, owner, pods
-from tests.spot.test_plan import Always
+from tests.spot.report.test_plan import Always
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "spot.md").read_text(encoding="utf-8")
@@ -92,9 +92,9 @@ def test_the_chart_names_policies_and_their_cost() -> None:
     shares = {
         "0.44": (parse_policy("2"), 10, False),
         "0.58": (parse_policy("base=2,weight=1:3"), 10, False),
-        "0.77": (policies.Default(), 3, True),
-        "0.72": (policies.Default(), 5, True),
-        "0.30": (policies.Default(), 10, False),
+        "0.77": (on_demand_policy.Default(), 3, True),
+        "0.72": (on_demand_policy.Default(), 5, True),
+        "0.30": (on_demand_policy.Default(), 10, False),
     }
     for text, (policy, replicas, stateful) in shares.items():
         found = cost_share(replicas, target(policy, replicas, stateful=stateful), DEFAULT_DISCOUNT)
@@ -109,8 +109,8 @@ def test_the_notes_slips_are_read_as_they_are_meant() -> None:
     assert "maxSkew 6" in spread.remark
     assert "47 of 99" in PAGE
     assert spread_on_demand(99, 6) == 47
-    assert policies.STRATEGIES["all-in-spot"] == policies.AllSpot()
-    assert target(policies.AllSpot(), 10, stateful=True) == 0
+    assert on_demand_policy.STRATEGIES["all-in-spot"] == on_demand_policy.AllSpot()
+    assert target(on_demand_policy.AllSpot(), 10, stateful=True) == 0
 
 
 @pytest.mark.finding("N28")

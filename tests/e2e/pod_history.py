@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from situate.sim.spot.baselines import Figures
-from situate.spot.model import CAPACITY_LABEL
+from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL
 from tests.e2e.recording import Change
 from tests.e2e.vpod_cluster import pod_is_ready
 

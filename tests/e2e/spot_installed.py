@@ -18,8 +18,8 @@ from typing import Any
 
 import yaml
 
-from situate.spot.model import CLASS, GATE, ON_DEMAND
-from situate.spot.names import LEADS, WEBHOOK_PATH, configuration_name
+from situate.spot.model.object_names import LEADS, WEBHOOK_PATH, configuration_name
+from situate.spot.model.pods_nodes_workloads import CLASS, GATE, ON_DEMAND
 from tests.controlplane.kubeconfig import write_kubeconfig
 from tests.controlplane.ports import ReservedPort
 from tests.controlplane.process import Process

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from situate.spot.model import CAPACITY_LABEL, CLASS, MIX
+from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL, CLASS, MIX
 from tests.controlplane.errors import ControlPlaneError
 from tests.e2e.pod_history import Moment, least, leaving, moments
 from tests.e2e.recording import Change, Recording

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from situate.spot.model import CAPACITY_LABEL
+from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL
 from tests.e2e.spot_installed import deployment, stateful_set
 from tests.e2e.vpod_cluster import Cluster
 from tests.e2e.webhooks import ALLOWED, Asked, Batches, Webhooks, refused

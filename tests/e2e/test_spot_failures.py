@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from situate.spot.model import CAPACITY_LABEL, CLASS
+from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL, CLASS
 from tests.e2e.spot_installed import Installed, classes, deployment, floor_held, installation
 from tests.e2e.vpod_cluster import Cluster, pod_is_ready
 from tests.e2e.webhooks import ALLOWED, Asked, Webhooks

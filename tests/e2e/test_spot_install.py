@@ -10,8 +10,8 @@ from functools import partial
 
 import pytest
 
-from situate.spot.model import CLASS, DECISION
-from situate.spot.names import CERTIFICATES, NAME, configuration_name
+from situate.spot.model.object_names import CERTIFICATES, NAME, configuration_name
+from situate.spot.model.pods_nodes_workloads import CLASS, DECISION
 from tests.e2e.spot_installed import WEBHOOKS, Installed, classes, deployment, floor_held, managers
 from tests.waiting import eventually
 

@@ -18,7 +18,7 @@ import pytest
 
 from situate.sim.spot.baselines import Case, expected, off
 from situate.sim.spot.delays import BASELINE, Spread
-from situate.spot.model import CAPACITY_LABEL, CLASS, ON_DEMAND, RELEASED
+from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL, CLASS, ON_DEMAND, RELEASED
 from tests.e2e.pod_history import figures, least, leaving, replacements
 from tests.e2e.recording import Recording
 from tests.e2e.spot_installed import deployment, floor_held, installation, managers, stateful_set

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from situate.spot.model import GATE
-from situate.spot.names import configuration_name
+from situate.spot.model.object_names import configuration_name
+from situate.spot.model.pods_nodes_workloads import GATE
 from tests.e2e.spot_installed import Installed, classes, deployment, installation, stateful_set
 from tests.e2e.vpod_cluster import Cluster
 from tests.waiting import eventually

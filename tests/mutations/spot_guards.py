@@ -5,22 +5,30 @@ from __future__ import annotations
 from tests.mutations.patch import Mutation
 
 _PATCH, _ADMISSION, _CLASSIFY = (
-    "tests/spot/test_patch.py",
-    "tests/spot/test_admission.py",
-    "tests/spot/test_classify.py",
+    "tests/spot/admission/test_patch.py",
+    "tests/spot/admission/test_admit.py",
+    "tests/spot/admission/test_classify.py",
 )
-_LEDGER, _SIGNALS, _OWNERS = "tests/spot/test_ledger.py", "tests/spot/test_signals.py", "tests/spot/test_owners.py"
+_LEDGER, _SIGNALS, _OWNERS = (
+    "tests/spot/admission/test_ledger.py",
+    "tests/spot/nodes/test_node_signals.py",
+    "tests/spot/workloads/test_owners.py",
+)
 _STORIES = "tests/spot/test_stories_of_the_process.py"
-_GATES = "tests/spot/controller/test_gates.py"
-_ACTING = "tests/spot/controller/test_acting.py"
-_SETTLED, _RECHECKS = "tests/spot/test_settled.py", "tests/spot/test_rechecks.py"
-_EVICTIONS, _DECIDE, _WAVES = "tests/spot/test_evictions.py", "tests/spot/test_decide.py", "tests/spot/test_waves.py"
+_GATES = "tests/spot/controller/act/test_gates.py"
+_ACTING = "tests/spot/controller/act/test_apply.py"
+_SETTLED, _RECHECKS = "tests/spot/rebalance/test_settled_cache.py", "tests/spot/rebalance/test_preconditions.py"
+_EVICTIONS, _DECIDE, _WAVES = (
+    "tests/spot/model/test_misplaced.py",
+    "tests/spot/rebalance/test_decide.py",
+    "tests/spot/rebalance/test_node_termination.py",
+)
 
 SPOT_GUARDS = (
     Mutation(
         "spot-anded",
         "our expression is ANDed into the user's terms, not one more ORed term (P23, D8)",
-        "spot/patch.py",
+        "spot/admission/patch.py",
         '            operations.append({"op": "add", "path": f"{path}/-", "value": wire})',
         '            own = {"matchExpressions": [wire]}\n'
         '            operations.append({"op": "add", "path": f"{base}/nodeSelectorTerms/-", "value": own})',
@@ -29,7 +37,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-every-term",
         "every required term is narrowed, not the first alone (P23)",
-        "spot/patch.py",
+        "spot/admission/patch.py",
         "    for number, term in enumerate(listed(terms)):",
         "    for number, term in enumerate(listed(terms)[:1]):",
         (_PATCH,),
@@ -37,7 +45,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-pinned",
         "a pod that the user pinned to the other capacity keeps its affinity (P25)",
-        "spot/admission.py",
+        "spot/admission/admit.py",
         "owner, touch_affinity=pod_class is wanted)",
         "owner, touch_affinity=True)",
         (_ADMISSION,),
@@ -45,7 +53,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-tried",
         "a patch that makes the pod invalid is not sent (P2)",
-        "spot/admission.py",
+        "spot/admission/admit.py",
         "    return None if any(faults(pod, after)) else operations",
         "    return operations",
         (_ADMISSION,),
@@ -53,7 +61,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-by-uid",
         "a pod's workload is found by uid, not by name (P14, D5)",
-        "spot/observed.py",
+        "spot/workloads/cluster_view.py",
         "        return self.owners.get(replica_set.controller.uid) if replica_set.controller is not None else None",
         "        named = replica_set.controller.name if replica_set.controller is not None else ''\n"
         "        return next((owner for owner in self.owners.values() if owner.name == named), None)",
@@ -62,7 +70,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-reserved",
         "an answer is reserved until its pod is seen (P17, D1)",
-        "spot/admission.py",
+        "spot/admission/admit.py",
         "    return answer, ledger.with_reservation(demand.slot, entry)",
         "    return answer, ledger",
         (_ADMISSION,),
@@ -70,7 +78,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-dry-run",
         "a dry run leaves no trace (P19, D4)",
-        "spot/admission.py",
+        "spot/admission/admit.py",
         "    if request.dry_run or owner.stateful:",
         "    if owner.stateful:",
         (_ADMISSION,),
@@ -78,7 +86,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-reservation-ends",
         "a reservation ends when its pod is seen, so that it counts once (P17)",
-        "spot/ledger.py",
+        "spot/admission/ledger.py",
         "and entry.token not in tokens and entry.name not in names",
         "and entry.name not in names",
         (_LEDGER,),
@@ -86,7 +94,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-reservation-expires",
         "the reservation of a pod that never came runs out (P17, D2)",
-        "spot/ledger.py",
+        "spot/admission/ledger.py",
         "            if now - entry.decided_at < self.reservation_s and",
         "            if",
         (_LEDGER,),
@@ -94,7 +102,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-slot-rule",
         "a view that cannot be right is read anew (P20)",
-        "spot/classify.py",
+        "spot/admission/classify.py",
         "        crowded = slots <= 0 or len(unmatched) >= slots",
         "        crowded = False",
         (_CLASSIFY,),
@@ -102,7 +110,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-promises",
         "a class that rests on pods that nobody has seen is doubted (B2, K3)",
-        "spot/classify.py",
+        "spot/admission/classify.py",
         "        promises = _relied_on(demand, unmatched, nodes, ledger, now, most)",
         "        promises: list[Reservation] = []",
         (_CLASSIFY,),
@@ -110,7 +118,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-own-batch",
         "promises to pods of the same batch are believed (K1)",
-        "spot/classify.py",
+        "spot/admission/classify.py",
         " and entry.decided_at <= demand.asked_at",
         "",
         (_ADMISSION,),
@@ -118,7 +126,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-time-to-come",
         "a promise is not broken before its pod had time to come (P20)",
-        "spot/ledger.py",
+        "spot/admission/ledger.py",
         "            and entry.decided_at + ARRIVED_S <= began\n",
         "",
         (_LEDGER,),
@@ -126,7 +134,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-placed-before",
         "a class that was written counts before the watch shows it (P7)",
-        "spot/controller/gates.py",
+        "spot/controller/act/gates.py",
         "                self._sent[pod.uid] = found.answer.pod_class",
         "                pass",
         (_GATES,),
@@ -134,7 +142,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-this-version",
         "a gated pod that has changed since it was read is read again (P8)",
-        "spot/gating.py",
+        "spot/admission/scheduling_gates.py",
         """    if version := metadata.get("resourceVersion"):""",
         "    if version := None:",
         (_GATES,),
@@ -142,7 +150,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-per-revision",
         "each revision is counted for itself (3.4, D13)",
-        "spot/classify.py",
+        "spot/admission/classify.py",
         "        return [pod for pod in self.pods if pod.revision == self.revision]",
         "        return list(self.pods)",
         (_CLASSIFY,),
@@ -150,7 +158,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-unknown",
         "a node without a label is never on demand (P12, D6)",
-        "spot/signals.py",
+        "spot/nodes/node_signals.py",
         "    return Capacity.ON_DEMAND if claims else Capacity.UNKNOWN",
         "    return Capacity.ON_DEMAND",
         (_SIGNALS,),
@@ -158,7 +166,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-contradiction",
         "labels that disagree make a node spot (P12)",
-        "spot/signals.py",
+        "spot/nodes/node_signals.py",
         "    if Capacity.SPOT in claims:",
         "    if claims == {Capacity.SPOT}:",
         (_SIGNALS,),
@@ -166,7 +174,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-doomed",
         "pods on nodes that end count for nothing (P13, I14)",
-        "spot/counting.py",
+        "spot/model/counts.py",
         "    return None if node.ending else node.capacity",
         "    return node.capacity",
         (_CLASSIFY,),
@@ -174,7 +182,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-whole",
         "nothing is moved while a pod is missing or not ready (I4)",
-        "spot/evictions.py",
+        "spot/model/misplaced.py",
         "    if len(live) < owner.replicas or any(not pod.ready for pod in live):",
         "    if False:",
         (_EVICTIONS,),
@@ -182,7 +190,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-pending",
         "nothing is moved while a pod has no node (I4, B18)",
-        "spot/evictions.py",
+        "spot/model/misplaced.py",
         "    if any(not pod.node for pod in live):",
         "    if False:",
         (_EVICTIONS,),
@@ -190,7 +198,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-cordoned",
         "a cordoned node's pods are never evicted (I14)",
-        "spot/evictions.py",
+        "spot/model/misplaced.py",
         "    return pod.uid not in leaders and not guarded",
         "    return pod.uid not in leaders",
         (_EVICTIONS,),
@@ -198,7 +206,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-in-flight",
         "a move that the watch does not show yet is not made twice (I4)",
-        "spot/policy_moves.py",
+        "spot/rebalance/policy_moves.py",
         "        if standing.moving or memory.moved:",
         "        if standing.moving:",
         (_DECIDE,),
@@ -206,7 +214,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-budget",
         "no more than the budgets of the cluster allow (B13)",
-        "spot/policy_moves.py",
+        "spot/rebalance/policy_moves.py",
         "        return Blocked.BUDGET if standing.allowance < 1 else None",
         "        return None",
         (_DECIDE,),
@@ -214,7 +222,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-replaced",
         "a released pod serves until its replacement does (B20)",
-        "spot/waves.py",
+        "spot/rebalance/node_termination.py",
         "        if over or spare > 0:",
         "        if True:",
         (_WAVES,),
@@ -222,7 +230,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-leader",
         "the leader leaves an ending node last (B45)",
-        "spot/waves.py",
+        "spot/rebalance/node_termination.py",
         "            continue  # the leader goes last",
         "            pass",
         (_WAVES,),
@@ -230,7 +238,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-settled-nodes",
         "a workload is looked at again when a node of its pods is another (I12)",
-        "spot/settled.py",
+        "spot/rebalance/settled_cache.py",
         "        and known.nodes.isdisjoint(changed)",
         "",
         (_SETTLED,),
@@ -238,7 +246,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-settled-timeless",
         "a workload that only time may change is looked at again (B17, B20)",
-        "spot/settled.py",
+        "spot/rebalance/settled_cache.py",
         '    if "" in names or any(',
         "    if any(",
         (_SETTLED,),
@@ -246,7 +254,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-recheck-gate",
         "a policy move leaves only while the workload, read anew, is whole (I4, 3.7)",
-        "spot/rechecks.py",
+        "spot/rebalance/preconditions.py",
         "    if why is not None and not (makes_room and why is Blocked.PENDING):",
         "    if False:",
         (_RECHECKS,),
@@ -254,7 +262,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-recheck-need",
         "a policy move leaves only while the workload, read anew, still lacks it (P28)",
-        "spot/rechecks.py",
+        "spot/rebalance/preconditions.py",
         "        if not lacks or all(each.uid != action.uid for each in found.candidates):",
         "        if False:",
         (_RECHECKS,),
@@ -262,7 +270,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-recheck-window",
         "a policy move that was held up does not leave after its window (B13)",
-        "spot/rechecks.py",
+        "spot/rebalance/preconditions.py",
         "    if action.reason in BY_POLICY and not any_open(limits.windows, now):",
         "    if False:",
         (_RECHECKS,),
@@ -270,7 +278,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-repaid",
         "a workload whose debt was just repaid is looked at again (B18)",
-        "spot/decide.py",
+        "spot/rebalance/decide.py",
         " and memory == self.reckoned.get(uid, memory):",
         ":",
         (_SETTLED,),
@@ -278,7 +286,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-came-back",
         "a move that brings a pod back to where it was has failed (F17)",
-        "spot/remembering.py",
+        "spot/rebalance/move_followup.py",
         "        if memory.raising and lacks and come and not on_demand_effective(come, nodes):",
         "        if False:",
         (_DECIDE,),
@@ -286,7 +294,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-recheck-target",
         "a policy move is checked against the target that is read anew (3.7, F14)",
-        "spot/controller/again.py",
+        "spot/controller/act/live_recheck.py",
         "        now = owner_facts(plain(found), KINDS[owner.kind], self._table(), sets, self._cluster.nodes)",
         "        now = owner",
         (_ACTING,),
@@ -294,7 +302,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-comes-back",
         "in a rollout that stands still no pod is moved that would come back as it was (B16, I13)",
-        "spot/evictions.py",
+        "spot/model/misplaced.py",
         "            else held[pod.revision] > workload.target",
         "            else True",
         (_EVICTIONS,),
@@ -302,7 +310,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-awaited",
         "a rollout is awaited for ten minutes before pods are moved beside it (B12)",
-        "spot/awaiting.py",
+        "spot/rebalance/rollout_wait.py",
         "    return since is not None and memory.awaited_revision == owner.revision and now - since >= AWAITED_S",
         "    return since is not None and memory.awaited_revision == owner.revision",
         (_DECIDE,),
@@ -310,7 +318,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-recheck-uid",
         "nothing is done to another pod of the name (F6)",
-        "spot/rechecks.py",
+        "spot/rebalance/preconditions.py",
         "    if pod.uid != action.uid:",
         "    if False:",
         (_RECHECKS,),
@@ -318,7 +326,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-recheck-waiting",
         "a pod that has found a node is not deleted as one that waits (B17, B18)",
-        "spot/rechecks.py",
+        "spot/rebalance/preconditions.py",
         '        return f"it has found the node {pod.node}" if pod.node else ""',
         '        return ""',
         (_RECHECKS,),
@@ -326,7 +334,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-leaving",
         "a pod that is about to leave does not count any more (P17)",
-        "spot/controller/attempting.py",
+        "spot/controller/act/attempt.py",
         "        self._departures.leaving(facts, action.owner)\n",
         "",
         (_ACTING,),
@@ -334,7 +342,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-staying",
         "a pod whose eviction was refused counts again (P17, F7)",
-        "spot/controller/attempting.py",
+        "spot/controller/act/attempt.py",
         "        if attempt.outcome in (Outcome.REFUSED, Outcome.FAILED):",
         "        if False:",
         (_ACTING,),
@@ -342,7 +350,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-deleted-as-seen",
         "a pod that finds a node while it is deleted as one that waits is not deleted (B17)",
-        "spot/controller/attempting.py",
+        "spot/controller/act/attempt.py",
         'version = pod.metadata.resource_version if _waits(action) else ""',
         'version = ""',
         (_ACTING,),
@@ -350,7 +358,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-looked-at-again",
         "a policy move goes by what the server shows right before (3.7, I4)",
-        "spot/controller/attempting.py",
+        "spot/controller/act/attempt.py",
         "                why = await self._barred(action, decision, situation)",
         '                why = ""',
         (_ACTING,),
@@ -358,7 +366,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-one-of-a-workload",
         "no second policy move of a workload begins beside the first (I4)",
-        "spot/controller/acting.py",
+        "spot/controller/act/apply.py",
         "                if action.uid in self._pods or (policy and action.owner in self._owners):",
         "                if action.uid in self._pods:",
         (_ACTING,),
@@ -366,15 +374,15 @@ SPOT_GUARDS = (
     Mutation(
         "spot-claimed",
         "a place that was found for one pod is not found for another (D17)",
-        "spot/claimed_room.py",
+        "spot/capacity/claimed_capacity.py",
         "        self._begun, node = room.taken(pod, uid, capacity, pools)",
         "        _, node = room.taken(pod, uid, capacity, pools)",
-        ("tests/spot/test_claimed_room.py",),
+        ("tests/spot/capacity/test_claimed_capacity.py",),
     ),
     Mutation(
         "spot-keeps-places",
         "what is on its way keeps its place (D17)",
-        "spot/decide.py",
+        "spot/rebalance/decide.py",
         "        self._keep_places()\n",
         "",
         (_DECIDE,),
@@ -382,7 +390,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-patience",
         "what ran before us is not moved without a cool-down (3.7)",
-        "spot/evictions.py",
+        "spot/model/misplaced.py",
         "    return 0.0 if pod.pod_class is None and now - pod.created < LATELY_S else cool_down_s",
         "    return 0.0 if pod.pod_class is None else cool_down_s",
         (_DECIDE,),
@@ -390,10 +398,10 @@ SPOT_GUARDS = (
     Mutation(
         "spot-one-surge",
         "a rollout without room hands out one spot Pod for each old Pod that is to leave (B17)",
-        "spot/admission.py",
+        "spot/admission/admit.py",
         "surge_as_spot=demand.surge_as_spot and not answered)",
         "surge_as_spot=demand.surge_as_spot)",
-        ("tests/spot/test_admission.py", "tests/spot/test_bursts.py"),
+        ("tests/spot/admission/test_admit.py", "tests/spot/test_bursts.py"),
     ),
     Mutation(
         "spot-policy-recalled",
@@ -414,7 +422,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-never-the-default",
         "a value that cannot be read never means the default (P11, P5)",
-        "spot/targets.py",
+        "spot/workloads/on_demand_target.py",
         "else (AllOnDemand(), NONE_VALID))",
         "else (Default(), NONE_VALID))",
         (_DECIDE, f"{_STORIES}::test_a_value_that_never_was_readable_moves_nothing_and_new_pods_are_on_demand"),
@@ -422,7 +430,7 @@ SPOT_GUARDS = (
     Mutation(
         "spot-unreadable-moves-nothing",
         "without a valid policy no Pod is moved (P11)",
-        "spot/decide.py",
+        "spot/rebalance/decide.py",
         "            if self.targets[uid].unreadable:",
         "            if False:",
         (_DECIDE,),
@@ -430,18 +438,18 @@ SPOT_GUARDS = (
     Mutation(
         "spot-namespace-known",
         "a Namespace that is not known yet does not mean the default (P11)",
-        "spot/controller/cache.py",
+        "spot/controller/observe/cache.py",
         "        elif namespace is None and not found.annotated:",
         "        elif False:",
-        ("tests/spot/controller/test_cache.py",),
+        ("tests/spot/controller/observe/test_cache.py",),
     ),
     Mutation(
         "spot-policy-bounded",
         "the admission policy has the parser's grammar (P10)",
-        "spot/policies.py",
+        "spot/workloads/on_demand_policy.py",
         '"0{0,99}[0-9]|0{0,98}[0-9]{2}|0{0,97}100"',
         '"[0-9]{1,100}"',
-        ("tests/spot/test_policy_admission.py",),
+        ("tests/spot/admission/test_policy_admission.py",),
     ),
     Mutation(
         "spot-webhook-missed",

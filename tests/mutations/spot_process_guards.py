@@ -14,7 +14,7 @@ SPOT_PROCESS_GUARDS = (
     Mutation(
         "spot-process-anded",
         "under the process: our expression is no ORed term (D8, I9)",
-        "spot/patch.py",
+        "spot/admission/patch.py",
         '            operations.append({"op": "add", "path": f"{path}/-", "value": wire})',
         '            own = {"matchExpressions": [wire]}\n'
         '            operations.append({"op": "add", "path": f"{base}/nodeSelectorTerms/-", "value": own})',
@@ -23,7 +23,7 @@ SPOT_PROCESS_GUARDS = (
     Mutation(
         "spot-process-placement",
         "under the process: counted is by where pods are, not by their label (P13, D7)",
-        "spot/counting.py",
+        "spot/model/counts.py",
         "    return None if node.ending else node.capacity",
         "    return pod.pod_class or Capacity.UNKNOWN",
         (f"{_STORIES}::test_pods_that_found_no_room_on_spot_count_where_they_are_and_go_back",),
@@ -31,7 +31,7 @@ SPOT_PROCESS_GUARDS = (
     Mutation(
         "spot-process-reserved",
         "under the process: an answer is reserved until its pod is seen (P17, D1)",
-        "spot/admission.py",
+        "spot/admission/admit.py",
         "    return answer, ledger.with_reservation(demand.slot, entry)",
         "    return answer, ledger",
         (f"{_BURSTS}::test_twenty_of_twenty_bursts_are_exact[5]",),
@@ -39,7 +39,7 @@ SPOT_PROCESS_GUARDS = (
     Mutation(
         "spot-process-unlabelled",
         "under the process: a node without a label is never on demand (P12, D6, I10)",
-        "spot/signals.py",
+        "spot/nodes/node_signals.py",
         "    return Capacity.ON_DEMAND if claims else Capacity.UNKNOWN",
         "    return Capacity.ON_DEMAND",
         (f"{_STORIES}::test_pods_on_a_node_that_loses_its_label_are_not_on_demand_any_more",),
@@ -47,7 +47,7 @@ SPOT_PROCESS_GUARDS = (
     Mutation(
         "spot-process-per-revision",
         "under the process: each revision is counted for itself (D13, B15)",
-        "spot/classify.py",
+        "spot/admission/classify.py",
         "        return [pod for pod in self.pods if pod.revision == self.revision]",
         "        return list(self.pods)",
         (f"{_STORIES}::test_rollouts_keep_the_floor_at_every_moment_and_end_exact",),
@@ -63,7 +63,7 @@ SPOT_PROCESS_GUARDS = (
     Mutation(
         "spot-process-pending",
         "under the process: nothing is moved while a pod is missing, waits or does not serve (I4, I5)",
-        "spot/evictions.py",
+        "spot/model/misplaced.py",
         "    if any(not pod.node for pod in live):\n"
         "        return Blocked.PENDING\n"
         "    if len(live) < owner.replicas or any(not pod.ready for pod in live):\n"

@@ -9,13 +9,13 @@ import msgspec
 
 from situate.objects.nodes import Node
 from situate.objects.quantity import decode_quantity
-from situate.spot.admission import Admission
-from situate.spot.configuration import SpotSettings
-from situate.spot.evictions import Workload
-from situate.spot.model import Capacity, NodeFacts, NodeState, Owner, PodFacts, PodKey
-from situate.spot.observed import Cluster
-from situate.spot.owners import Controller, ReplicaSetFacts
-from situate.spot.targets import Namespace
+from situate.spot.admission.admit import Admission
+from situate.spot.config.settings import SpotSettings
+from situate.spot.model.misplaced import Workload
+from situate.spot.model.pods_nodes_workloads import Capacity, NodeFacts, NodeState, Owner, PodFacts, PodKey
+from situate.spot.workloads.cluster_view import Cluster
+from situate.spot.workloads.on_demand_target import Namespace
+from situate.spot.workloads.owners import Controller, ReplicaSetFacts
 
 NOW = 1_000_000.0
 UID = "uid-web"

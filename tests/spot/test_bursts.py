@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from situate.spot.ledger import Ledger
-from situate.spot.model import Capacity
+from situate.spot.admission.ledger import Ledger
+from situate.spot.model.pods_nodes_workloads import Capacity
 from tests.spot.world import Times, World, placement
 
 

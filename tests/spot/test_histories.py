@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from situate.spot.actions import BY_POLICY, Reason
-from situate.spot.configuration import EvictionSettings, ReturnSettings, SpotSettings
-from situate.spot.model import Capacity, NodeState
+from situate.spot.config.settings import EvictionSettings, ReturnSettings, SpotSettings
+from situate.spot.model.actions import BY_POLICY, Reason
+from situate.spot.model.pods_nodes_workloads import Capacity, NodeState
 from tests.spot.world import Times, World, placement
 
 POLICIES = ("default", "0", "1", "3", "50%", "all-on-demand", "all-spot", "majority", "nonsense")

@@ -15,11 +15,11 @@ import pytest
 from situate.cluster.effects import Identity
 from situate.cluster.watch import Watch
 from situate.objects.messages import Request, Response
-from situate.spot.configuration import SpotSettings
-from situate.spot.model import CLASS, ON_DEMAND
-from situate.spot.names import POLICIES
-from situate.spot.policies import Count, Default, Policy
-from situate.spot.policy_record import KEY, from_text
+from situate.spot.config.settings import SpotSettings
+from situate.spot.model.object_names import POLICIES
+from situate.spot.model.pods_nodes_workloads import CLASS, ON_DEMAND
+from situate.spot.workloads.on_demand_policy import Count, Default, Policy
+from situate.spot.workloads.policy_record import KEY, from_text
 from situate.testing.network import Weather
 from situate.testing.spot import steps
 from situate.testing.spot.invariants import unfinished

@@ -13,20 +13,20 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from situate.spot.actions import BY_POLICY, Action, Delete, Evict, Release, SetCost, ShortenTolerations
-from situate.spot.admission import UNREADABLE, LiveRead, NeedsRead, PodRequest, View, admit
-from situate.spot.configuration import SpotSettings
-from situate.spot.counting import counted, effective, on_demand_effective
-from situate.spot.decide import Decision, Notice, Situation, State, decide
-from situate.spot.evictions import Workload
-from situate.spot.ledger import Ledger
-from situate.spot.model import Capacity, NodeFacts, NodeState, Owner, PodFacts, PodKey
-from situate.spot.observed import Cluster
-from situate.spot.owners import Controller, ReplicaSetFacts
-from situate.spot.room import Places
-from situate.spot.scale_down import removal_order
-from situate.spot.targets import Namespace
-from situate.spot.waves import Surroundings, avoided
+from situate.spot.admission.admit import UNREADABLE, LiveRead, NeedsRead, PodRequest, View, admit
+from situate.spot.admission.ledger import Ledger
+from situate.spot.capacity.free_capacity import Places
+from situate.spot.config.settings import SpotSettings
+from situate.spot.model.actions import BY_POLICY, Action, Delete, Evict, Release, SetCost, ShortenTolerations
+from situate.spot.model.counts import counted, effective, on_demand_effective
+from situate.spot.model.misplaced import Workload
+from situate.spot.model.pods_nodes_workloads import Capacity, NodeFacts, NodeState, Owner, PodFacts, PodKey
+from situate.spot.rebalance.decide import Decision, Notice, Situation, State, decide
+from situate.spot.rebalance.node_termination import Surroundings, avoided
+from situate.spot.workloads.cluster_view import Cluster
+from situate.spot.workloads.deletion_cost import removal_order
+from situate.spot.workloads.on_demand_target import Namespace
+from situate.spot.workloads.owners import Controller, ReplicaSetFacts
 
 SHOP = Namespace("shop")
 

@@ -44,10 +44,10 @@ from situate.runtime.configuration import Configuration, as_plain, configuration
 from situate.sharding.controller.fence_check import Fence, check_fence
 from situate.sharding.controller.section import ShardSettings
 from situate.spot.controller.webhook_check import Found, check_on_demand_policy, check_webhook
-from situate.spot.model import ON_DEMAND
-from situate.spot.names import WEBHOOK
-from situate.spot.owners import DEFAULT_KINDS
-from situate.spot.prices import parse_prices
+from situate.spot.model.object_names import WEBHOOK
+from situate.spot.model.pods_nodes_workloads import ON_DEMAND
+from situate.spot.nodes.prices import parse_prices
+from situate.spot.workloads.owners import DEFAULT_KINDS
 from situate.vm.backends.systems import system_of
 from situate.vm.config.settings import VmSettings
 from situate.vpod.configuration import StatefulSetSettings

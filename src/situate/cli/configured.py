@@ -27,7 +27,7 @@ from situate.runtime.configuration import (
 from situate.runtime.reload import ConfigurationFile, NamedFiles, Parse
 from situate.scheduler.configuration import SchedulerSettings
 from situate.sharding.controller.section import ShardSettings, overlapping, without_secrets
-from situate.spot.configuration import SpotSettings
+from situate.spot.config.settings import SpotSettings
 from situate.vm.config.neon_settings import read_reference
 from situate.vm.config.settings import VmSettings
 from situate.vpod.configuration import ENVIRONMENT, StatefulSetSettings

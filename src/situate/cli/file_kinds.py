@@ -153,7 +153,7 @@ def _keys() -> Mapping[FileKind, frozenset[str]]:
     from situate.runtime.configuration import configuration_schema
     from situate.sim.spot.settings import SpotScenarioSettings
     from situate.sim.vpod.settings import ScenarioSettings
-    from situate.spot.prices import PriceList
+    from situate.spot.nodes.prices import PriceList
     from situate.vm.agent.model.settings import AgentSettings
     from situate.vm.config.neon_settings import ReferenceConfiguration
 

@@ -52,7 +52,7 @@ from situate.cli.streams import complain
 from situate.objects.authorization import Permission
 from situate.objects.settings import NamespaceName, parse_section, shown
 from situate.runtime.configuration import Configuration
-from situate.spot.names import NAME as SPOT
+from situate.spot.model.object_names import NAME as SPOT
 
 ACCOUNT = "situate"
 Object: TypeAlias = dict[str, Any]

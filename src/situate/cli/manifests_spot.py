@@ -14,11 +14,11 @@ import msgspec
 
 from situate.cli.failures import WrongInput
 from situate.objects.pods import NodeSelectorRequirement
-from situate.spot.configuration import SpotSettings
-from situate.spot.names import CERTIFICATES, LEADS, NAME, POLICIES
-from situate.spot.policy_admission import on_demand_policy
-from situate.spot.signal_table import on_demand_requirement
-from situate.spot.webhook import gating_policy, webhook_configuration
+from situate.spot.admission.policy_admission import on_demand_policy
+from situate.spot.admission.webhook_objects import gating_policy, webhook_configuration
+from situate.spot.config.settings import SpotSettings
+from situate.spot.model.object_names import CERTIFICATES, LEADS, NAME, POLICIES
+from situate.spot.nodes.known_signals import on_demand_requirement
 
 _PORT_NAME: Final = "webhook"
 POD_VARIABLE: Final = "SITUATE_POD"

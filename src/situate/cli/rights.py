@@ -11,8 +11,8 @@ from situate.objects.authorization import Permission
 from situate.runtime.configuration import Configuration
 from situate.sharding.controller.section import ShardSettings
 from situate.sharding.permissions import supervisor_permissions
-from situate.spot.configuration import SpotSettings
-from situate.spot.permissions import permissions as spot_permissions
+from situate.spot.config.permissions import permissions as spot_permissions
+from situate.spot.config.settings import SpotSettings
 from situate.vm.backends.systems import system_of
 from situate.vm.config.permissions import permissions as vm_permissions
 from situate.vpod.permissions import permissions as vpod_permissions

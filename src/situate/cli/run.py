@@ -60,7 +60,7 @@ from situate.scheduler.extenders import WHOLE_NODES, ApiDocuments, Extenders, wa
 from situate.scheduler.metrics import SchedulerMetrics
 from situate.scheduler.setup import Setup
 from situate.scheduler.shadowing import ShadowReporter, ShadowScheduler
-from situate.spot.configuration import SpotSettings
+from situate.spot.config.settings import SpotSettings
 from situate.vm.config.settings import VmSettings
 from situate.vpod.configuration import StatefulSetSettings, served_kinds
 from situate.vpod.controller import VPodController
@@ -246,7 +246,7 @@ class _Composition:
             return None
         # a web server and cryptography: what answers nobody is spared their import
         from situate.spot.controller.controller import Place, SpotController
-        from situate.spot.controller.pricing import Pricing
+        from situate.spot.controller.observe.prices import Pricing
         from situate.spot.server.metrics import AdmissionMetrics
 
         runtime = self._configuration.runtime

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from situate.sim.spot.account import Account, Cause
-from situate.spot.model import Capacity
+from situate.spot.model.pods_nodes_workloads import Capacity
 
 
 def account() -> Account:

@@ -10,7 +10,7 @@ from situate.sim.spot.controllers import Controllers
 from situate.sim.spot.ours import Ours, settings_of
 from situate.sim.spot.policies import BY_NAME
 from situate.sim.spot.world import World
-from situate.spot.model import Capacity
+from situate.spot.model.pods_nodes_workloads import Capacity
 from tests.sim.spot.worlds import ON_DEMAND, SPOT, pods, run, template, world
 
 

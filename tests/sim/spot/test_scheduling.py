@@ -20,10 +20,10 @@ from situate.objects.pods import Pod
 from situate.objects.quantity import decode_quantity
 from situate.sim.spot.scheduling import Scheduler, Seat, Standing, Tenants
 from situate.sim.spot.shapes import NodeKind, Shape, Shapes, pod_document
-from situate.spot.configuration import SpotSettings
-from situate.spot.model import Capacity, NodeFacts, NodeState
-from situate.spot.patch import Marks, class_patch
-from situate.spot.patched import applied
+from situate.spot.admission.patch import Marks, class_patch
+from situate.spot.admission.patch_check import applied
+from situate.spot.config.settings import SpotSettings
+from situate.spot.model.pods_nodes_workloads import Capacity, NodeFacts, NodeState
 
 KINDS = tuple(
     NodeKind(number, capacity, zone, slots)

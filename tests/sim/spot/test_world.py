@@ -7,7 +7,7 @@ import pytest
 from situate.sim.spot.account import Cause
 from situate.sim.spot.world import World
 from situate.sim.timeline import Timeline
-from situate.spot.model import CAPACITY_LABEL, Capacity, NodeState
+from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL, Capacity, NodeState
 from tests.sim.spot.worlds import ON_DEMAND, SPOT, pods, run, serving, template, world
 
 REQUIRED: dict[str, Any] = {

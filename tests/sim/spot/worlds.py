@@ -12,7 +12,7 @@ from situate.sim.spot.scheduling import Scheduler
 from situate.sim.spot.shapes import NodeKind, Shapes
 from situate.sim.spot.world import World
 from situate.sim.timeline import Timeline
-from situate.spot.model import Capacity, PodFacts
+from situate.spot.model.pods_nodes_workloads import Capacity, PodFacts
 
 SPOT = NodeKind(0, Capacity.SPOT, "a", 4)
 ON_DEMAND = NodeKind(1, Capacity.ON_DEMAND, "b", 4)

@@ -23,12 +23,12 @@ from situate.kube.election import Candidacy
 from situate.kube.lease_record import ElectionTimes
 from situate.objects.events import ObjectReference
 from situate.objects.settings import parse_section
-from situate.spot.configuration import SpotSettings
+from situate.spot.admission.webhook_objects import webhook_configuration
+from situate.spot.config.settings import SpotSettings
 from situate.spot.controller.controller import Place, SpotController
-from situate.spot.model import CLASS, ON_DEMAND
-from situate.spot.names import WEBHOOK_PATH, configuration_name
+from situate.spot.model.object_names import WEBHOOK_PATH, configuration_name
+from situate.spot.model.pods_nodes_workloads import CLASS, ON_DEMAND
 from situate.spot.server.metrics import AdmissionMetrics
-from situate.spot.webhook import webhook_configuration
 from tests.controlplane.ports import ReservedPort
 
 WITHIN_S = 60.0

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from situate.objects.settings import parse_section
-from situate.spot.configuration import SpotSettings
-from situate.spot.model import CLASS, ON_DEMAND
-from situate.spot.names import LEADS, WANTS
+from situate.spot.config.settings import SpotSettings
+from situate.spot.model.object_names import LEADS, WANTS
+from situate.spot.model.pods_nodes_workloads import CLASS, ON_DEMAND
 from tests.spot.controller.playground import DEPLOYMENTS, OURS, PATIENT, SETS, Playground, workload
 
 

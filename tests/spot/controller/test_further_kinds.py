@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 from situate.cli.main import app
 from situate.embedded.kubeconfig import kubeconfig, write_kubeconfig
-from situate.spot.model import CLASS, ON_DEMAND
-from situate.spot.names import WEBHOOK_PATH
-from situate.spot.owners import KINDS
-from situate.spot.webhook import webhook_configuration
+from situate.spot.admission.webhook_objects import webhook_configuration
+from situate.spot.model.object_names import WEBHOOK_PATH
+from situate.spot.model.pods_nodes_workloads import CLASS, ON_DEMAND
+from situate.spot.workloads.owners import KINDS
 from tests.spot.controller.playground import GROUP, OURS, Playground
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

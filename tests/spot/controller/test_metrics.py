@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from situate.spot.actions import Evict, Reason, SetCost
-from situate.spot.controller.attempting import Attempt, Outcome
+from situate.spot.controller.act.attempt import Attempt, Outcome
 from situate.spot.controller.metrics import MOST_WORKLOADS, MoveMetrics
-from situate.spot.decide import Situation, State, decide
-from situate.spot.model import PodKey
+from situate.spot.model.actions import Evict, Reason, SetCost
+from situate.spot.model.pods_nodes_workloads import PodKey
+from situate.spot.rebalance.decide import Situation, State, decide
 from tests.spot.builders import NOW, OD, SPOT, cluster, owner, pod, pods
-from tests.spot.test_plan import Always
+from tests.spot.report.test_plan import Always
 
 KEY = "spot.situate.dev/on-demand"
 

@@ -12,10 +12,10 @@ from structlog.testing import capture_logs
 from situate.kube.client import Client
 from situate.kube.connect import connect
 from situate.kube.connection import Connection
+from situate.spot.admission.policy_admission import on_demand_policy
 from situate.spot.controller.webhook_check import Found, check_on_demand_policy, check_webhook
-from situate.spot.names import configuration_name
-from situate.spot.owners import DEFAULT_KINDS, KINDS
-from situate.spot.policy_admission import on_demand_policy
+from situate.spot.model.object_names import configuration_name
+from situate.spot.workloads.owners import DEFAULT_KINDS, KINDS
 from tests.spot.controller.playground import GROUP, OURS, Playground
 
 CONFIGURATION = f"{GROUP}/{configuration_name(OURS)}"

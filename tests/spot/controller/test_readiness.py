@@ -12,7 +12,7 @@ import pytest
 from situate.cluster.effects import Identity
 from situate.cluster.watch import Watch
 from situate.objects.messages import Request, Response
-from situate.spot.model import CLASS
+from situate.spot.model.pods_nodes_workloads import CLASS
 from situate.testing.spot.plans import WorkloadPlan
 from situate.testing.spot.workloads import collection, workload
 from situate.testing.spot.world import SpotWorld, machinery, settings_of

@@ -12,12 +12,12 @@ import pytest
 from situate.cluster.effects import Identity
 from situate.cluster.watch import Watch
 from situate.objects.messages import Request, Response
-from situate.spot.actions import Evict, Reason
-from situate.spot.controller.attempting import Attempt, Outcome
-from situate.spot.controller.conditions import CONDITION
-from situate.spot.counting import Nodes
-from situate.spot.filtered_room import FilteredRoom
-from situate.spot.model import ON_DEMAND, PodKey
+from situate.spot.capacity.scheduler_capacity import FilteredRoom
+from situate.spot.controller.act.attempt import Attempt, Outcome
+from situate.spot.controller.act.conditions import CONDITION
+from situate.spot.model.actions import Evict, Reason
+from situate.spot.model.counts import Nodes
+from situate.spot.model.pods_nodes_workloads import ON_DEMAND, PodKey
 from situate.testing.spot.world import SHOP, SpotWorld, machinery, settings_of
 from situate.testing.undisturbed import logs_off
 

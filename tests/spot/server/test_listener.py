@@ -16,7 +16,7 @@ import pytest
 from situate.runtime.serving.certificates import Generation
 from situate.runtime.serving.issuing import generation, host_names
 from situate.runtime.serving.webhooks import Answers, Reply, Webhook
-from situate.spot.names import WEBHOOK_PATH
+from situate.spot.model.object_names import WEBHOOK_PATH
 
 WITHIN_S = 60.0
 

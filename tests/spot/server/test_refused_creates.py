@@ -21,16 +21,16 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from situate.objects.events import CoreEvent, ObjectReference
-from situate.spot.admission import UNREADABLE, LiveRead, NeedsRead, View
-from situate.spot.configuration import SpotSettings
-from situate.spot.controller.refusals import Refusals
-from situate.spot.ledger import Ledger
-from situate.spot.model import DECISION, Capacity, Owner, PodFacts, PodKey
-from situate.spot.observed import Cluster
-from situate.spot.owners import Controller, ReplicaSetFacts
-from situate.spot.server.answering import Answering
+from situate.spot.admission.admit import UNREADABLE, LiveRead, NeedsRead, View
+from situate.spot.admission.ledger import Ledger
+from situate.spot.config.settings import SpotSettings
+from situate.spot.controller.act.refusals import Refusals
+from situate.spot.model.pods_nodes_workloads import DECISION, Capacity, Owner, PodFacts, PodKey
 from situate.spot.server.metrics import AdmissionMetrics
-from situate.spot.targets import Namespace
+from situate.spot.server.webhook_handler import Answering
+from situate.spot.workloads.cluster_view import Cluster
+from situate.spot.workloads.on_demand_target import Namespace
+from situate.spot.workloads.owners import Controller, ReplicaSetFacts
 
 BURST: Final = 500
 """Creates of one sync at most."""

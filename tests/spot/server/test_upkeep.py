@@ -31,8 +31,8 @@ from situate.runtime.serving.issuing import host_names
 from situate.runtime.serving.upkeep import MUTATING, Upkeep, published
 from situate.runtime.serving.upkeep import Kept as Names
 from situate.runtime.serving.webhooks import Reply, Webhook
-from situate.spot.names import CERTIFICATES, WEBHOOK, WEBHOOK_PATH, configuration_name
-from situate.spot.webhook import webhook_configuration
+from situate.spot.admission.webhook_objects import webhook_configuration
+from situate.spot.model.object_names import CERTIFICATES, WEBHOOK, WEBHOOK_PATH, configuration_name
 
 OURS = "situate"
 WITHIN_S = 60.0

@@ -19,8 +19,8 @@ from situate.kube.patches import MergePatch
 from situate.objects.nodes import Node
 from situate.objects.pods import Pod
 from situate.objects.resources import CONFIGMAPS, LEASES, NODES, PODS, REPLICASETS, SECRETS, ResourceType, unstructured
-from situate.spot.model import CLASS, RELEASED, TEMPLATE_HASH
-from situate.spot.names import configuration_name
+from situate.spot.model.object_names import configuration_name
+from situate.spot.model.pods_nodes_workloads import CLASS, RELEASED, TEMPLATE_HASH
 
 _DEPLOYMENTS = unstructured("apps", "v1", "Deployment", "deployments")
 _OF_CLUSTER: Mapping[str, ResourceType[Any]] = {

@@ -9,9 +9,9 @@ from situate.cli.demo.objects import CONFIGURATION, SYSTEM, ZONES
 from situate.cli.manifests_spot import admission_objects
 from situate.objects.meta import ObjectMeta
 from situate.objects.settings import parse_section
-from situate.spot.configuration import SpotSettings
-from situate.spot.model import CAPACITY_LABEL, ON_DEMAND, ZONE_LABEL
-from situate.spot.names import WEBHOOK_PATH
+from situate.spot.config.settings import SpotSettings
+from situate.spot.model.object_names import WEBHOOK_PATH
+from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL, ON_DEMAND, ZONE_LABEL
 
 SPOT_NODES: Final = ("demo-spot-1", "demo-spot-2", "demo-spot-3")
 NEW_SPOT_NODES: Final = ("demo-spot-4", "demo-spot-5", "demo-spot-6")

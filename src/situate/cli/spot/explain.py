@@ -25,12 +25,12 @@ from situate.cli.spot.reports import loss_data, moment, workload_data
 from situate.cli.streams import complain, say
 from situate.objects.counts import counted
 from situate.objects.settings import did_you_mean
-from situate.spot.decide import Phase
-from situate.spot.explain import PodStory, Story, explain_workload
-from situate.spot.ledger import Ledger
-from situate.spot.model import Owner, PodKey
-from situate.spot.observed import NO_MEMORY, workload_of
-from situate.spot.owners import KINDS, read_decision
+from situate.spot.admission.ledger import Ledger
+from situate.spot.model.pods_nodes_workloads import Owner, PodKey
+from situate.spot.rebalance.decide import Phase
+from situate.spot.report.explain import PodStory, Story, explain_workload
+from situate.spot.workloads.cluster_view import NO_MEMORY, workload_of
+from situate.spot.workloads.owners import KINDS, read_decision
 
 _RESERVATIONS = (
     "the leader alone knows its reservations for Pods that it has not seen yet: situate_spot_reservations counts them"

@@ -12,8 +12,8 @@ from situate.kube.client import Client
 from situate.kube.errors import Forbidden, NotFound
 from situate.objects.resources import CONFIGMAPS, unstructured
 from situate.runtime.configuration import BadConfiguration
-from situate.spot.configuration import SpotSettings
-from situate.spot.names import NAME
+from situate.spot.config.settings import SpotSettings
+from situate.spot.model.object_names import NAME
 
 _DEPLOYMENTS: Final = unstructured("apps", "v1", "Deployment", "deployments")
 _FILE: Final = "situate.yaml"

@@ -20,17 +20,17 @@ from situate.cli.spot.reports import ASSUMED, notices_data, recorded_wave, room_
 from situate.cli.streams import complain, say
 from situate.objects.counts import counted
 from situate.objects.quantity import Quantity
-from situate.spot.advice import Advice, advice
-from situate.spot.comparison import Means, compared
-from situate.spot.decide import Phase, decide
-from situate.spot.evictions import Workload
-from situate.spot.headroom import WaveRoom, balloon_objects, displaced, wave_room
-from situate.spot.model import Capacity
-from situate.spot.observed import NO_MEMORY, target_of
-from situate.spot.plan import Plan, PlannedMove
-from situate.spot.plan import plan as planned
-from situate.spot.signal_table import on_demand_requirement
-from situate.spot.targets import IMPORT_KEYS, Rules, resolved
+from situate.spot.capacity.headroom import WaveRoom, balloon_objects, displaced, wave_room
+from situate.spot.model.misplaced import Workload
+from situate.spot.model.pods_nodes_workloads import Capacity
+from situate.spot.nodes.known_signals import on_demand_requirement
+from situate.spot.rebalance.decide import Phase, decide
+from situate.spot.report.alternatives import Means, compared
+from situate.spot.report.plan import Plan, PlannedMove
+from situate.spot.report.plan import plan as planned
+from situate.spot.report.target_advice import Advice, advice
+from situate.spot.workloads.cluster_view import NO_MEMORY, target_of
+from situate.spot.workloads.on_demand_target import IMPORT_KEYS, Rules, resolved
 
 _MOVES = (
     Column("#", right=True),

@@ -27,21 +27,21 @@ from situate.objects.pods import Pod
 from situate.objects.resources import CONFIGMAPS, LEASES
 from situate.objects.settings import Mistake
 from situate.runtime.logs import configure_logging
-from situate.spot.calm import recalled
-from situate.spot.configuration import SpotSettings
-from situate.spot.controller.around import Around
-from situate.spot.controller.cache import Cache
-from situate.spot.controller.pricing import Pricing
-from situate.spot.controller.rooms import Rooms
-from situate.spot.controller.watched import Watched
-from situate.spot.decide import Situation, State
-from situate.spot.filtered_room import FilteredRoom
-from situate.spot.interruptions import History
-from situate.spot.interruptions import from_text as history_of
-from situate.spot.model import Owner
-from situate.spot.names import INTERRUPTIONS, NAME, POLICIES
-from situate.spot.policies import Policy
-from situate.spot.policy_record import KEY, from_text
+from situate.spot.capacity.scheduler_capacity import FilteredRoom
+from situate.spot.config.settings import SpotSettings
+from situate.spot.controller.observe.cache import Cache
+from situate.spot.controller.observe.constraints_watch import Around
+from situate.spot.controller.observe.free_capacity import Rooms
+from situate.spot.controller.observe.informers import Watched
+from situate.spot.controller.observe.prices import Pricing
+from situate.spot.model.object_names import INTERRUPTIONS, NAME, POLICIES
+from situate.spot.model.pods_nodes_workloads import Owner
+from situate.spot.nodes.interruptions import History
+from situate.spot.nodes.interruptions import from_text as history_of
+from situate.spot.nodes.pool_stability import recalled
+from situate.spot.rebalance.decide import Situation, State
+from situate.spot.workloads.on_demand_policy import Policy
+from situate.spot.workloads.policy_record import KEY, from_text
 
 _NEEDED: Final = frozenset(("pods", "nodes", "deployments.apps", "replicasets.apps", "statefulsets.apps"))
 """Without these no workload can be counted."""

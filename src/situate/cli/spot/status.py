@@ -28,9 +28,9 @@ from situate.cli.spot.reports import (
 from situate.cli.streams import complain, say
 from situate.cli.watching import show_status
 from situate.objects.counts import counted
-from situate.spot.decide import Phase, decide
-from situate.spot.headroom import displaced, wave_room
-from situate.spot.model import Capacity, NodeState
+from situate.spot.capacity.headroom import displaced, wave_room
+from situate.spot.model.pods_nodes_workloads import Capacity, NodeState
+from situate.spot.rebalance.decide import Phase, decide
 
 _WORKLOADS = (
     Column("workload"),

@@ -26,8 +26,8 @@ from situate.kube.patches import JsonPatch
 from situate.objects.counts import counted
 from situate.objects.pods import Pod
 from situate.objects.resources import PODS
-from situate.spot.gating import released
-from situate.spot.model import GATE
+from situate.spot.admission.scheduling_gates import released
+from situate.spot.model.pods_nodes_workloads import GATE
 
 _AT_ONCE: Final = 16
 _TRIES: Final = 3

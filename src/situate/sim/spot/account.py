@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from situate.spot.model import Capacity
+from situate.spot.model.pods_nodes_workloads import Capacity
 
 
 class Cause(StrEnum):

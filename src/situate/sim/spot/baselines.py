@@ -15,7 +15,7 @@ from situate.sim.spot.delays import BASELINE, Chances, Delays
 from situate.sim.spot.policies import Policy, Reaction
 from situate.sim.spot.scenarios import App, Scenario, Wave
 from situate.sim.spot.simulation import Simulation
-from situate.spot.money import DEFAULT_DISCOUNT, cost_share
+from situate.spot.nodes.savings import DEFAULT_DISCOUNT, cost_share
 
 RUNS: Final = 400
 """Where nobody says how many; the reference has 4,000."""

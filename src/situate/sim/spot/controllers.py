@@ -15,9 +15,9 @@ from situate.sim.spot.account import Cause
 from situate.sim.spot.shapes import NAMESPACE, pod_document
 from situate.sim.spot.world import Birth, World
 from situate.sim.timeline import Due
-from situate.spot.model import ON_DEMAND, Owner, PodFacts
-from situate.spot.owners import Controller, ReplicaSetFacts
-from situate.spot.scale_down import removal_order
+from situate.spot.model.pods_nodes_workloads import ON_DEMAND, Owner, PodFacts
+from situate.spot.workloads.deletion_cost import removal_order
+from situate.spot.workloads.owners import Controller, ReplicaSetFacts
 
 
 @dataclass(frozen=True, slots=True)

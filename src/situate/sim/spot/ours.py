@@ -16,7 +16,12 @@ from situate.sim.spot.policies import Policy, Reaction
 from situate.sim.spot.shapes import NAMESPACE
 from situate.sim.spot.world import Birth, World
 from situate.sim.timeline import Due
-from situate.spot.actions import (
+from situate.spot.admission.admit import LiveRead, NeedsRead, PodRequest, View, admit
+from situate.spot.admission.ledger import Ledger
+from situate.spot.admission.patch import Operation
+from situate.spot.capacity.free_capacity import Room
+from situate.spot.config.settings import ReturnSettings, SpotSettings
+from situate.spot.model.actions import (
     BY_POLICY,
     Action,
     Delete,
@@ -26,16 +31,11 @@ from situate.spot.actions import (
     SetCost,
     ShortenTolerations,
 )
-from situate.spot.admission import LiveRead, NeedsRead, PodRequest, View, admit
-from situate.spot.configuration import ReturnSettings, SpotSettings
-from situate.spot.decide import Situation, State, decide
-from situate.spot.ledger import Ledger
-from situate.spot.limits import Limits
-from situate.spot.model import Capacity, PodFacts
-from situate.spot.patch import Operation
-from situate.spot.room import Room
-from situate.spot.targets import Rules
-from situate.spot.waves import avoided
+from situate.spot.model.pods_nodes_workloads import Capacity, PodFacts
+from situate.spot.model.policy_limits import Limits
+from situate.spot.rebalance.decide import Situation, State, decide
+from situate.spot.rebalance.node_termination import avoided
+from situate.spot.workloads.on_demand_target import Rules
 
 _QUIET_POLL_S: Final = 60.0
 _SOONEST_S: Final = 1.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
 from situate.sim.spot.delays import BASELINE, Delays
-from situate.spot.money import DEFAULT_DISCOUNT
+from situate.spot.nodes.savings import DEFAULT_DISCOUNT
 
 NOTICE_S: Final = 120.0
 """What S5 promises."""

@@ -22,11 +22,11 @@ from situate.framework.catalog import Catalog
 from situate.objects.label_selectors import Requirement, Selector
 from situate.objects.pods import Pod
 from situate.sim.spot.shapes import NodeKind, Shape
-from situate.spot.counting import Nodes
-from situate.spot.filtered_room import FilteredRoom
-from situate.spot.model import RELEASED, TEMPLATE_HASH, Capacity, NodeFacts, NodeState
-from situate.spot.room import Places
-from situate.spot.signal_table import SIGNALS, on_demand_requirement, pool_tolerations
+from situate.spot.capacity.free_capacity import Places
+from situate.spot.capacity.scheduler_capacity import FilteredRoom
+from situate.spot.model.counts import Nodes
+from situate.spot.model.pods_nodes_workloads import RELEASED, TEMPLATE_HASH, Capacity, NodeFacts, NodeState
+from situate.spot.nodes.known_signals import SIGNALS, on_demand_requirement, pool_tolerations
 
 _ENDING: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _OURS: Final = on_demand_requirement(SIGNALS)
@@ -96,7 +96,9 @@ class Scheduler:
         without: tuple[int, Shape] | None,
         pools: Collection[str] | None,
     ) -> bool:
-        """What `situate.spot.room.Room` is asked. `facts`: of the seats; `without`: a seat and the shape of its pod."""
+        """What `situate.spot.capacity.free_capacity.Room` is asked. `facts`: of the seats; `without`: a seat and the
+        shape of its pod.
+        """
         usable = tuple(
             each.state is NodeState.OK and each.capacity is capacity and (pools is None or each.pool in pools)
             for each in facts

@@ -15,8 +15,8 @@ from situate.objects.settings import Duration, Mistake, ObjectName, PositiveDura
 from situate.sim.spot.delays import BASELINE, Around, Delays, Spread
 from situate.sim.spot.policies import BY_NAME, POLICIES, Policy
 from situate.sim.spot.scenarios import NOTICE_S, App, Event, RollOut, Scale, Scenario, Wave
-from situate.spot.money import DEFAULT_DISCOUNT
-from situate.spot.policies import BadPolicy, parse_policy
+from situate.spot.nodes.savings import DEFAULT_DISCOUNT
+from situate.spot.workloads.on_demand_policy import BadPolicy, parse_policy
 
 MOST_PODS = 500
 RUNS = 20

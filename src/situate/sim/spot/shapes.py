@@ -14,10 +14,17 @@ import msgspec
 from situate.objects.nodes import Node
 from situate.objects.pods import Pod
 from situate.objects.quantity import decode_quantity
-from situate.spot.model import CAPACITY_LABEL, HOSTNAME, INSTANCE_TYPE_LABEL, ZONE_LABEL, Capacity, PodFacts
-from situate.spot.owners import pod_facts
-from situate.spot.patch import Operation
-from situate.spot.patched import applied
+from situate.spot.admission.patch import Operation
+from situate.spot.admission.patch_check import applied
+from situate.spot.model.pods_nodes_workloads import (
+    CAPACITY_LABEL,
+    HOSTNAME,
+    INSTANCE_TYPE_LABEL,
+    ZONE_LABEL,
+    Capacity,
+    PodFacts,
+)
+from situate.spot.workloads.owners import pod_facts
 
 NAMESPACE: Final = "shop"
 BARRED: Final = {"key": "aws-node-termination-handler/spot-itn", "effect": "NoSchedule"}

@@ -18,10 +18,10 @@ from situate.sim.spot.scheduling import Scheduler
 from situate.sim.spot.shapes import NodeKind, Shapes
 from situate.sim.spot.world import World
 from situate.sim.timeline import Timeline
-from situate.spot.headroom import displaced, wave_room
-from situate.spot.model import CAPACITY_LABEL, Capacity
-from situate.spot.observed import workload_of
-from situate.spot.policies import Default, parse_policy, target
+from situate.spot.capacity.headroom import displaced, wave_room
+from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL, Capacity
+from situate.spot.workloads.cluster_view import workload_of
+from situate.spot.workloads.on_demand_policy import Default, parse_policy, target
 
 _EPOCH: Final = 1_750_000_000.0
 _SETTLING_S: Final = 900.0

@@ -18,12 +18,12 @@ from situate.sim.spot.delays import Chance, Delays
 from situate.sim.spot.scheduling import Scheduler, Seat, Standing, Tenants
 from situate.sim.spot.shapes import NAMESPACE, NodeKind, Shape, Shapes
 from situate.sim.timeline import Due, Timeline
-from situate.spot.model import Capacity, NodeFacts, NodeState, Owner, PodFacts, PodKey
-from situate.spot.observed import Cluster
-from situate.spot.owners import ReplicaSetFacts
-from situate.spot.patch import EVICTING, Operation
-from situate.spot.room import Places
-from situate.spot.targets import Namespace
+from situate.spot.admission.patch import EVICTING, Operation
+from situate.spot.capacity.free_capacity import Places
+from situate.spot.model.pods_nodes_workloads import Capacity, NodeFacts, NodeState, Owner, PodFacts, PodKey
+from situate.spot.workloads.cluster_view import Cluster
+from situate.spot.workloads.on_demand_target import Namespace
+from situate.spot.workloads.owners import ReplicaSetFacts
 
 _TOLERATED_S = 300.0
 """Of a lost node, where a pod says nothing."""
@@ -173,7 +173,7 @@ class World:
         return self._tuples[owner]
 
     def fits(self, pod: PodFacts, capacity: Capacity, without: PodFacts | None, pools: Collection[str] | None) -> bool:
-        """For `situate.spot.room.Room`."""
+        """For `situate.spot.capacity.free_capacity.Room`."""
         known = self.pods.get(pod.uid)
         if known is None:
             return False

@@ -34,35 +34,35 @@ from situate.runtime.serving.presence import WebhookPresence
 from situate.runtime.serving.upkeep import MUTATING, Kept, Upkeep
 from situate.runtime.serving.webhooks import Answers, Door, Webhook
 from situate.runtime.standing import STANDS_ASIDE, Standing
-from situate.spot.admission import Admission, LiveRead, View
-from situate.spot.calm import recalled
-from situate.spot.configuration import SpotSettings
-from situate.spot.controller.acting import Acting
-from situate.spot.controller.again import Again
-from situate.spot.controller.apart import apart
-from situate.spot.controller.around import Around
-from situate.spot.controller.attempting import Attempt, Attempting, Departures
-from situate.spot.controller.cache import Cache
-from situate.spot.controller.conditions import Conditions
-from situate.spot.controller.foreseeing import Foreseeing
-from situate.spot.controller.gates import Gates
-from situate.spot.controller.labelling import Labelling
-from situate.spot.controller.live import LiveReads
+from situate.spot.admission.admit import Admission, LiveRead, View
+from situate.spot.admission.ledger import Ledger, Slot
+from situate.spot.config.settings import SpotSettings
+from situate.spot.controller.act.apply import Acting
+from situate.spot.controller.act.attempt import Attempt, Attempting, Departures
+from situate.spot.controller.act.conditions import Conditions
+from situate.spot.controller.act.gates import Gates
+from situate.spot.controller.act.labels import Labelling
+from situate.spot.controller.act.live_recheck import Again
+from situate.spot.controller.act.move import Moving
+from situate.spot.controller.act.notify import Record, Telling
+from situate.spot.controller.act.refusals import Refusals
+from situate.spot.controller.headroom_monitor import Foreseeing
 from situate.spot.controller.metrics import MoveMetrics
-from situate.spot.controller.moving import Moving
-from situate.spot.controller.policy_record import PolicyRecord
-from situate.spot.controller.recording import Recording
-from situate.spot.controller.refusals import Refusals
-from situate.spot.controller.rooms import Rooms
-from situate.spot.controller.telling import Record, Telling
-from situate.spot.controller.watched import Watched
-from situate.spot.ledger import Ledger, Slot
-from situate.spot.model import PodFacts
-from situate.spot.names import CERTIFICATES, LEADS, NAME, WANTS, WEBHOOK, WEBHOOK_PATH, configuration_name
-from situate.spot.policies import Policy
-from situate.spot.server.answering import Answering
+from situate.spot.controller.observe.cache import Cache
+from situate.spot.controller.observe.constraints_watch import Around
+from situate.spot.controller.observe.free_capacity import Rooms
+from situate.spot.controller.observe.informers import Watched
+from situate.spot.controller.observe.interruption_record import Recording
+from situate.spot.controller.observe.live import LiveReads
+from situate.spot.controller.observe.policy_record import PolicyRecord
+from situate.spot.controller.restart_on_error import apart
+from situate.spot.model.object_names import CERTIFICATES, LEADS, NAME, WANTS, WEBHOOK, WEBHOOK_PATH, configuration_name
+from situate.spot.model.pods_nodes_workloads import PodFacts
+from situate.spot.nodes.pool_stability import recalled
+from situate.spot.rebalance.node_termination import avoided
 from situate.spot.server.metrics import AdmissionMetrics
-from situate.spot.waves import avoided
+from situate.spot.server.webhook_handler import Answering
+from situate.spot.workloads.on_demand_policy import Policy
 
 T = TypeVar("T", bound=KubernetesObject)
 

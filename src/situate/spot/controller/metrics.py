@@ -16,14 +16,14 @@ from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from situate.spot.actions import Move, Reason
-from situate.spot.controller.attempting import Attempt, Outcome
-from situate.spot.costs import WorkloadCost, discount_on, savings, workload_cost
-from situate.spot.decide import Decision, Phase, Report, Situation
-from situate.spot.evictions import Workload
-from situate.spot.headroom import WaveRoom
-from situate.spot.model import Capacity
-from situate.spot.prices import Prices
+from situate.spot.capacity.headroom import WaveRoom
+from situate.spot.controller.act.attempt import Attempt, Outcome
+from situate.spot.model.actions import Move, Reason
+from situate.spot.model.misplaced import Workload
+from situate.spot.model.pods_nodes_workloads import Capacity
+from situate.spot.nodes.prices import Prices
+from situate.spot.rebalance.decide import Decision, Phase, Report, Situation
+from situate.spot.report.cost_report import WorkloadCost, discount_on, savings, workload_cost
 
 MOST_WORKLOADS: Final = 1000
 """That are shown by name."""

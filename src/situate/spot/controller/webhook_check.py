@@ -16,8 +16,8 @@ from situate.objects.authorization import ResourceAttributes
 from situate.objects.resources import PODS, unstructured
 from situate.objects.unstructured import Unstructured
 from situate.runtime.serving.upkeep import MUTATING, published
-from situate.spot.model import ON_DEMAND, TRIED
-from situate.spot.names import WEBHOOK, configuration_name
+from situate.spot.model.object_names import WEBHOOK, configuration_name
+from situate.spot.model.pods_nodes_workloads import ON_DEMAND, TRIED
 
 _DEPLOYMENTS: Final = unstructured("apps", "v1", "Deployment", "deployments")
 _IN: Final = "default"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
-from situate.spot.model import CLASS, ON_DEMAND
+from situate.spot.model.pods_nodes_workloads import CLASS, ON_DEMAND
 from situate.testing.network import Weather
 from situate.testing.spot.webhooks import Passage
 from situate.testing.spot.world import SHOP, SpotWorld, machinery, settings_of

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from situate.sim.timeline import Due
-from situate.spot.model import CAPACITY_LABEL
+from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL
 from situate.testing.spot import steps
 from situate.testing.spot.invariants import Watchdog
 from situate.testing.spot.plans import ON_DEMAND_NODES, SPOT_NODES

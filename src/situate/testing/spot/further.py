@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from situate.cluster.store import Event
-from situate.spot.owners import KINDS
+from situate.spot.workloads.owners import KINDS
 from situate.testing.spot.world import SHOP, SpotWorld
 
 Obj = Mapping[str, Any]

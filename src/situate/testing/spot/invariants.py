@@ -16,7 +16,7 @@ from situate.cluster.effects import Identity
 from situate.cluster.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.runtime.serving.webhooks import Reply
-from situate.spot.names import NAME
+from situate.spot.model.object_names import NAME
 from situate.testing.processes import ProcessState
 from situate.testing.spot.recorder import Recorder, owners_in_order
 from situate.testing.spot.rows import OwnerRow, PodRow

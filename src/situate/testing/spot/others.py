@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from situate.spot.model import CAPACITY_LABEL, GATE
+from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL, GATE
 from situate.testing.spot.rows import RIVALLED
 from situate.testing.spot.world import CONFIGURATIONS, SHOP, SpotWorld
 

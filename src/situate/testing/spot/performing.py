@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from situate.spot.model import ALLOW_RESTART, LEADER, MIX, ON_DEMAND
+from situate.spot.model.pods_nodes_workloads import ALLOW_RESTART, LEADER, MIX, ON_DEMAND
 from situate.testing.spot import steps
 from situate.testing.spot.clouds import AT_RISK, FULL, Clouds
 from situate.testing.spot.invariants import Watchdog

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from situate.spot.configuration import SpotSettings
-from situate.spot.owners import DEFAULT_KINDS, KINDS
+from situate.spot.config.settings import SpotSettings
+from situate.spot.workloads.owners import DEFAULT_KINDS, KINDS
 from situate.testing.playing import Played
 from situate.testing.processes import Stuck
 from situate.testing.spot.further import FurtherControllers

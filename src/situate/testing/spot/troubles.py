@@ -12,8 +12,8 @@ import msgspec
 from situate.cluster.effects import Identity
 from situate.cluster.watch import Watch
 from situate.objects.messages import Request, Response
-from situate.spot.model import GATE
-from situate.spot.names import CERTIFICATES
+from situate.spot.model.object_names import CERTIFICATES
+from situate.spot.model.pods_nodes_workloads import GATE
 from situate.testing.network import CALM, Weather
 from situate.testing.processes import ProcessState
 from situate.testing.spot import steps

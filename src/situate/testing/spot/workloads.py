@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from situate.spot.model import LEADER, ON_DEMAND
-from situate.spot.owners import KINDS
+from situate.spot.model.pods_nodes_workloads import LEADER, ON_DEMAND
+from situate.spot.workloads.owners import KINDS
 from situate.testing.spot.plans import WorkloadPlan
 from situate.testing.spot.world import SHOP
 

@@ -27,13 +27,13 @@ from situate.objects.events import ObjectReference
 from situate.objects.messages import Request
 from situate.objects.settings import parse_section
 from situate.runtime.serving.webhooks import Answers, Reply
-from situate.spot.configuration import SpotSettings
+from situate.spot.admission.webhook_objects import webhook_configuration
+from situate.spot.config.settings import SpotSettings
 from situate.spot.controller.controller import Place, SpotController
-from situate.spot.model import CAPACITY_LABEL
-from situate.spot.names import LEADS
-from situate.spot.owners import DEFAULT_KINDS, OwnerKind
+from situate.spot.model.object_names import LEADS
+from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL
 from situate.spot.server.metrics import AdmissionMetrics
-from situate.spot.webhook import webhook_configuration
+from situate.spot.workloads.owners import DEFAULT_KINDS, OwnerKind
 from situate.testing.processes import Process
 from situate.testing.spot.door import MemoryDoor
 from situate.testing.spot.webhooks import WebhookCalls

@@ -1,0 +1,381 @@
+"""The answer to the creation of a pod: which class it gets, and what is written into it (P2, P3, P17 to P20, P27).
+
+`admit` is one uninterrupted step: it decides and reserves. Where the view cannot be right it asks for a live read and
+is called again with what that has shown. In doubt about the object nothing is sent; in doubt about the count the pod is
+on demand. Reading reviews is left to `reviews`, leading and answering to the server.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from situate.objects.label_selectors import NOTHING, Selector
+from situate.spot.admission.classify import Classified, Demand, ReplicaSetView, StaleView, Why, classify
+from situate.spot.admission.ledger import Ledger, Reservation, Slot
+from situate.spot.admission.patch import Marks, Operation, Placing, class_patch
+from situate.spot.admission.patch_check import DoesNotApply, applied, faults
+from situate.spot.model.pods_nodes_workloads import (
+    CLASS,
+    DECISION,
+    GATE,
+    MIRROR,
+    SPREAD_POOLS,
+    TRIED,
+    Capacity,
+    Owner,
+    PodFacts,
+)
+from situate.spot.model.pools import crowded
+from situate.spot.nodes.known_signals import SIGNALS
+from situate.spot.nodes.node_signals import Signal
+from situate.spot.workloads.cluster_view import NO_MEMORY, Cluster, Memory, target_of
+from situate.spot.workloads.constraints import Json, listed, mapping, pinned
+from situate.spot.workloads.deletion_cost import admission_cost
+from situate.spot.workloads.on_demand_target import Rules, participation
+from situate.spot.workloads.owners import (
+    DEFAULT_KINDS,
+    KINDS,
+    Controller,
+    OwnerKind,
+    ReplicaSetFacts,
+    controller_of,
+    kind_of,
+    read_decision,
+    revision_of,
+    stands_between,
+)
+
+_ANSWERED: Final[Operation] = {
+    "op": "add",
+    "path": f"/metadata/annotations/{TRIED.replace('/', '~1')}",
+    "value": "answered",
+}
+SYSTEM_NAMESPACES: Final = frozenset({"kube-system"})
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What admission goes by besides the cluster."""
+
+    placing: Placing
+    rules: Rules = field(default_factory=Rules)
+    table: Sequence[Signal] = SIGNALS
+    kinds: tuple[OwnerKind, ...] = tuple(KINDS[kind] for kind in DEFAULT_KINDS)
+    own_namespace: str = ""
+    strict: Selector = NOTHING
+    """Namespaces whose pods wait behind a gate, by their labels."""
+    epoch: int = 0
+    """Of the leader, for the decision's annotation."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodRequest:
+    """The creation of a pod."""
+
+    namespace: str
+    pod: Json
+    dry_run: bool = False
+
+    @property
+    def name(self) -> str:
+        """Empty where the server makes one later (K2)."""
+        return str(mapping(self.pod.get("metadata")).get("name") or "")
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRead:
+    """What was read from the server itself; all empty if reading failed."""
+
+    owner: Owner | None = None
+    replica_set: ReplicaSetFacts | None = None
+    """None for pods that the workload controls itself."""
+    pods: tuple[PodFacts, ...] = ()
+    """Of the ReplicaSet, or of the workload where there is none between."""
+    began: float = math.inf
+    """When, by the clock of the ledger; infinite where no pod can have been on its way."""
+
+
+UNREADABLE: Final = LiveRead()
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsRead:
+    """The controller, its pods and its workload have to be read live; then `admit` is called again."""
+
+    namespace: str
+    controller: Controller
+    not_before: float = -math.inf
+    """By the clock of the ledger: an earlier read, or the watch, tells only if everything that is missed has come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What becomes of the pod; it is always allowed."""
+
+    why: str
+    pod_class: Capacity | None = None
+    """None if the pod is not ours, or not yet classed."""
+    operations: tuple[Operation, ...] = ()
+    warnings: tuple[str, ...] = ()
+    owner: str = ""
+    """Uid of the workload; empty where none was found."""
+    target: int = 0
+    on_demand: int = 0
+    """Counted before this pod."""
+    gated: bool = False
+    surge: tuple[Slot, str] | None = None
+    """For the ledger: in the place of which deleted pod this one may be spot (B17)."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """All that an answer depends on besides the pod and the ledger."""
+
+    cluster: Cluster
+    settings: Admission
+    memories: Mapping[str, Memory]
+    """By uid of the workload."""
+    live: LiveRead | None = None
+    """What a read has shown that `admit` asked for."""
+
+
+def admit(
+    request: PodRequest, view: View, ledger: Ledger, now: float, token: str, asked_at: float = math.inf
+) -> tuple[Answer, Ledger] | NeedsRead:
+    """The answer and the ledger after it; the same ledger for dry runs and for pods that are not ours.
+
+    `token` is new and of this pod alone. `asked_at`: when it came first, by the clock of the ledger; infinite: now.
+    """
+    settings = view.settings
+    metadata = mapping(request.pod.get("metadata"))
+    if request.dry_run and mapping(metadata.get("annotations")).get(TRIED) == "asked":
+        return Answer("a trial", operations=(_ANSWERED,)), ledger
+    excluded = _excluded(request, settings)
+    controller = controller_of(metadata)
+    if excluded or controller is None:
+        return Answer(excluded or "nobody controls it"), ledger
+    chain = _chain(request, controller, view)
+    if not isinstance(chain, _Chain):
+        return (chain, ledger) if isinstance(chain, Answer) else chain
+    owner = chain.owner
+    taking_part = participation(
+        owner, view.cluster.namespace(owner.namespace), settings.rules, mapping(metadata.get("labels"))
+    )
+    if not taking_part.enabled:
+        return Answer(f"disabled by the {taking_part.source}", owner=owner.uid), ledger
+    if settings.strict.matches(view.cluster.namespace(request.namespace).labels):
+        return _gated(request.pod, owner), ledger
+    return _classed(request, chain, view, ledger, now, token, asked_at)
+
+
+def _excluded(request: PodRequest, settings: Admission) -> str:
+    """Why a pod is nobody's business of ours, whoever controls it; empty if nothing speaks against it (G1)."""
+    if not request.pod:
+        return "there is no pod in the request"
+    if request.namespace in SYSTEM_NAMESPACES or request.namespace == settings.own_namespace:
+        return f"pods in the namespace {request.namespace} are left alone"
+    if mapping(request.pod.get("spec")).get("nodeName"):
+        return "it has a node already"
+    if MIRROR in mapping(mapping(request.pod.get("metadata")).get("annotations")):
+        return "it is the image of a static pod"
+    if mapping(request.pod.get("status")).get("phase") in ("Succeeded", "Failed"):
+        return "it has ended"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """Whose the pod is."""
+
+    owner: Owner
+    controller: Controller
+    replica_set: ReplicaSetFacts | None
+    pods: Sequence[PodFacts]
+    """Of the workload, with what was read live in the place of what the watch shows."""
+
+
+def _chain(request: PodRequest, controller: Controller, view: View) -> _Chain | Answer | NeedsRead:
+    settings, cluster, live = view.settings, view.cluster, view.live
+    needs = NeedsRead(request.namespace, controller)
+    replica_set: ReplicaSetFacts | None = None
+    last = controller
+    if stands_between(controller, settings.kinds):
+        replica_set = live.replica_set if live is not None and live.replica_set else None
+        replica_set = replica_set or cluster.replica_sets.get(controller.uid)
+        if replica_set is None:
+            return needs if live is None else Answer(f"{controller.kind} {controller.name} is not known")
+        if replica_set.controller is None:
+            return Answer(f"{controller.kind} {controller.name} stands alone")
+        last = replica_set.controller
+    if kind_of(last, settings.kinds) is None:
+        return Answer(f"pods of the kind {last.kind} are left alone")
+    owner = live.owner if live is not None and live.owner is not None else cluster.owners.get(last.uid)
+    if owner is None:
+        return needs if live is None else Answer(f"{last.kind} {last.name} is not known")
+    pods = cluster.pods.get(owner.uid, ())
+    if live is not None and live is not UNREADABLE:
+        pods = (*(pod for pod in pods if pod.controller != controller.uid), *live.pods)
+    return _Chain(owner, controller, replica_set, pods)
+
+
+def _gated(pod: Json, owner: Owner) -> Answer:
+    """Strict mode: the pod waits for the leader, which classes it when its name and uid are known (P7)."""
+    spec = mapping(pod.get("spec"))
+    gates = listed(spec.get("schedulingGates"))
+    if any(mapping(gate).get("name") == GATE for gate in gates):
+        return Answer("gated", owner=owner.uid, gated=True)
+    path, value = ("/spec/schedulingGates/-", {"name": GATE}) if gates else ("/spec/schedulingGates", [{"name": GATE}])
+    return Answer("gated", operations=({"op": "add", "path": path, "value": value},), owner=owner.uid, gated=True)
+
+
+def _classed(
+    request: PodRequest, chain: _Chain, view: View, ledger: Ledger, now: float, token: str, asked_at: float
+) -> tuple[Answer, Ledger] | NeedsRead:
+    owner, settings = chain.owner, view.settings
+    memory = view.memories.get(owner.uid, NO_MEMORY)
+    target = target_of(view.cluster, owner, settings.rules, memory)
+    own = pinned(mapping(request.pod.get("spec")), settings.table, view.cluster.nodes)
+    if not own.placeable:
+        warning = f"{owner}: {own.field} allows neither on-demand nor spot nodes; the pod is left as it is"
+        return Answer("unplaceable", warnings=(warning,), owner=owner.uid, target=target.on_demand), ledger
+    demand = _demand(request, chain, memory, max(0, target.on_demand - memory.debt), view.live)
+    answered = memory.surged != "" and ledger.surges.get(demand.slot) == memory.surged
+    demand = replace(demand, asked_at=asked_at, surge_as_spot=demand.surge_as_spot and not answered)
+    before = ledger
+    if view.live is not None and view.live.replica_set is not None:
+        ledger = ledger.after_looking(demand.slot, chain.controller.uid, view.live.pods, view.live.began)
+    earlier = _decided_before(request.pod, demand, ledger, now)
+    if earlier is not None:
+        found = earlier.classified
+    else:
+        classified = classify(demand, view.cluster.nodes, ledger, now)
+        if isinstance(classified, StaleView):
+            return NeedsRead(request.namespace, chain.controller, classified.not_before)
+        found = classified
+    wanted = found.pod_class
+    pod_class = own.capacity or wanted
+    degraded = found.why is Why.TARGET_MET and found.on_demand < target.on_demand and memory.debt > 0
+    why = Why.PINNED if pod_class is not wanted else Why.DEGRADED if degraded else found.why
+    token = earlier.token if earlier is not None and earlier.token else token
+    placing = settings.placing
+    if degraded:
+        placing = replace(placing, spot=placing.on_demand)
+    if owner.annotations.get(SPREAD_POOLS) == "true":
+        placing = replace(placing, crowded=crowded(chain.pods, view.cluster.nodes))
+    decision = earlier.decision if earlier is not None and earlier.decision else ""
+    marks = Marks(
+        decision or _decision(token, owner, demand.revision, pod_class, target.on_demand, found, why, settings.epoch),
+        None if owner.stateful or owner.template_cost else admission_cost(pod_class),
+    )
+    operations = _tried(request.pod, pod_class, placing, marks, owner, touch_affinity=pod_class is wanted)
+    if operations is None:
+        return Answer("our patch would not apply; the pod is left as it is", owner=owner.uid), before
+    answer = Answer(
+        str(why),
+        pod_class,
+        tuple(operations),
+        _warnings(owner, own.field, wanted, pod_class),
+        owner.uid,
+        target.on_demand,
+        found.on_demand,
+        surge=(demand.slot, memory.surged) if found.why is Why.SURGE_AS_SPOT else None,
+    )
+    if request.dry_run or owner.stateful:
+        return answer, before
+    if answer.surge is not None:
+        ledger = ledger.with_surge(*answer.surge)
+    entry = Reservation(token, pod_class, now, request.name, chain.controller.uid)
+    return answer, ledger.with_reservation(demand.slot, entry)
+
+
+def _demand(request: PodRequest, chain: _Chain, memory: Memory, target: int, live: LiveRead | None) -> Demand:
+    owner, replica_set = chain.owner, chain.replica_set
+    labels = mapping(mapping(request.pod.get("metadata")).get("labels"))
+    known = replica_set.revision if replica_set is not None else ""
+    revision = revision_of(labels, owner.revision_label) if owner.revision_label in labels else known
+    view = None
+    if replica_set is not None:
+        was_read = live is not None and live.replica_set is not None
+        view = ReplicaSetView(replica_set.uid, replica_set.replicas, live=was_read)
+    return Demand(
+        owner,
+        target,
+        revision,
+        chain.pods,
+        view,
+        request.name,
+        surge_as_spot=bool(memory.surge_revision) and memory.surge_revision == revision,
+        unreadable=live is UNREADABLE,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Earlier:
+    """What was decided for this very pod before."""
+
+    classified: Classified
+    token: str = ""
+    """Empty if the pod does not carry it yet."""
+    decision: str = ""
+
+
+def _decided_before(pod: Json, demand: Demand, ledger: Ledger, now: float) -> _Earlier | None:
+    """By the token on the object, or by the pod's name (P18).
+
+    A token of another workload, or of a pod that is there already, was copied by somebody and says nothing.
+    """
+    metadata = mapping(pod.get("metadata"))
+    annotations = {str(key): str(value) for key, value in mapping(metadata.get("annotations")).items()}
+    decision = read_decision(annotations)
+    token = str(decision.get("token") or "")
+    label = mapping(metadata.get("labels")).get(CLASS)
+    carried = any(other.token == token for other in demand.pods)
+    if token and not carried and decision.get("owner") == demand.owner.uid and label in tuple(Capacity)[:2]:
+        have = decision.get("od")
+        classified = Classified(Capacity(label), Why.RESERVED, have if isinstance(have, int) else 0)
+        return _Earlier(classified, token, annotations[DECISION])
+    entry = ledger.named(demand.slot, demand.name, "", now)
+    if entry is not None and not demand.owner.stateful:
+        have = ledger.open_on_demand(demand.slot, demand.of_revision(), now)
+        return _Earlier(Classified(entry.pod_class, Why.RESERVED, have))
+    return None
+
+
+def _decision(
+    token: str, owner: Owner, revision: str, pod_class: Capacity, target: int, found: Classified, why: Why, epoch: int
+) -> str:
+    """The annotation's text: compact JSON."""
+    content = {
+        "token": token,
+        "owner": owner.uid,
+        "rev": revision,
+        "class": str(pod_class),
+        "target": target,
+        "od": found.on_demand,
+        "why": str(why),
+        "epoch": epoch,
+    }
+    return json.dumps(content, separators=(",", ":"))
+
+
+def _tried(
+    pod: Json, pod_class: Capacity, placing: Placing, marks: Marks, owner: Owner, *, touch_affinity: bool
+) -> list[Operation] | None:
+    """The patch, if it applies and leaves the pod valid (P2)."""
+    operations = class_patch(pod, pod_class, placing, marks, owner.tolerated, touch_affinity=touch_affinity)
+    try:
+        after = applied(pod, operations)
+    except DoesNotApply:
+        return None
+    return None if any(faults(pod, after)) else operations
+
+
+def _warnings(owner: Owner, field: str, wanted: Capacity, pod_class: Capacity) -> tuple[str, ...]:
+    """A line for whoever creates the pod, only where the floor suffers (P27)."""
+    if wanted is Capacity.ON_DEMAND and pod_class is Capacity.SPOT:
+        return (f"{owner}: an on-demand pod is needed, and {field} allows spot nodes only",)
+    return ()

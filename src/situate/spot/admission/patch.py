@@ -1,0 +1,223 @@
+"""What admission adds to a pod: a JSON Patch of `add` operations that never widens where it may run (3.6).
+
+On demand: an expression in every required term, for terms are ORed and expressions ANDed. Spot: wishes, and tolerations
+of the taints that spot pools carry. Labels and annotations go into the same patch. Applied twice it changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from situate.objects.pods import NodeSelectorRequirement, Toleration
+from situate.spot.model.pods_nodes_workloads import CLASS, DECISION, DELETION_COST, HOSTNAME, Capacity
+from situate.spot.workloads.constraints import PREFERRED, REQUIRED, Json, listed, mapping, not_empty
+
+Operation = Mapping[str, Any]
+WEIGHT: Final = 100
+_POOL_WEIGHT: Final = 50
+"""Of wishes against crowded pools: less than the wish for spot."""
+EVICTING: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+"""Taints of a lost node, whose default tolerations last 300 s."""
+DEFAULT_EVICTION_S: Final = 300
+MOST_AVOIDED: Final = 20
+"""Nodes that one wish names (B22)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """How a class is written into a pod."""
+
+    on_demand: NodeSelectorRequirement
+    """What only on-demand nodes meet."""
+    spot: NodeSelectorRequirement
+    tolerations: tuple[Toleration, ...] = ()
+    """Of spot pools."""
+    avoided: tuple[str, ...] = ()
+    """Hostnames of nodes that end or may end soon and carry no taint of their own (B22)."""
+    crowded: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Labels and values of pools that the workload fills already (B47)."""
+    eviction_s: int | None = 20
+    """Seconds that spot pods stay on a lost node; None leaves the defaults alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What is written about the decision."""
+
+    decision: str
+    """Compact JSON."""
+    cost: int | None
+    """Deletion cost; None writes none."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+def class_patch(
+    pod: Json,
+    pod_class: Capacity,
+    placing: Placing,
+    marks: Marks,
+    template_tolerates: frozenset[str] = frozenset(),
+    *,
+    touch_affinity: bool = True,
+) -> list[Operation]:
+    """The operations for a pod of this class; none where all is there already.
+
+    `template_tolerates`: keys of evicting tolerations that the owner's template sets, `""` standing for all keys.
+    `touch_affinity` is false for a pod whose user pinned it to the other capacity: only marks are written.
+    """
+    operations: list[Operation] = []
+    spec = mapping(pod.get("spec"))
+    if touch_affinity and pod_class is Capacity.ON_DEMAND:
+        operations += _required(spec, placing.on_demand)
+    if touch_affinity and pod_class is Capacity.SPOT:
+        operations += _preferred(spec, _wishes(placing))
+        operations += _tolerations(spec, placing.tolerations)
+        operations += _shorter_evictions(spec, placing.eviction_s, template_tolerates)
+    metadata = mapping(pod.get("metadata"))
+    operations += _entries(metadata, "labels", {CLASS: str(pod_class), **marks.labels})
+    annotations = {DECISION: marks.decision}
+    if marks.cost is not None and DELETION_COST not in mapping(metadata.get("annotations")):
+        annotations[DELETION_COST] = str(marks.cost)
+    return operations + _entries(metadata, "annotations", annotations)
+
+
+def _required(spec: Json, requirement: NodeSelectorRequirement) -> list[Operation]:
+    wire = _wire(requirement)
+    base = f"/spec/affinity/nodeAffinity/{REQUIRED}"
+    affinity = spec.get("affinity")
+    node_affinity = mapping(affinity).get("nodeAffinity")
+    required = mapping(node_affinity).get(REQUIRED)
+    terms = mapping(required).get("nodeSelectorTerms")
+    if terms is None:
+        value: Any = {"nodeSelectorTerms": [{"matchExpressions": [wire]}]}
+        if not mapping(node_affinity):
+            value = {REQUIRED: value}
+            if not mapping(affinity):
+                return [{"op": "add", "path": "/spec/affinity", "value": {"nodeAffinity": value}}]
+            return [{"op": "add", "path": "/spec/affinity/nodeAffinity", "value": value}]
+        return [{"op": "add", "path": base, "value": value}]
+    operations: list[Operation] = []
+    for number, term in enumerate(listed(terms)):
+        present = listed(mapping(term).get("matchExpressions"))
+        if not not_empty(term) or wire in present:
+            continue
+        path = f"{base}/nodeSelectorTerms/{number}/matchExpressions"
+        if present:
+            operations.append({"op": "add", "path": f"{path}/-", "value": wire})
+        else:
+            operations.append({"op": "add", "path": path, "value": [wire]})
+    return operations
+
+
+def _wishes(placing: Placing) -> list[dict[str, Any]]:
+    wishes = [_wish(WEIGHT, placing.spot)]
+    if placing.avoided:
+        hosts = tuple(sorted(placing.avoided)[:MOST_AVOIDED])
+        wishes.append(_wish(WEIGHT, NodeSelectorRequirement(HOSTNAME, "NotIn", hosts)))
+    wishes += [_wish(_POOL_WEIGHT, NodeSelectorRequirement(key, "NotIn", values)) for key, values in placing.crowded]
+    return wishes
+
+
+def _wish(weight: int, requirement: NodeSelectorRequirement) -> dict[str, Any]:
+    return {"weight": weight, "preference": {"matchExpressions": [_wire(requirement)]}}
+
+
+def _preferred(spec: Json, wishes: Sequence[dict[str, Any]]) -> list[Operation]:
+    affinity = spec.get("affinity")
+    node_affinity = mapping(affinity).get("nodeAffinity")
+    present = listed(mapping(node_affinity).get(PREFERRED))
+    new = [wish for wish in wishes if not _already_wished(wish, present)]
+    if not new:
+        return []
+    path = f"/spec/affinity/nodeAffinity/{PREFERRED}"
+    if present:
+        return [{"op": "add", "path": f"{path}/-", "value": wish} for wish in new]
+    if mapping(node_affinity):
+        return [{"op": "add", "path": path, "value": new}]
+    if mapping(affinity):
+        return [{"op": "add", "path": "/spec/affinity/nodeAffinity", "value": {PREFERRED: new}}]
+    return [{"op": "add", "path": "/spec/affinity", "value": {"nodeAffinity": {PREFERRED: new}}}]
+
+
+def _already_wished(wish: Mapping[str, Any], present: Iterable[Any]) -> bool:
+    """The same wish; of those against nodes and pools one is enough, whatever nodes it names.
+
+    A second call of the webhook may know of other nodes that end: it must not add to what the first one said.
+    """
+    (expression,) = wish["preference"]["matchExpressions"]
+    for other in present:
+        if other == wish:
+            return True
+        if expression["operator"] != "NotIn" or mapping(other).get("weight") != wish["weight"]:
+            continue
+        theirs = listed(mapping(mapping(other).get("preference")).get("matchExpressions"))
+        if len(theirs) == 1:
+            (their,) = map(mapping, theirs)
+            if (their.get("key"), their.get("operator")) == (expression["key"], "NotIn"):
+                return True
+    return False
+
+
+def _tolerations(spec: Json, wanted: Iterable[Toleration]) -> list[Operation]:
+    present = [mapping(each) for each in listed(spec.get("tolerations"))]
+    new = [_wire(each) for each in wanted if not any(_tolerates(other, each) for other in present)]
+    if not new:
+        return []
+    if present:
+        return [{"op": "add", "path": "/spec/tolerations/-", "value": each} for each in new]
+    return [{"op": "add", "path": "/spec/tolerations", "value": new}]
+
+
+def _tolerates(present: Json, wanted: Toleration) -> bool:
+    """Whether what is there puts up with the taint that is to be tolerated."""
+    operator = present.get("operator") or "Equal"
+    same_key = present.get("key", "") == wanted.key or (not present.get("key") and operator == "Exists")
+    same_effect = present.get("effect", "") in ("", wanted.effect)
+    return same_key and same_effect and (operator == "Exists" or present.get("value", "") == wanted.value)
+
+
+def _shorter_evictions(spec: Json, seconds: int | None, template: frozenset[str]) -> list[Operation]:
+    """The default tolerations of a lost node, shortened where they stand (B25).
+
+    `add` at a member that exists replaces its value (RFC 6902). Keys that the template tolerates are the user's.
+    """
+    present = spec.get("tolerations")
+    shorter: list[Operation] = []
+    if seconds is None or "" in template or not isinstance(present, list):
+        return shorter
+    for number, each in enumerate(present):
+        toleration = mapping(each)
+        default = (
+            toleration.get("key") in EVICTING
+            and toleration.get("operator") == "Exists"
+            and toleration.get("effect") == "NoExecute"
+            and toleration.get("tolerationSeconds") == DEFAULT_EVICTION_S
+        )
+        if default and toleration["key"] not in template:
+            shorter.append({"op": "add", "path": f"/spec/tolerations/{number}/tolerationSeconds", "value": seconds})
+    return shorter
+
+
+def _entries(metadata: Json, field_name: str, wanted: Mapping[str, str]) -> list[Operation]:
+    """One operation a key, or the whole map where there is none."""
+    present = mapping(metadata.get(field_name))
+    if not present:
+        return [{"op": "add", "path": f"/metadata/{field_name}", "value": dict(wanted)}]
+    return [
+        {"op": "add", "path": f"/metadata/{field_name}/{_escaped(key)}", "value": value}
+        for key, value in wanted.items()
+        if present.get(key) != value
+    ]
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def _wire(value: NodeSelectorRequirement | Toleration) -> dict[str, Any]:
+    wire: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))  # lists, as the object comes back
+    return wire

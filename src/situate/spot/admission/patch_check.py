@@ -1,0 +1,92 @@
+"""Tries our own patch before it is sent (P2): a patch that does not apply is a 500 for whoever creates the pod.
+
+Only `add` is known, for nothing else is ever sent. What the API server would refuse of our additions is refused here.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from situate.objects.label_selectors import valid_label_key, valid_label_value
+from situate.spot.admission.patch import Operation
+from situate.spot.workloads.constraints import PREFERRED, Json, expressions, listed, mapping, not_empty, required_terms
+
+MOST_ANNOTATION_BYTES: Final = 256 * 1024
+"""Of all annotations together (apimachinery validation TotalAnnotationSizeLimitB)."""
+
+
+class DoesNotApply(ValueError):
+    """The patch has no place in this object; the message names the path."""
+
+
+def applied(document: Json, operations: Iterable[Operation]) -> dict[str, Any]:
+    """A copy of the document with the operations done (RFC 6902, `add` alone)."""
+    changed: dict[str, Any] = copy.deepcopy(dict(document))
+    for operation in operations:
+        _add(changed, operation)
+    return changed
+
+
+def faults(before: Json, after: Json) -> Iterator[str]:
+    """What makes a patched pod worse than it was: what the server would refuse, or where nothing can run any more."""
+    metadata = mapping(after.get("metadata"))
+    for key, value in mapping(metadata.get("labels")).items():
+        if mapping(mapping(before.get("metadata")).get("labels")).get(key) != value and not (
+            valid_label_key(str(key)) and valid_label_value(str(value))
+        ):
+            yield f"metadata.labels[{key}]: found {value!r}, allowed: a label's key and value"
+    annotations = mapping(metadata.get("annotations"))
+    size = sum(len(str(key).encode()) + len(str(value).encode()) for key, value in annotations.items())
+    if size > MOST_ANNOTATION_BYTES:
+        yield f"metadata.annotations: found {size} bytes, allowed: {MOST_ANNOTATION_BYTES}"
+    before_spec, after_spec = mapping(before.get("spec")), mapping(after.get("spec"))
+    yield from _changed_elsewhere(before_spec, after_spec)
+    for number, term in enumerate(required_terms(after_spec) or ()):
+        if not_empty(term) and len(list(expressions(term))) != len(listed(mapping(term).get("matchExpressions"))):
+            yield f"spec.affinity.nodeAffinity: required term {number} cannot be read"
+    preferred = mapping(mapping(after_spec.get("affinity")).get("nodeAffinity")).get(PREFERRED)
+    for number, wish in enumerate(listed(preferred)):
+        weight = mapping(wish).get("weight")
+        if not isinstance(weight, int) or not 1 <= weight <= 100:
+            yield f"spec.affinity.nodeAffinity.{PREFERRED}[{number}].weight: found {weight!r}, allowed: 1 to 100"
+
+
+def _changed_elsewhere(before: Json, after: Json) -> Iterator[str]:
+    for key in before.keys() | after.keys():
+        if key not in ("affinity", "tolerations") and before.get(key) != after.get(key):
+            yield f"spec.{key}: changed, allowed: affinity and tolerations"
+
+
+def _add(document: Any, operation: Operation) -> None:
+    path = str(operation["path"])
+    value = copy.deepcopy(operation["value"])
+    *steps, last = [step.replace("~1", "/").replace("~0", "~") for step in path.split("/")[1:]]
+    holder = document
+    for step in steps:
+        holder = _below(holder, step, path)
+    if isinstance(holder, list):
+        if last == "-":
+            holder.append(value)
+            return
+        index = _index(last, len(holder) + 1, path)
+        holder.insert(index, value)
+    elif isinstance(holder, dict):
+        holder[last] = value
+    else:
+        raise DoesNotApply(f"{path}: there is no object or list to add to")
+
+
+def _below(holder: Any, step: str, path: str) -> Any:
+    if isinstance(holder, list):
+        return holder[_index(step, len(holder), path)]
+    if isinstance(holder, Mapping) and step in holder:
+        return holder[step]
+    raise DoesNotApply(f"{path}: there is no {step!r}")
+
+
+def _index(step: str, size: int, path: str) -> int:
+    if not (step.isascii() and step.isdecimal()) or int(step) >= size:
+        raise DoesNotApply(f"{path}: there is no entry {step!r}")
+    return int(step)

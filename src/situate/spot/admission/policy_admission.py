@@ -1,0 +1,89 @@
+"""A ValidatingAdmissionPolicy that refuses values of the on-demand annotation which `parse_policy` cannot read.
+
+API servers evaluate it themselves, so a typo is refused also while no process of ours answers. Only values that change
+are judged: an object that has a bad value already can still be updated, scaled and deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from situate.spot.admission.admit import SYSTEM_NAMESPACES
+from situate.spot.model.object_names import configuration_name
+from situate.spot.model.pods_nodes_workloads import ON_DEMAND
+from situate.spot.workloads.on_demand_policy import ALLOWED, LONGEST, WEIGHTLESS, WRITTEN
+from situate.spot.workloads.owners import OwnerKind
+
+_ADMISSION: Final = "admissionregistration.k8s.io/v1"
+_SHOWN: Final = 64
+"""Characters of a value that the message repeats."""
+_VALUE: Final = f"object.metadata.annotations['{ON_DEMAND}']"
+_OLD: Final = f"oldObject.metadata.annotations['{ON_DEMAND}']"
+_GIVEN: Final = f"has(object.metadata.annotations) && '{ON_DEMAND}' in object.metadata.annotations"
+_CHANGED: Final = (
+    f"oldObject == null || !has(oldObject.metadata.annotations) || !('{ON_DEMAND}' in oldObject.metadata.annotations) "
+    f"|| {_OLD} != {_VALUE}"
+)
+READABLE: Final = (
+    f"size({_VALUE}) <= {LONGEST} && {_VALUE}.matches('^({WRITTEN})$') && !{_VALUE}.matches('^{WEIGHTLESS}$')"
+)
+"""CEL: the value means a policy. The length comes first, since the cost of a match grows with it."""
+_MESSAGE: Final = f"{ON_DEMAND}: allowed: {ALLOWED}"
+
+
+def on_demand_policy(namespace: str, labels: Mapping[str, str], kinds: Sequence[OwnerKind]) -> Iterator[dict[str, Any]]:
+    """The policy and its binding, for workloads of these kinds and for Namespaces.
+
+    `failurePolicy` is Ignore: a policy of ours never stops a Deployment for another reason than its value.
+    """
+    metadata = {"name": configuration_name(namespace), "labels": dict(labels)}
+    found = f"'{ON_DEMAND}: found \"' + {_VALUE} + '\", allowed: {ALLOWED}'"
+    elsewhere = {
+        "key": "kubernetes.io/metadata.name",
+        "operator": "NotIn",
+        "values": sorted({*SYSTEM_NAMESPACES, namespace}),
+    }
+    yield {
+        "apiVersion": _ADMISSION,
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": metadata,
+        "spec": {
+            "failurePolicy": "Ignore",
+            "matchConstraints": {
+                "namespaceSelector": {"matchExpressions": [elsewhere]},
+                "resourceRules": [
+                    *(_rule(each.group, each.version, each.plural) for each in kinds),
+                    _rule("", "v1", "namespaces"),
+                ],
+            },
+            "matchConditions": [
+                {"name": "has-a-value", "expression": _GIVEN},
+                {"name": "of-its-own", "expression": _CHANGED},
+            ],
+            "validations": [
+                {
+                    "expression": READABLE,
+                    "message": _MESSAGE,
+                    "messageExpression": f"size({_VALUE}) <= {_SHOWN} ? {found} : '{_MESSAGE}'",
+                    "reason": "Invalid",
+                }
+            ],
+        },
+    }
+    yield {
+        "apiVersion": _ADMISSION,
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": metadata,
+        "spec": {"policyName": metadata["name"], "validationActions": ["Deny"]},
+    }
+
+
+def _rule(group: str, version: str, plural: str) -> dict[str, Any]:
+    return {
+        "apiGroups": [group],
+        "apiVersions": [version],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": [plural],
+        "scope": "*",
+    }

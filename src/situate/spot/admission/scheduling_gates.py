@@ -1,0 +1,97 @@
+"""Strict mode: the leader classes pods that wait behind our gate, then lets them go (P7 to P9).
+
+Name, uid and the real count are known by then, so nothing is reserved. One patch writes class and affinity and takes
+the gate away; of a gated pod the server lets terms grow and wishes change, which is all that is done (KEP-3838).
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from situate.objects.label_selectors import NOTHING
+from situate.spot.admission.admit import Answer, NeedsRead, PodRequest, View, admit
+from situate.spot.admission.ledger import Ledger
+from situate.spot.admission.patch import Operation
+from situate.spot.model.pods_nodes_workloads import GATE, Capacity, PodFacts
+from situate.spot.workloads.constraints import Json, mapping
+from situate.spot.workloads.owners import controller_of
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """What is done with a gated pod."""
+
+    answer: Answer
+    operations: tuple[Operation, ...]
+    """A JSON Patch that applies to this very pod alone; it removes the gate whatever the answer is."""
+
+
+def place(
+    pod: Json, view: View, sent: Mapping[str, Capacity], now: float, token: str, ledger: Ledger | None = None
+) -> Placed | NeedsRead:
+    """Classes one pod as it is. `sent`: classes by uid that were patched and that the watch does not show yet.
+
+    `ledger`: with the surges that were answered, and nothing else.
+    """
+    metadata = mapping(pod.get("metadata"))
+    uid, namespace = str(metadata.get("uid", "")), str(metadata.get("namespace", ""))
+    cluster, controller = view.cluster, controller_of(metadata)
+    owner = cluster.owner_of(controller.uid) if controller is not None else None
+    if owner is not None:
+        others = tuple(_others(cluster.pods.get(owner.uid, ()), uid, sent))
+        cluster = replace(cluster, pods=ChainMap({owner.uid: others}, cluster.pods))  # type: ignore[arg-type]  # read only
+    live = view.live
+    if live is not None and live.replica_set is not None:
+        live = replace(live, pods=tuple(_others(live.pods, uid, sent)))
+    open_view = replace(view, cluster=cluster, settings=replace(view.settings, strict=NOTHING), live=live)
+    answered = admit(PodRequest(namespace, pod, dry_run=True), open_view, ledger or Ledger.empty(), now, token)
+    if isinstance(answered, NeedsRead):
+        return answered
+    answer, _ = answered
+    return Placed(answer, (*_only(pod), *answer.operations, *_opened(pod)))
+
+
+def waiting(pods: Iterable[PodFacts]) -> list[PodFacts]:
+    """Gated pods in the order in which they are let go: the oldest first."""
+    gated = [pod for pod in pods if pod.gated and pod.active]
+    return sorted(gated, key=lambda pod: (pod.created, pod.key))
+
+
+def released(pod: Json) -> tuple[Operation, ...]:
+    """Lets a pod go unclassed: what `situate spot ungate` and an uninstallation send."""
+    return (*_only(pod), *_opened(pod))
+
+
+def overdue(pods: Iterable[PodFacts], now: float, after_s: float = 15.0) -> list[PodFacts]:
+    """Pods that have waited behind the gate for longer than anybody should (P9)."""
+    return [pod for pod in waiting(pods) if now - pod.created >= after_s]
+
+
+def _others(pods: Sequence[PodFacts], uid: str, sent: Mapping[str, Capacity]) -> Iterable[PodFacts]:
+    """Without the pod itself, and with what is known to have been written."""
+    for pod in pods:
+        if pod.uid == uid:
+            continue
+        yield replace(pod, pod_class=sent[pod.uid]) if pod.pod_class is None and pod.uid in sent else pod
+
+
+def _only(pod: Json) -> Iterable[Operation]:
+    """The patch is of no use to another pod of the same name, nor to this one after another change."""
+    metadata = mapping(pod.get("metadata"))
+    yield {"op": "test", "path": "/metadata/uid", "value": str(metadata.get("uid", ""))}
+    if version := metadata.get("resourceVersion"):
+        yield {"op": "test", "path": "/metadata/resourceVersion", "value": version}
+
+
+def _opened(pod: Json) -> tuple[Operation, ...]:
+    gates = mapping(pod.get("spec")).get("schedulingGates")
+    for number, gate in enumerate(gates if isinstance(gates, list) else ()):
+        if mapping(gate).get("name") == GATE:
+            path = f"/spec/schedulingGates/{number}"
+            return (
+                {"op": "test", "path": f"{path}/name", "value": GATE},
+                {"op": "remove", "path": path},
+            )
+    return ()

@@ -1,0 +1,123 @@
+"""Which pods API servers ask about, whom, and what happens when nobody answers (P2, P3); and the gate without a server.
+
+The webhook's configuration carries no `caBundle`: the leader writes that, and an apply of the manifest leaves it alone.
+In strict mode a MutatingAdmissionPolicy may set the gate, which no API server can fail to ask (P7; stable from 1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from situate.objects.meta import NO_LABELS
+from situate.objects.selectors import LabelSelector
+from situate.spot.admission.admit import SYSTEM_NAMESPACES
+from situate.spot.model.object_names import NAME, WEBHOOK, WEBHOOK_PATH, configuration_name
+from situate.spot.model.pods_nodes_workloads import GATE, MIX
+from situate.spot.workloads.owners import DEFAULT_KINDS, KINDS, OwnerKind
+
+_UNBOUND: Final = "!has(object.spec.nodeName) || object.spec.nodeName == ''"
+_GATED: Final = f"Object{{spec: Object.spec{{schedulingGates: [Object.spec.schedulingGates{{name: '{GATE}'}}]}}}}"
+"""CEL: an apply of our gate; lists merge by name, so gates of others stay and ours comes once."""
+_ADMISSION: Final = "admissionregistration.k8s.io/v1"
+_RULE: Final = {
+    "apiGroups": [""],
+    "apiVersions": ["v1"],
+    "operations": ["CREATE"],
+    "resources": ["pods"],
+    "scope": "Namespaced",
+}
+_NOT_DISABLED: Final = {"matchExpressions": [{"key": MIX, "operator": "NotIn", "values": ["disabled"]}]}
+DEFAULT: Final = tuple(KINDS[kind] for kind in DEFAULT_KINDS)
+
+
+def controlled(kinds: Sequence[OwnerKind]) -> str:
+    """CEL: a workload of these kinds controls the pod, or what stands between them."""
+    by_group: dict[str, list[str]] = {}
+    for kind in kinds:
+        group, name = ("apps", kind.through) if kind.through else (kind.group, kind.kind)
+        if name not in by_group.setdefault(group, []):
+            by_group[group].append(name)
+    said = [
+        f"r.apiVersion.startsWith('{group}/') && r.kind in [{','.join(map(repr, names))}]"
+        for group, names in by_group.items()
+    ]
+    one = said[0] if len(said) == 1 else "(" + " || ".join(said) + ")"
+    return (
+        "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(r, has(r.controller) && "
+        f"r.controller && {one})"
+    )
+
+
+def webhook_configuration(
+    namespace: str,
+    timeout_s: int = 2,
+    labels: Mapping[str, str] = NO_LABELS,
+    kinds: Sequence[OwnerKind] = DEFAULT,
+) -> dict[str, Any]:
+    """`namespace`: of the installation, whose own pods are left out."""
+    webhook = {
+        "name": WEBHOOK,
+        "clientConfig": {"service": {"namespace": namespace, "name": NAME, "path": WEBHOOK_PATH, "port": 443}},
+        "rules": [_RULE],
+        "admissionReviewVersions": ["v1"],
+        "failurePolicy": "Ignore",
+        "matchPolicy": "Equivalent",
+        "reinvocationPolicy": "IfNeeded",
+        "sideEffects": "NoneOnDryRun",
+        "timeoutSeconds": timeout_s,
+        "namespaceSelector": {"matchExpressions": [_elsewhere(namespace)]},
+        "objectSelector": _NOT_DISABLED,
+        "matchConditions": [{"name": "controlled-by-a-workload", "expression": controlled(kinds)}],
+    }
+    return {
+        "apiVersion": _ADMISSION,
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": configuration_name(namespace), "labels": dict(labels)},
+        "webhooks": [webhook],
+    }
+
+
+def gating_policy(
+    namespace: str, strict: LabelSelector, labels: Mapping[str, str], kinds: Sequence[OwnerKind]
+) -> Iterator[dict[str, Any]]:
+    """The policy that sets the gate, and its binding. `strict`: labels of the namespaces in which it does."""
+    metadata = {"name": configuration_name(namespace), "labels": dict(labels)}
+    expressions = [
+        {"key": each.key, "operator": each.operator} | ({"values": list(each.values)} if each.values else {})
+        for each in strict.match_expressions
+    ]
+    selector: dict[str, Any] = {"matchExpressions": [_elsewhere(namespace), *expressions]}
+    if strict.match_labels:
+        selector["matchLabels"] = dict(strict.match_labels)
+    yield {
+        "apiVersion": _ADMISSION,
+        "kind": "MutatingAdmissionPolicy",
+        "metadata": metadata,
+        "spec": {
+            "matchConstraints": {
+                "namespaceSelector": selector,
+                "objectSelector": _NOT_DISABLED,
+                "resourceRules": [_RULE],
+            },
+            "matchConditions": [
+                {"name": "controlled-by-a-workload", "expression": controlled(kinds)},
+                {"name": "not-bound", "expression": _UNBOUND},
+            ],
+            "failurePolicy": "Ignore",
+            "reinvocationPolicy": "IfNeeded",
+            "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": _GATED}}],
+        },
+    }
+    yield {
+        "apiVersion": _ADMISSION,
+        "kind": "MutatingAdmissionPolicyBinding",
+        "metadata": metadata,
+        "spec": {"policyName": metadata["name"]},
+    }
+
+
+def _elsewhere(namespace: str) -> dict[str, Any]:
+    """Not the system's namespaces, nor our own."""
+    values = sorted({*SYSTEM_NAMESPACES, namespace})
+    return {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": values}

@@ -1,0 +1,134 @@
+"""Whether on-demand nodes could take what a wave of spot nodes would displace, and what would hold the room (B24).
+
+Asked before the wave: each displaced pod is placed in turn on the room that the one before has left.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from situate.spot.capacity.free_capacity import Places
+from situate.spot.model.counts import Nodes, effective
+from situate.spot.model.misplaced import Workload
+from situate.spot.model.pods_nodes_workloads import MIX, PREFIX, Capacity, Owner, PodFacts
+
+BALLOON: Final = PREFIX + "balloon"
+"""Label of pods that only hold room: they give way to whatever needs it, and so count as room."""
+_NAME: Final = "situate-spot-balloons"
+_PRIORITY: Final = -10
+"""The lowest that cluster-autoscaler still adds nodes for (its expendable-pods-priority-cutoff)."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaveRoom:
+    """On-demand room for one wave."""
+
+    displaced: int
+    """Pods that would need a place."""
+    without: tuple[PodFacts, ...]
+    """Those of them that would find none."""
+    missing_for: Mapping[str, int]
+    """By workload, such as `Deployment shop/web`."""
+
+    @property
+    def missing(self) -> int:
+        return len(self.without)
+
+    @property
+    def fit(self) -> int:
+        return self.displaced - self.missing
+
+
+def displaced(
+    workloads: Iterable[Workload], nodes: Nodes, largest_wave: int | None = None
+) -> list[tuple[Owner, PodFacts]]:
+    """The pods that are not on demand; with a record of waves only those of the fullest of so many nodes."""
+    found = [
+        (workload.owner, pod)
+        for workload in workloads
+        for pod in workload.live
+        if pod.node and effective(pod, nodes) is not Capacity.ON_DEMAND
+    ]
+    if largest_wave is None:
+        return found
+    fullest = Counter(pod.node for _, pod in found).most_common(largest_wave)
+    stricken = {name for name, _ in fullest}
+    return [(owner, pod) for owner, pod in found if pod.node in stricken]
+
+
+def wave_room(going: Iterable[tuple[Owner, PodFacts]], places: Places) -> WaveRoom:
+    """In the order given. Where one pod of a workload finds no place, the next ones are not tried."""
+    steps = placing(going, places)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: WaveRoom = end.value
+            return found
+
+
+def placing(going: Iterable[tuple[Owner, PodFacts]], places: Places) -> Generator[None, None, WaveRoom]:
+    """The same in steps of one pod, between which something else may be done."""
+    listed = list(going)
+    without: list[PodFacts] = []
+    refused: set[tuple[str, str]] = set()
+    missing: Counter[str] = Counter()
+    for owner, pod in listed:
+        node = ""
+        if owner.pinned is not Capacity.SPOT and (owner.uid, pod.revision) not in refused:
+            places, node = places.moved(pod, f"{pod.uid}, displaced", Capacity.ON_DEMAND)
+        if not node:
+            refused.add((owner.uid, pod.revision))
+            without.append(pod)
+            missing[str(owner)] += 1
+        yield
+    return WaveRoom(len(listed), tuple(without), dict(missing))
+
+
+def balloon_objects(
+    namespace: str, count: int, requests: Mapping[str, str], term: Mapping[str, Any], image: str
+) -> list[dict[str, Any]]:
+    """Pods that do nothing but hold room for so many pods of that size; to be applied by whoever wants them.
+
+    `requests`: of each; `term`: the node selector term of on-demand nodes; `image`: one with a Python. Anything of a
+    higher priority takes their place, and an autoscaler then brings nodes for them.
+    """
+    labels = {BALLOON: "true", MIX: "disabled"}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [dict(term)]}}
+    pod = {
+        "priorityClassName": _NAME,
+        "terminationGracePeriodSeconds": 0,
+        "automountServiceAccountToken": False,
+        "affinity": {"nodeAffinity": required},
+        "containers": [
+            {
+                "name": "room",
+                "image": image,
+                "command": ["python", "-c", "import signal; signal.pause()"],
+                "resources": {"requests": dict(requests)},
+            }
+        ],
+    }
+    return [
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": _NAME},
+            "value": _PRIORITY,
+            "preemptionPolicy": "Never",
+            "description": "Holds room on on-demand nodes for pods of spot nodes that end; anything may take it.",
+        },
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": _NAME, "namespace": namespace, "labels": dict(labels)},
+            "spec": {
+                "replicas": count,
+                "selector": {"matchLabels": {BALLOON: "true"}},
+                "template": {"metadata": {"labels": dict(labels)}, "spec": pod},
+            },
+        },
+    ]

@@ -1,0 +1,203 @@
+"""Room by kube-scheduler's own filters, over a snapshot of nodes and pods (3.7: "fits a node").
+
+A pod is asked about as if it had not been classed: our own expression is taken out of its affinity, and the tolerations
+of spot pools are added. Nodes that end, may end or take no pods are never room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+
+from situate.framework.cache import Cache
+from situate.framework.cycle import Feasibility, PluginFailed, find_feasible, score
+from situate.framework.pods import BadPod, PodInfo
+from situate.framework.profile import Profile
+from situate.framework.snapshot import Snapshot
+from situate.framework.verdict import Indices, Mask
+from situate.objects.pods import Affinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, Toleration
+from situate.spot.capacity.free_capacity import Places
+from situate.spot.model.counts import Nodes
+from situate.spot.model.pods_nodes_workloads import Capacity, NodeState, PodFacts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Trial:
+    """Where pods are by now."""
+
+    snapshot: Snapshot
+    came: dict[str, Pod] = field(default_factory=dict)
+    """By uid: those that were placed in any room that came of the same one; the snapshot says which are here."""
+    own: bool = False
+    """Whether the snapshot is nobody else's, so that going on from it costs nobody anything."""
+    usable: dict[tuple[Capacity, frozenset[str] | None], Mask] = field(default_factory=dict)
+    """What was found out of the nodes, which are the same for as long as the room is asked."""
+
+    @property
+    def base(self) -> Snapshot:
+        return self.snapshot if self.own else self.snapshot.branch()
+
+
+class FilteredRoom(Places):
+    """Answers as of the moment at which it was made."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        profile: Profile,
+        nodes: Nodes,
+        pod_of: Callable[[str], Pod | None],
+        ours: NodeSelectorRequirement,
+        tolerations: Sequence[Toleration] = (),
+        trial: _Trial | None = None,
+    ) -> None:
+        """`pod_of`: by uid; `ours`: the expression of the on-demand class; `tolerations`: of spot pools.
+
+        `trial`: None, but where something has moved since.
+        """
+        self._cache = cache
+        self._trial = _Trial(cache.snapshot()) if trial is None else trial
+        self._profile = profile
+        self._nodes = nodes
+        self._pod_of = pod_of
+        self._ours = ours
+        self._tolerations = tuple(tolerations)
+
+    def fits(
+        self,
+        pod: PodFacts,
+        capacity: Capacity,
+        *,
+        without: PodFacts | None = None,
+        pools: Collection[str] | None = None,
+    ) -> bool:
+        """A pod that is not known, or that no filter can read, fits nowhere."""
+        found = self._found(pod.uid)
+        if found is None:
+            return False
+        try:
+            feasible = self._feasible(pod, self._read(found, None), self._trial.snapshot, without)
+        except (BadPod, PluginFailed):
+            return False
+        return len(self._chosen(feasible, capacity, pools)) > 0
+
+    def taken(
+        self, pod: PodFacts, uid: str, capacity: Capacity, pools: Collection[str] | None = None
+    ) -> tuple[FilteredRoom, str]:
+        """How it is with one more pod like this one, `uid`, on the first node that takes it; empty if none does."""
+        found = self._found(pod.uid)
+        if found is None:
+            return self, ""
+        try:
+            info = self._read(found, uid)
+            feasible = self._feasible(pod, info, self._trial.snapshot, None)
+        except (BadPod, PluginFailed):
+            return self, ""
+        chosen = self._chosen(feasible, capacity, pools)
+        if not len(chosen):
+            return self, ""
+        first = int(chosen[0])
+        after = self._trial.base.assume(info, first)
+        return self._after(after, info), after.name(first)
+
+    def moved(self, pod: PodFacts, uid: str, capacity: Capacity) -> tuple[FilteredRoom, str]:
+        """By the profile's scores among the nodes of that capacity, the first of the best."""
+        left = self._without(pod, self._trial.base)
+        found = self._found(pod.uid)
+        if found is None:
+            return self._after(left), ""
+        try:
+            info = self._read(found, uid)
+            feasible = find_feasible(self._profile, info, left)
+            nodes = self._chosen(feasible, capacity, None)
+            if not len(nodes):
+                return self._after(left), ""
+            best = int(nodes[np.argmax(score(self._profile, info, feasible, nodes))])
+        except (BadPod, PluginFailed):
+            return self._after(left), ""
+        return self._after(left.assume(info, best), info), left.name(best)
+
+    def _after(self, snapshot: Snapshot, came: PodInfo | None = None) -> FilteredRoom:
+        if came is not None:
+            self._trial.came[came.uid] = came.pod
+        trial = _Trial(snapshot, self._trial.came, own=True, usable=self._trial.usable)
+        return FilteredRoom(self._cache, self._profile, self._nodes, self._pod_of, self._ours, self._tolerations, trial)
+
+    def _found(self, uid: str) -> Pod | None:
+        return self._trial.came.get(uid) or self._pod_of(uid)
+
+    def _read(self, pod: Pod, uid: str | None) -> PodInfo:
+        return self._cache.reader.read(unclassed(pod, self._ours, self._tolerations, uid))
+
+    def _feasible(self, pod: PodFacts, info: PodInfo, snapshot: Snapshot, without: PodFacts | None) -> Feasibility:
+        """A pod does not stand in its own way: rules between pods are asked as if it had gone."""
+        related = bool(info.template.has_terms or info.spread)
+        if related or without is not None:
+            snapshot = snapshot.branch()
+        for each in (pod if related else None, without):
+            if each is not None:
+                snapshot = self._without(each, snapshot)
+        return find_feasible(self._profile, info, snapshot)
+
+    def _without(self, pod: PodFacts, snapshot: Snapshot) -> Snapshot:
+        known = snapshot.placed.get(pod.uid)  # not of the cache: it may know more by now
+        return snapshot if known is None else snapshot.forget(known[0])
+
+    def _chosen(self, found: Feasibility, capacity: Capacity, pools: Collection[str] | None) -> Indices:
+        """Those of the nodes that would take it that are of this capacity and in the pools."""
+        return np.flatnonzero(found.passes & self._usable(capacity, None if pools is None else frozenset(pools)))
+
+    def _usable(self, capacity: Capacity, pools: frozenset[str] | None) -> Mask:
+        """(nodes,): whether pods may be sent there."""
+        known = self._trial.usable.get((capacity, pools))
+        if known is None:
+            names = self._trial.snapshot.nodes.names
+            known = np.fromiter((self._takes(name, capacity, pools) for name in names), np.bool_, len(names))
+            self._trial.usable[capacity, pools] = known
+        return known
+
+    def _takes(self, name: str, capacity: Capacity, pools: frozenset[str] | None) -> bool:
+        node = self._nodes.get(name)
+        return (
+            node is not None
+            and node.capacity is capacity
+            and node.state is NodeState.OK
+            and (pools is None or node.pool in pools)
+        )
+
+
+def unclassed(
+    pod: Pod, ours: NodeSelectorRequirement, tolerations: Sequence[Toleration], uid: str | None = None
+) -> Pod:
+    """A copy that waits for a node and may have one of either capacity; under a `uid` of its own."""
+    spec = msgspec.structs.replace(
+        pod.spec,
+        node_name="",
+        scheduling_gates=(),
+        affinity=_without(pod.spec.affinity, ours),
+        tolerations=(*pod.spec.tolerations, *tolerations),
+        volumes=tuple(volume for volume in pod.spec.volumes if volume.ephemeral is None),  # a new pod gets new ones
+    )
+    metadata = msgspec.structs.replace(
+        pod.metadata, uid=f"{pod.metadata.uid} moved" if uid is None else uid, deletion_timestamp=None
+    )
+    return msgspec.structs.replace(pod, metadata=metadata, spec=spec)
+
+
+def _without(affinity: Affinity, ours: NodeSelectorRequirement) -> Affinity:
+    node_affinity = affinity.node_affinity
+    if node_affinity is None or node_affinity.required is None:
+        return affinity
+    terms: list[NodeSelectorTerm] = []
+    for term in node_affinity.required.node_selector_terms:
+        rest = tuple(expression for expression in term.match_expressions if expression != ours)
+        if not rest and not term.match_fields and term.match_expressions:
+            terms = []  # nothing else was asked for: any node will do
+            break
+        terms.append(NodeSelectorTerm(rest, term.match_fields))
+    required = NodeSelector(tuple(terms)) if terms else None
+    changed = msgspec.structs.replace(node_affinity, required=required)
+    return msgspec.structs.replace(affinity, node_affinity=changed)

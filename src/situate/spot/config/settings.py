@@ -1,0 +1,300 @@
+"""The `spot:` section of the configuration file, with the defaults of P35. Unknown keys are refused.
+
+Reading the file, and following it when it changes, is left to `situate.runtime.configuration` and its reload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from situate.objects.durations import format_duration
+from situate.objects.label_selectors import EVERYTHING, NOTHING, BadSelector, Selector, selector_of
+from situate.objects.selectors import LabelSelector
+from situate.objects.settings import ALLOWED, FORM, Duration, Mistake, PositiveDuration, shown
+from situate.spot.admission.admit import Admission
+from situate.spot.admission.ledger import ARRIVED_S
+from situate.spot.admission.patch import Placing
+from situate.spot.model.maintenance_windows import LONGEST_S, BadWindow, Window, parse_cron, time_zone
+from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL
+from situate.spot.model.policy_limits import Limits
+from situate.spot.nodes.known_signals import SIGNALS, on_demand_requirement, pool_tolerations, spot_requirement
+from situate.spot.nodes.node_signals import Signal
+from situate.spot.workloads.on_demand_policy import BadPolicy, parse_policy
+from situate.spot.workloads.on_demand_target import PolicyRule, Rules
+from situate.spot.workloads.owners import DEFAULT_KINDS, KINDS, OwnerKind
+
+PORT: Final = 9443
+LIFE_S: Final = 90 * 24 * 3600.0
+SHORTEST_LIFE_S: Final = 60.0
+"""Less leaves API servers no time to hear of the next certificate before the present one ends."""
+Address = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]*):([0-9]{1,5})$",
+        extra={ALLOWED: f'host:port, such as ":{PORT}" for every address'},
+    ),
+]
+Positive = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
+Fraction = Annotated[float, msgspec.Meta(ge=0, lt=1)]
+
+
+class PolicySettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The policy of many workloads (B46); the first entry that matches holds."""
+
+    namespace_selector: LabelSelector | None = None
+    """null: every namespace."""
+    workload_selector: LabelSelector | None = None
+    """null: every workload."""
+    policy: str
+
+    def mistakes(self) -> Iterable[Mistake]:
+        try:
+            parse_policy(self.policy)
+        except BadPolicy as problem:
+            yield Mistake("policy", shown(self.policy), "a policy", str(problem))
+        yield from _selector_mistakes(
+            {"namespaceSelector": self.namespace_selector, "workloadSelector": self.workload_selector}
+        )
+
+    def rule(self) -> PolicyRule:
+        return PolicyRule(
+            _selector(self.namespace_selector, EVERYTHING),
+            _selector(self.workload_selector, EVERYTHING),
+            parse_policy(self.policy),
+        )
+
+
+class WindowSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """When policy may move pods (B13)."""
+
+    cron: str
+    duration: PositiveDuration
+    time_zone: str = "UTC"
+
+    def mistakes(self) -> Iterable[Mistake]:
+        try:
+            parse_cron(self.cron)
+        except BadWindow as problem:
+            yield Mistake("cron", shown(self.cron), "five fields as in crontab(5)", str(problem))
+        try:
+            time_zone(self.time_zone)
+        except BadWindow as problem:
+            yield Mistake("timeZone", shown(self.time_zone), "a time zone", str(problem))
+        if self.duration > LONGEST_S:
+            yield Mistake("duration", format_duration(self.duration), f"at most {format_duration(LONGEST_S)}")
+
+    def window(self) -> Window:
+        return Window(parse_cron(self.cron), self.duration, time_zone(self.time_zone))
+
+
+class EvictionSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Limits on moves that only policy asks for."""
+
+    cool_down: Duration = 60.0
+    per_owner: Positive = 1
+    """In flight at a time; a workload never has more than one."""
+    per_cluster: Positive = 5
+    per_hour: Positive = 60
+    failures: Positive = 3
+    """Moves in a row whose replacement finds no node, before the workload is left alone for `stop`."""
+    stop: PositiveDuration = 3600.0
+
+    def mistakes(self) -> Iterable[Mistake]:
+        if self.per_owner > 1:
+            yield Mistake("perOwner", shown(self.per_owner), "1", "two at once would break the promise of R - 1 ready")
+
+
+class ReturnSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """When pods that overflowed onto on-demand nodes go back to spot (B26, B27)."""
+
+    enabled: bool = True
+    node_age: Duration = 600.0
+    calm: Duration = 1800.0
+    every: Duration = 600.0
+    """Between two returns of one workload."""
+    longest_wait: Duration = 21600.0
+    flaps: Positive = 2
+    """Nodes that came back within `flap`, which make the pool at risk for `distrust`."""
+    flap: Duration = 900.0
+    distrust: Duration = 7200.0
+    restart_cost: Annotated[float, msgspec.Meta(ge=0)] = 0.002
+    """Of one pod, in the currency of the prices; must be earned within `pays_within`."""
+    pays_within: PositiveDuration = 86400.0
+
+
+class PriceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where prices stand."""
+
+    file: str | None = None
+    config_map: str | None = None
+    """`namespace/name`, with the document under the key prices.yaml."""
+    discount: Fraction = 0.7
+    """Where no price is known."""
+
+    def mistakes(self) -> Iterable[Mistake]:
+        if self.file is not None and self.config_map is not None:
+            yield Mistake("configMap", shown(self.config_map), "nothing beside file", "name one of the two")
+        if self.config_map is not None and self.config_map.count("/") != 1:
+            yield Mistake("configMap", shown(self.config_map), "namespace/name")
+
+
+class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where it listens, with what, and its times."""
+
+    address: Address = f":{PORT}"
+    """Of the one that leads; decided at the start."""
+    certificate_life: Annotated[float, msgspec.Meta(ge=SHORTEST_LIFE_S, extra={FORM: "duration"})] = LIFE_S
+    """Of each generation; the next is made at two thirds."""
+    timeout: Annotated[float, msgspec.Meta(ge=2, le=30, extra={FORM: "duration"})] = 2.0
+    """Whole seconds that API servers wait; it stands in the manifest."""
+    live_read: PositiveDuration = 0.3
+    """Longest time of one; an answer may need two."""
+    reservation: PositiveDuration = 30.0
+    release: PositiveDuration = 15.0
+
+    def mistakes(self) -> Iterable[Mistake]:
+        if int(self.address.rpartition(":")[2]) > 65535:
+            yield Mistake("address", shown(self.address), "a port of at most 65535")
+        if self.timeout != int(self.timeout):
+            yield Mistake("timeout", format_duration(self.timeout), "whole seconds")
+        if 2 * self.live_read >= self.timeout - ARRIVED_S:
+            waited, timeout = format_duration(ARRIVED_S), format_duration(self.timeout)
+            allowed = f"less than half of what timeout ({timeout}) leaves beside {waited}"
+            hint = "an answer may wait that long for pods that were promised, and read twice"
+            yield Mistake("liveRead", format_duration(self.live_read), allowed, hint)
+
+
+class SpotSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """All of it."""
+
+    mode: Literal["enabled", "disabled"] = "enabled"
+    """Of workloads that say nothing."""
+    strict: LabelSelector | None = None
+    """Namespaces in which pods wait behind a gate until they are classed; null: none, {}: all."""
+    gate_by: Literal["webhook", "policy"] = "webhook"
+    """Who sets that gate: our webhook, or a MutatingAdmissionPolicy besides (from Kubernetes 1.36 on), past which no
+    pod slips while nobody answers."""
+    read_only: bool = False
+    safe_deployments: bool = False
+    import_keys: bool = False
+    owner_kinds: tuple[Literal["Deployment", "StatefulSet", "Rollout", "CloneSet"], ...] = ("Deployment", "StatefulSet")
+    """Kinds of workloads that take part; decided at the start."""
+    label_nodes: bool = False
+    """Whether nodes that say their capacity in their cloud's words get the label of ours as well."""
+    policies: tuple[PolicySettings, ...] = ()
+    signals: tuple[Signal, ...] = ()
+    """Before the table that is known anyway."""
+    webhook: WebhookSettings = WebhookSettings()
+    evictions: EvictionSettings = EvictionSettings()
+    windows: tuple[WindowSettings, ...] = ()
+    """None: policy may move pods at any time."""
+    pend_limit: PositiveDuration = 60.0
+    on_demand_full: Literal["wait", "degrade"] = "wait"
+    degrade_after: PositiveDuration = 120.0
+    autoscaling: bool = False
+    """Whether on-demand nodes come when pods wait for them."""
+    spot_autoscaling: bool = False
+    """The same of spot nodes."""
+    eviction_toleration: Annotated[float, msgspec.Meta(ge=0, le=300)] | None = 20.0
+    """Seconds that spot pods stay on a lost node; null leaves the defaults of 300 s."""
+    return_: ReturnSettings = msgspec.field(default=ReturnSettings(), name="return")
+    make_before_break: bool = True
+    start: PositiveDuration = 25.0
+    """How long pods take to become ready: with less notice than that they are evicted at once."""
+    prices: PriceSettings = PriceSettings()
+
+    def mistakes(self) -> Iterable[Mistake]:
+        yield from _selector_mistakes({"strict": self.strict})
+        if self.gate_by == "policy" and self.strict is None:
+            yield Mistake("gateBy", "policy", "webhook, or strict besides", "without strict nothing is gated")
+        if not self.owner_kinds:
+            yield Mistake("ownerKinds", "[]", "at least one of " + ", ".join(KINDS), f"default: {DEFAULT_KINDS}")
+        for number, signal in enumerate(self.signals):
+            if signal.source == "label" and signal.key == CAPACITY_LABEL and signal.value is None:
+                yield Mistake(
+                    f"signals[{number}].value", "", "the value that says so", "of this label each value counts"
+                )
+
+    @property
+    def table(self) -> tuple[Signal, ...]:
+        return (*self.signals, *SIGNALS)
+
+    @property
+    def kinds(self) -> tuple[OwnerKind, ...]:
+        return tuple(KINDS[kind] for kind in self.owner_kinds)
+
+    def rules(self) -> Rules:
+        return Rules(
+            self.mode == "enabled",
+            tuple(each.rule() for each in self.policies),
+            self.safe_deployments,
+            self.import_keys,
+        )
+
+    def placing(self, avoided: tuple[str, ...] = ()) -> Placing:
+        """`avoided`: hostnames of nodes that end or may end (`waves.avoided`)."""
+        seconds = self.eviction_toleration
+        return Placing(
+            on_demand_requirement(self.table),
+            spot_requirement(self.table),
+            pool_tolerations(self.table),
+            avoided,
+            eviction_s=None if seconds is None else int(seconds),
+        )
+
+    def admission(self, epoch: int = 0, avoided: tuple[str, ...] = (), namespace: str = "") -> Admission:
+        """What `admit` goes by; `epoch` counts leaders. `namespace`: where we run, whose pods are left alone."""
+        return Admission(
+            self.placing(avoided),
+            self.rules(),
+            self.table,
+            self.kinds,
+            namespace,
+            _selector(self.strict, NOTHING),
+            epoch,
+        )
+
+    def limits(self) -> Limits:
+        """What `decide` goes by."""
+        back = self.return_
+        return Limits(
+            cool_down_s=self.evictions.cool_down,
+            per_cluster=self.evictions.per_cluster,
+            per_hour=self.evictions.per_hour,
+            failures=self.evictions.failures,
+            stop_s=self.evictions.stop,
+            windows=tuple(each.window() for each in self.windows),
+            pend_s=self.pend_limit,
+            degrade_after_s=self.degrade_after if self.on_demand_full == "degrade" else None,
+            on_demand_autoscaling=self.autoscaling,
+            spot_autoscaling=self.spot_autoscaling,
+            make_before_break=self.make_before_break,
+            start_s=self.start,
+            eviction_s=None if self.eviction_toleration is None else int(self.eviction_toleration),
+            returns=back.enabled,
+            node_age_s=back.node_age,
+            calm_s=back.calm,
+            return_every_s=back.every,
+            longest_wait_s=back.longest_wait,
+            flaps=back.flaps,
+            flap_s=back.flap,
+            distrust_s=back.distrust,
+            restart_cost=back.restart_cost,
+            pays_within_h=back.pays_within / 3600,
+            read_only=self.read_only,
+        )
+
+
+def _selector(wire: LabelSelector | None, absent: Selector) -> Selector:
+    return absent if wire is None else selector_of(wire)
+
+
+def _selector_mistakes(selectors: dict[str, LabelSelector | None]) -> Iterable[Mistake]:
+    for name, wire in selectors.items():
+        try:
+            selector_of(wire)
+        except BadSelector as problem:
+            yield Mistake(name, "", "a label selector", str(problem))

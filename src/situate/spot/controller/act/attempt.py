@@ -1,0 +1,233 @@
+"""One attempt at one action: the pod is looked at once more on the server itself, written once, and the end is known.
+
+A write leaves only while we lead. The pod is read by its name first and has to be the one that was decided on; a move
+that only policy asks for has to be allowed by its workload as it is at that moment. A refusal ends the attempt, and so
+does a pod that is gone; when no answer comes, what has become of the pod is looked up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, assert_never
+
+from situate.kube.client import Client
+from situate.kube.errors import Conflict, KubeError, NotFound, TooManyRequests, Unreachable, UnreadableAnswer
+from situate.kube.patches import JsonPatch, MergePatch
+from situate.objects.pods import Pod
+from situate.objects.resources import PODS
+from situate.runtime.actuator import Actuator
+from situate.runtime.outcomes import Retriable
+from situate.spot.controller.act.live_recheck import Again
+from situate.spot.model.actions import (
+    BY_POLICY,
+    Action,
+    Delete,
+    Evict,
+    Move,
+    Reason,
+    Release,
+    SetCost,
+    ShortenTolerations,
+)
+from situate.spot.model.pods_nodes_workloads import PodFacts
+from situate.spot.rebalance.decide import Decision, Situation
+from situate.spot.rebalance.preconditions import barred, shortened, void
+from situate.spot.rebalance.rollout_wait import overdue
+from situate.spot.workloads.cluster_view import NO_MEMORY, Cluster
+from situate.spot.workloads.owners import pod_facts
+
+_LOOKS: Final = 3
+"""How often a pod is looked at: when no answer came, or when it changes under our eyes."""
+_LOOK_AGAIN_S: Final = 1.0
+
+
+class Outcome(StrEnum):
+    """What an attempt came to; a label of metrics."""
+
+    DONE = "done"
+    VOID = "void"
+    """It was not to be done any more."""
+    BARRED = "barred"
+    """The workload as it is now does not allow it."""
+    REFUSED = "refused"
+    """By a disruption budget, or the object has changed."""
+    FAILED = "failed"
+    """It was not carried out, and somebody may have to do something about it."""
+    UNKNOWN = "unknown"
+    """No answer came, and the pod is as it was: it may yet be carried out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An action and its end."""
+
+    action: Action
+    outcome: Outcome
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Departures:
+    """What admission has to know of pods that leave (P17)."""
+
+    leaving: Callable[[PodFacts, str], None]
+    """The pod is about to leave the workload with this uid: from now on it does not count."""
+    staying: Callable[[PodFacts, str], None]
+    """It does not, after all."""
+
+
+class Attempting:
+    """Of one term; `attempt` may run many times side by side."""
+
+    def __init__(
+        self,
+        client: Client,
+        actuator: Actuator,
+        again: Again,
+        departures: Departures,
+        cluster: Cluster,
+        *,
+        wall: Callable[[], float],
+    ) -> None:
+        """`client`: one whose writes raise a `Retriable` when we do not lead.
+
+        `cluster`: the one that changes with the watches; `wall`: seconds since the epoch.
+        """
+        self._client = client
+        self._actuator = actuator
+        self._again = again
+        self._departures = departures
+        self._cluster = cluster
+        self._wall = wall
+
+    async def attempt(self, action: Action, decision: Decision, situation: Situation) -> Attempt:
+        """A pod that has changed between the look and the write is looked at again, where that matters."""
+        attempt = await self._once(action, decision, situation)
+        for _ in range(_LOOKS - 1):
+            if not (attempt.outcome is Outcome.REFUSED and _waits(action)):
+                break
+            attempt = await self._once(action, decision, situation)
+        return attempt
+
+    async def _once(self, action: Action, decision: Decision, situation: Situation) -> Attempt:
+        try:
+            pod = await self._again.pod(*action.pod)
+            if pod is None:
+                return Attempt(action, Outcome.VOID, "it is gone")
+            facts = pod_facts(pod)
+            why = void(action, facts, self._cluster.nodes)
+            if why:
+                return Attempt(action, Outcome.VOID, why)
+            if isinstance(action, Move):
+                why = await self._barred(action, decision, situation)
+                if why:
+                    return Attempt(action, Outcome.BARRED, why)
+                return await self._move(action, pod, facts)
+            return await self._mark(action, pod)
+        except (KubeError, Retriable) as problem:
+            return Attempt(action, Outcome.FAILED, str(problem))
+
+    async def _barred(self, action: Move, decision: Decision, situation: Situation) -> str:
+        if action.reason not in BY_POLICY and action.reason is not Reason.MAKE_ROOM:
+            return ""
+        owner = situation.cluster.owners[action.owner]
+        memory = decision.state.memories.get(action.owner, NO_MEMORY)
+        seen = await self._again.workload(owner, situation.rules, memory)
+        if seen is None:
+            return "its workload is gone"
+        if not seen.takes_part:
+            return "its workload takes no part by now"
+        now = self._wall()  # not of before: the server may have taken its time
+        return barred(
+            action,
+            seen.workload,
+            seen.nodes,
+            now,
+            situation.limits,
+            wave=decision.wave,
+            overdue=overdue(seen.workload.owner, memory, now),
+            disruptions_allowed=situation.around.disruptions_allowed(seen.workload.live),
+            leaders=situation.around.leaders,
+        )
+
+    async def _move(self, action: Move, pod: Pod, facts: PodFacts) -> Attempt:
+        """The pod stops counting before the request leaves: its replacement may be asked about before the answer."""
+        self._departures.leaving(facts, action.owner)
+        attempt = await self._sent(action, self._request(action, pod))
+        if attempt.outcome in (Outcome.REFUSED, Outcome.FAILED):
+            self._departures.staying(facts, action.owner)
+        return attempt
+
+    async def _mark(self, action: SetCost | ShortenTolerations, pod: Pod) -> Attempt:
+        return await self._sent(action, self._request(action, pod))
+
+    def _request(self, action: Action, pod: Pod) -> Coroutine[Any, Any, object]:
+        namespace, name = action.pod
+        match action:
+            case Evict():
+                return self._client.evict(pod)
+            case Delete():
+                # a pod that waits may find a node at this moment; then it is not the one that was to go
+                version = pod.metadata.resource_version if _waits(action) else ""
+                return self._client.delete(PODS, name, namespace, uid=action.uid, resource_version=version)
+            case Release() | SetCost():
+                return self._client.patch(PODS, name, MergePatch(action.patch), namespace)
+            case ShortenTolerations():
+                return self._client.patch(PODS, name, JsonPatch(shortened(pod, action)), namespace)
+            case _:
+                assert_never(action)
+
+    async def _sent(self, action: Action, request: Coroutine[Any, Any, object]) -> Attempt:
+        try:
+            await self._actuator.write(request)
+        except NotFound:
+            return Attempt(action, Outcome.VOID, "it is gone")
+        except (Conflict, TooManyRequests) as problem:
+            return Attempt(action, Outcome.REFUSED, str(problem))
+        except Retriable as problem:
+            return Attempt(action, Outcome.FAILED, str(problem))
+        except UnreadableAnswer:
+            return Attempt(action, Outcome.DONE)  # the server said yes
+        except KubeError as problem:
+            if not problem.retriable or (isinstance(problem, Unreachable) and not problem.outcome_unknown):
+                return Attempt(action, Outcome.FAILED, str(problem))
+            return await self._looked_up(action, problem)
+        return Attempt(action, Outcome.DONE)
+
+    async def _looked_up(self, action: Action, problem: KubeError) -> Attempt:
+        """No answer, or one that says nothing: what the server shows of the pod tells whether it was done."""
+        for number in range(_LOOKS):
+            try:
+                pod = await self._again.pod(*action.pod)
+            except KubeError as again:
+                problem = again
+                if number + 1 < _LOOKS:
+                    await asyncio.sleep(_LOOK_AGAIN_S)
+                continue
+            outcome = Outcome.DONE if pod is None or _done(action, pod) else Outcome.UNKNOWN
+            return Attempt(action, outcome, str(problem))
+        return Attempt(action, Outcome.UNKNOWN, str(problem))
+
+
+def _done(action: Action, pod: Pod) -> bool:
+    """Whether the pod is as the action would have it."""
+    facts = pod_facts(pod)
+    if facts.uid != action.uid or facts.terminating:
+        return True
+    match action:
+        case Release():
+            return facts.released
+        case SetCost():
+            return facts.cost == action.cost
+        case ShortenTolerations():
+            return len(shortened(pod, action)) == 1
+        case _:
+            return False
+
+
+def _waits(action: Action) -> bool:
+    """Whether the pod is to go only while it has no node."""
+    return isinstance(action, Delete) and action.reason in (Reason.SURGE, Reason.DEGRADE)

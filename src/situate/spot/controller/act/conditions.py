@@ -1,0 +1,140 @@
+"""A condition on pods that wait in vain: that on-demand nodes are full, or that moves have been stopped (B11, B18).
+
+Whoever asks why a pod is pending sees it there, beside what kube-scheduler says. It is written when it begins and when
+it is over, and on pods alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+import structlog
+
+from situate.kube.client import Client
+from situate.kube.errors import Conflict, KubeError, NotFound
+from situate.kube.patches import StrategicMergePatch
+from situate.kube.store import Store
+from situate.objects.meta import Condition
+from situate.objects.pods import Pod
+from situate.objects.resources import PODS
+from situate.objects.timestamps import rfc3339
+from situate.runtime.actuator import Actuator
+from situate.runtime.outcomes import Retriable
+from situate.spot.model.misplaced import Blocked
+from situate.spot.model.pods_nodes_workloads import PREFIX, PodKey
+from situate.spot.rebalance.decide import Decision, Notice
+from situate.spot.workloads.cluster_view import Cluster
+
+CONDITION: Final = PREFIX + "Placed"
+"""`False` while a pod waits for what spot has told it to wait for; `True` when that is over."""
+_OF_PODS: Final = (str(Blocked.NO_ON_DEMAND_ROOM), "MovesStopped")
+_PLACED: Final = "Placed"
+MOST_AT_ONCE: Final = 50
+"""Writes after one decision; the others follow after the next."""
+
+
+class Conditions:
+    """Of one term."""
+
+    def __init__(
+        self, client: Client, actuator: Actuator, pods: Store[Pod], cluster: Cluster, wall: Callable[[], datetime]
+    ) -> None:
+        """`client`: one whose writes raise a `Retriable` when we do not lead."""
+        self._client = client
+        self._actuator = actuator
+        self._pods = pods
+        self._cluster = cluster
+        self._wall = wall
+        self._stopped: dict[str, Notice] = {}  # it is noticed once, and holds until the pods have found their nodes
+        self._marked = {_key(pod) for pod in pods.list() if _said(pod, "False") is not None}
+        self._writing = False
+        self._log = structlog.get_logger()
+
+    async def write(self, decision: Decision) -> None:
+        """Says on pods what has changed with this decision; nothing while an earlier one is still being told.
+
+        A defect of ours costs a pod its condition, and admission not its leader.
+        """
+        try:
+            wanted = self._wanted(decision)
+            if not self._writing:
+                await self._tell([*self._begun(wanted), *self._over(wanted)][:MOST_AT_ONCE])
+        except Exception as defect:
+            self._log.error("nobody could be told what pods wait for", exc_info=defect)
+
+    async def _tell(self, changes: Sequence[tuple[Pod, str, str, str]]) -> None:
+        self._writing = True
+        try:
+            for pod, status, reason, message in changes:
+                try:
+                    well = await self._say(pod, status, reason, message)
+                except Exception as defect:
+                    self._log.error("a pod could not be told why it waits", pod=str(_key(pod)), exc_info=defect)
+                    continue
+                if not well:
+                    return
+        finally:
+            self._writing = False
+
+    def _wanted(self, decision: Decision) -> dict[PodKey, Notice]:
+        """Pods without a node, of workloads about which there is such a notice."""
+        notices = {notice.owner: notice for notice in decision.notices if notice.reason in _OF_PODS}
+        self._stopped |= {uid: notice for uid, notice in notices.items() if notice.reason == "MovesStopped"}
+        found = {}
+        for uid, notice in (self._stopped | notices).items():
+            waiting = [pod for pod in self._cluster.pods.get(uid, ()) if pod.live and not pod.node]
+            if not waiting:
+                self._stopped.pop(uid, None)
+            found.update({pod.key: notice for pod in waiting})
+        return found
+
+    def _begun(self, wanted: Mapping[PodKey, Notice]) -> Iterator[tuple[Pod, str, str, str]]:
+        for key, notice in wanted.items():
+            pod = self._pods.get(key.name, key.namespace)
+            known = _said(pod, "False") if pod is not None else None
+            if pod is not None and (known is None or known.reason != notice.reason):
+                yield pod, "False", notice.reason, notice.message
+
+    def _over(self, wanted: Mapping[PodKey, Notice]) -> Iterator[tuple[Pod, str, str, str]]:
+        for key in sorted(self._marked - wanted.keys()):
+            pod = self._pods.get(key.name, key.namespace)
+            if pod is not None and not pod.spec.node_name:
+                continue
+            if pod is None or _said(pod, "True") is not None:
+                self._marked.discard(key)
+            else:
+                yield pod, "True", _PLACED, f"it has found the node {pod.spec.node_name}"
+
+    async def _say(self, pod: Pod, status: str, reason: str, message: str) -> bool:
+        """Whether others may be told."""
+        meta, key = pod.metadata, _key(pod)
+        condition = {
+            "type": CONDITION,
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": rfc3339(self._wall()),
+        }
+        patch = StrategicMergePatch({"metadata": {"uid": meta.uid}, "status": {"conditions": [condition]}})
+        try:
+            await self._actuator.write(self._client.patch_status(PODS, meta.name, patch, meta.namespace))
+        except (NotFound, Conflict):
+            return True  # it is another one by now, or gone
+        except (KubeError, Retriable) as problem:
+            self._log.warning("a pod cannot be told why it waits", pod=str(key), error=str(problem))
+            return False
+        if status == "False":
+            self._marked.add(key)
+        return True
+
+
+def _key(pod: Pod) -> PodKey:
+    return PodKey(pod.metadata.namespace, pod.metadata.name)
+
+
+def _said(pod: Pod, status: str) -> Condition | None:
+    """Our condition, if it says that."""
+    found = pod.condition(CONDITION)
+    return found if found is not None and found.status == status else None

@@ -1,0 +1,196 @@
+"""Strict mode as the leader lives it: each pod behind our gate is read, classed and let go with one patch (P7 to P9).
+
+Pods are classed one after the other, with what was written for the others and is not seen yet; requests overlap.
+A pod that cannot get its class is let go without one: a gate that stays keeps its pod waiting for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import structlog
+
+from situate.kube.client import Client
+from situate.kube.errors import BadRequest, Conflict, Invalid, KubeError, NotFound
+from situate.kube.events import WARNING
+from situate.kube.patches import JsonPatch
+from situate.kube.store import Store
+from situate.objects.events import ObjectReference
+from situate.objects.pods import Pod
+from situate.objects.resources import PODS, ResourceType
+from situate.objects.unstructured import Unstructured
+from situate.runtime.actuator import Actuator
+from situate.runtime.outcomes import Retriable
+from situate.spot.admission.admit import UNREADABLE, LiveRead, NeedsRead, View
+from situate.spot.admission.ledger import Ledger
+from situate.spot.admission.scheduling_gates import Placed, overdue, place, released, waiting
+from situate.spot.controller.act.notify import Record
+from situate.spot.model.pods_nodes_workloads import GATE, Capacity, PodFacts, PodKey
+from situate.spot.server.metrics import AdmissionMetrics
+from situate.spot.workloads.owners import pod_facts
+
+WHOLE_PODS: Final = ResourceType("", "v1", "Pod", "pods", True, Unstructured)
+"""With every field, as a patch needs it."""
+OVERDUE_S: Final = 15.0
+_AT_ONCE: Final = 16
+_TRIES: Final = 3
+"""Looks at a pod that changes between reading and writing."""
+_AGAIN_S: Final = 1.0
+_CHECK_S: Final = 1.0
+
+
+class Gates:
+    """Which pods wait; `run` is a task of the leader, `alert` one of every process."""
+
+    def __init__(
+        self,
+        pods: Store[Pod],
+        view: Callable[[LiveRead | None], View],
+        read: Callable[[NeedsRead], Awaitable[LiveRead]],
+        record: Record,
+        *,
+        token: Callable[[], str],
+        wall: Callable[[], float],
+        metrics: AdmissionMetrics,
+    ) -> None:
+        """`token`: a new one at each call; `wall`: seconds since the epoch."""
+        self._view = view
+        self._read = read
+        self._record = record
+        self._token = token
+        self._wall = wall
+        self._metrics = metrics
+        self._gated: dict[PodKey, tuple[PodFacts, float]] = {}  # and since when that is known
+        self._sent: dict[str, Capacity] = {}  # by uid, until the watch shows it
+        self._surges = Ledger.empty()  # of pods that were placed as spot in a rollout (B17)
+        self._under_way: set[str] = set()  # by uid, until the watch shows that it waits no more
+        self._told: set[str] = set()
+        self._some = asyncio.Event()
+        self._log = structlog.get_logger()
+        pods.on_change(self._changed)
+
+    async def run(self, client: Client, actuator: Actuator) -> None:
+        """Writes of `client` raise a `Retriable` when we do not lead. Ends with the term alone."""
+        self._sent.clear()
+        self._surges = Ledger.empty()
+        self._under_way.clear()
+        lane = asyncio.Semaphore(_AT_ONCE)
+        async with asyncio.TaskGroup() as group:
+            while True:
+                self._some.clear()
+                for pod in waiting(facts for facts, _ in self._gated.values()):
+                    if pod.uid not in self._under_way:
+                        self._under_way.add(pod.uid)
+                        group.create_task(self._let_go(pod, client, actuator, lane), name=f"placing {pod.key}")
+                await self._some.wait()
+
+    async def alert(self) -> None:
+        """Tells of pods that have waited for too long, also where nobody leads (P9)."""
+        while True:
+            now = self._wall()
+            late = overdue((facts for facts, _ in self._gated.values()), now, OVERDUE_S)
+            self._metrics.gated.set(len(self._gated))
+            self._metrics.gated_overdue.set(len(late))
+            for pod in late:
+                if pod.uid not in self._told:
+                    self._tell(pod, now - pod.created)
+            self._told = {pod.uid for pod in late}
+            await asyncio.sleep(_CHECK_S)
+
+    def _changed(self, old: Pod | None, new: Pod | None) -> None:
+        if new is not None and any(gate.name == GATE for gate in new.spec.scheduling_gates):
+            facts = pod_facts(new)
+            _, since = self._gated.get(facts.key, (facts, asyncio.get_running_loop().time()))
+            self._gated[facts.key] = facts, since
+            self._some.set()
+            return
+        last = new or old
+        if last is None:
+            return
+        self._gated.pop(PodKey(last.metadata.namespace, last.metadata.name), None)
+        self._sent.pop(last.metadata.uid, None)
+        self._under_way.discard(last.metadata.uid)
+
+    async def _let_go(self, pod: PodFacts, client: Client, actuator: Actuator, lane: asyncio.Semaphore) -> None:
+        try:
+            async with lane:
+                done = await self._placed(pod, client, actuator)
+        except (KubeError, Retriable) as problem:
+            self._log.warning(
+                "a gated pod could not be placed; it is tried again", pod=str(pod.key), error=str(problem)
+            )
+            done = False
+        except Exception as defect:
+            # a defect of ours keeps this pod waiting, and no other one
+            self._log.error("a gated pod could not be classed; it is tried again", pod=str(pod.key), exc_info=defect)
+            done = False
+        if not done:
+            await asyncio.sleep(_AGAIN_S)
+            self._under_way.discard(pod.uid)
+            self._some.set()
+
+    async def _placed(self, pod: PodFacts, client: Client, actuator: Actuator) -> bool:
+        """Whether nothing is left to be done for it. Raises what the client and the actuator raise."""
+        refused = ""
+        for _ in range(_TRIES):
+            try:
+                whole = (await client.get(WHOLE_PODS, pod.key.name, pod.key.namespace)).content
+            except NotFound:
+                return True
+            if whole["metadata"]["uid"] != pod.uid or not _is_gated(whole):
+                return True
+            found = await self._decided(whole)
+            if found is None:
+                return False
+            if found.answer.pod_class is not None:
+                self._sent[pod.uid] = found.answer.pod_class
+            if found.answer.surge is not None:
+                self._surges = self._surges.with_surge(*found.answer.surge)
+            try:
+                await self._write(pod, found.operations, client, actuator)
+            except (Invalid, BadRequest, Conflict) as problem:
+                self._sent.pop(pod.uid, None)
+                refused = str(problem)
+                continue
+            self._log.info("a gated pod was placed", pod=str(pod.key), reason=found.answer.why)
+            return True
+        self._log.warning("a pod was let go without a class", pod=str(pod.key), error=refused)
+        self._record(_reference(pod), WARNING, "NotPlaced", f"let go without a class: {refused}")
+        await self._write(pod, released(whole), client, actuator)
+        return True
+
+    async def _decided(self, whole: Mapping[str, Any]) -> Placed | None:
+        """None if its workload cannot be read just now. Nothing is awaited between deciding and what follows."""
+        token, now = self._token(), self._wall()
+        found = place(whole, self._view(None), self._sent, now, token, self._surges)
+        if not isinstance(found, NeedsRead):
+            return found
+        live = await self._read(found)
+        found = place(whole, self._view(live), self._sent, now, token, self._surges)
+        if isinstance(found, NeedsRead) or (live is UNREADABLE and found.answer.pod_class is None):
+            return None
+        return found
+
+    async def _write(self, pod: PodFacts, operations: Any, client: Client, actuator: Actuator) -> None:
+        name, namespace = pod.key.name, pod.key.namespace
+        await actuator.write(client.patch(PODS, name, JsonPatch(operations), namespace))
+        _, since = self._gated.get(pod.key, (pod, asyncio.get_running_loop().time()))
+        self._metrics.placement_seconds.observe(asyncio.get_running_loop().time() - since)
+
+    def _tell(self, pod: PodFacts, seconds: float) -> None:
+        message = (
+            f"it has waited {seconds:.0f} s for its class: no process of spot leads, or it cannot write; "
+            "`situate spot ungate -A` lets pods go without one"
+        )
+        self._log.warning("a pod waits behind the gate", pod=str(pod.key), seconds=round(seconds))
+        self._record(_reference(pod), WARNING, "GatedTooLong", message)
+
+
+def _is_gated(whole: Mapping[str, Any]) -> bool:
+    return any(gate["name"] == GATE for gate in whole["spec"].get("schedulingGates", ()))
+
+
+def _reference(pod: PodFacts) -> ObjectReference:
+    return ObjectReference("v1", "Pod", pod.key.namespace, pod.key.name, pod.uid)

@@ -1,0 +1,120 @@
+"""Reads a workload, its namespace, all of its pods and their nodes from the server, right before a pod is moved (3.7).
+
+What is decided on such a look rests on nothing that watches show but which ReplicaSets belong to whom: a pod of one
+that they do not show yet does not count, and then pods are missing, which forbids a move. A workload that cannot be
+read is not moved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from situate.kube.client import Client
+from situate.kube.errors import NotFound
+from situate.objects.nodes import Node
+from situate.objects.pods import Pod
+from situate.objects.resources import NAMESPACES, NODES, PODS
+from situate.objects.selectors import LabelSelector
+from situate.spot.controller.observe.trimmed_objects import WORKLOADS, plain
+from situate.spot.model.misplaced import Workload
+from situate.spot.model.pods_nodes_workloads import NodeFacts, Owner, PodFacts
+from situate.spot.nodes.node_signals import Signal
+from situate.spot.workloads.cluster_view import Cluster, Memory, workload_of
+from situate.spot.workloads.on_demand_target import Namespace, Rules, participation
+from situate.spot.workloads.owners import KINDS, owner_facts, pod_facts
+
+_AT_ONCE: Final = 8
+"""Nodes that are read side by side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A workload as the server has it."""
+
+    workload: Workload
+    nodes: dict[str, NodeFacts]
+    """Those that its pods are on."""
+    takes_part: bool
+
+
+class Again:
+    """A second look, at the server."""
+
+    def __init__(
+        self,
+        client: Client,
+        cluster: Cluster,
+        table: Callable[[], Sequence[Signal]],
+        node_facts: Callable[[Node], NodeFacts],
+    ) -> None:
+        """`cluster`: as watches show it; `node_facts`: what a node means at this moment."""
+        self._client = client
+        self._cluster = cluster
+        self._table = table
+        self._node_facts = node_facts
+
+    async def pod(self, namespace: str, name: str) -> Pod | None:
+        """None if there is none of the name."""
+        try:
+            return await self._client.get(PODS, name, namespace)
+        except NotFound:
+            return None
+
+    async def workload(self, owner: Owner, rules: Rules, memory: Memory) -> Seen | None:
+        """As it is, with the target that follows; None if it is gone. Raises what the client raises.
+
+        The workload is read after its pods: one that has changed meanwhile is newer than they are, and then its
+        controller has not seen it yet, or pods are missing, which forbids a move either way.
+        """
+        resource = WORKLOADS[owner.kind]
+        try:
+            before = await self._client.get(resource, owner.name, owner.namespace)
+            pods = await self._pods(owner, before.spec.selector)
+            nodes = await self._nodes({pod.node for pod in pods if pod.node})
+            said = (await self._client.get(NAMESPACES, owner.namespace)).metadata
+            found = await self._client.get(resource, owner.name, owner.namespace)
+        except NotFound:
+            return None
+        if found.metadata.uid != owner.uid:
+            return None
+        sets = [
+            each
+            for each in self._cluster.replica_sets.values()
+            if each.controller is not None and each.controller.uid == owner.uid
+        ]
+        now = owner_facts(plain(found), KINDS[owner.kind], self._table(), sets, self._cluster.nodes)
+        namespace = Namespace(owner.namespace, said.labels, said.annotations)
+        cluster = Cluster(pods={owner.uid: pods}, namespaces={owner.namespace: namespace})
+        return Seen(workload_of(cluster, now, rules, memory), nodes, participation(now, namespace, rules).enabled)
+
+    async def _nodes(self, names: Iterable[str]) -> dict[str, NodeFacts]:
+        """Without those that are gone."""
+        lane = asyncio.Semaphore(_AT_ONCE)
+
+        async def read(name: str) -> NodeFacts | None:
+            async with lane:
+                try:
+                    return self._node_facts(await self._client.get(NODES, name))
+                except NotFound:
+                    return None
+
+        found = await asyncio.gather(*(read(name) for name in sorted(names)))
+        return {facts.name: facts for facts in found if facts is not None}
+
+    async def _pods(self, owner: Owner, selector: LabelSelector) -> tuple[PodFacts, ...]:
+        """Listed by the workload's selector; whose they are, their controllers' uids say."""
+        labels = ",".join(f"{key}={value}" for key, value in sorted(selector.match_labels.items()))
+        page = await self._client.list_all(PODS, owner.namespace, label_selector=labels)
+        return tuple(self._of(owner, map(pod_facts, page.items)))
+
+    def _of(self, owner: Owner, pods: Iterator[PodFacts]) -> Iterator[PodFacts]:
+        for pod in pods:
+            if pod.former_owner == owner.uid:
+                yield pod
+                continue
+            chain = self._cluster.owner_of(pod.controller)
+            if pod.controller == owner.uid or (chain is not None and chain.uid == owner.uid):
+                yield pod

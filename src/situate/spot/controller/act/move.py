@@ -1,0 +1,179 @@
+"""Decides again and again while this process leads, and has carried out what was decided.
+
+Changes wake it, many at a time; time alone does as well, since pods that wait too long change nothing. A decision is
+made in steps between which pods are admitted, on a cluster that does not change meanwhile. What it remembers is handed
+to admission, which goes by it for the next pod.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Mapping, MutableMapping
+from dataclasses import replace
+from typing import Final
+
+import structlog
+
+from situate.spot.config.settings import SpotSettings
+from situate.spot.controller.act.apply import Acting
+from situate.spot.controller.act.attempt import Attempt, Outcome
+from situate.spot.controller.act.conditions import Conditions
+from situate.spot.controller.act.notify import Telling
+from situate.spot.controller.cooperative import in_steps
+from situate.spot.controller.observe.constraints_watch import Around
+from situate.spot.controller.observe.free_capacity import Rooms
+from situate.spot.nodes.pool_stability import Pools
+from situate.spot.nodes.prices import NO_PRICES, Prices
+from situate.spot.rebalance.decide import Decision, Situation, State, deciding
+from situate.spot.workloads.cluster_view import Cluster, Memory
+
+SOONEST_S: Final = 1.0
+"""Between two decisions: changes come in droves."""
+END_SOONEST_S: Final = 0.1
+"""The same where the time of a pod is up: pods that end one shortly after the other are seen to at once."""
+LATEST_S: Final = 15.0
+"""Without any change."""
+_NOT_KNOWN_S: Final = 1.0
+
+
+class Moving:
+    """`decision` is the last one."""
+
+    def __init__(
+        self,
+        cluster: Callable[[], Cluster],
+        memories: MutableMapping[str, Memory],
+        around: Around,
+        rooms: Rooms,
+        settings: Callable[[], SpotSettings],
+        *,
+        wall: Callable[[], float],
+        decided: Callable[[Decision, Situation], Generator[None, None, None]],
+    ) -> None:
+        """`cluster`: one that stays as it is now. `memories`: those that admission goes by; they are kept current.
+
+        `decided` is told of each decision, and takes it in in steps.
+        """
+        self.decision: Decision | None = None
+        self._prices: Prices = NO_PRICES
+        self._decided_on = decided
+        self._recalled = self._state = State()
+        self._cluster = cluster
+        self._memories = memories
+        self._around = around
+        self._rooms = rooms
+        self._settings = settings
+        self._wall = wall
+        self._changed = asyncio.Event()
+        self._log = structlog.get_logger()
+        around.on_change(self.wake)
+
+    def wake(self) -> None:
+        """Something has changed."""
+        self._changed.set()
+
+    def reprice(self, prices: Prices) -> None:
+        """These hold from now on."""
+        self._prices = prices
+        self.wake()
+
+    async def run(self, acting: Acting, telling: Telling, conditions: Conditions, pools: Pools) -> None:
+        """A task of the leader. What was decided in an earlier term is forgotten, but for what admission goes by, and
+        what is known of the `pools` at its beginning.
+        """
+        self._recalled = State(pools=pools)
+        self._state = self._recalled
+        self.decision = None
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await self._everything_known()
+                await in_steps(self._rooms.placing())
+                self._changed.clear()
+                await self._around.look()
+                situation, begun = self._situation(), asyncio.get_running_loop().time()
+                decision = await self._decided(situation)
+                if decision is None:
+                    await asyncio.sleep(LATEST_S)
+                    continue
+                self.decision = decision
+                telling.decided(decision)
+                acting.begin(decision.actions, decision, situation, group)
+                group.create_task(conditions.write(decision), name="conditions of pods")
+                await in_steps(self._decided_on(decision, situation))
+                await self._rest(begun, decision.requeue_after)
+
+    @property
+    def moved_lately(self) -> int:
+        """Moves by policy that count against the budget of the hour."""
+        return len(self._state.moved_at)
+
+    def attempted(self, attempt: Attempt) -> None:
+        """A move that was not made is not counted among those of the hour; it is tried again after a while (F7)."""
+        memory = self._memories.get(attempt.action.owner)
+        if memory is None or memory.moved != attempt.action.uid or attempt.outcome is Outcome.DONE:
+            return
+        counted = list(self._state.moved_at)
+        if memory.moved_at in counted:
+            counted.remove(memory.moved_at)
+            self._state = replace(self._state, moved_at=tuple(counted))
+
+    def _situation(self) -> Situation:
+        settings, cluster = self._settings(), self._cluster()
+        return Situation(
+            cluster,
+            self._rooms.room(cluster.nodes),
+            settings.rules(),
+            settings.limits(),
+            self._around.surroundings(),
+            self._prices,
+        )
+
+    async def _decided(self, situation: Situation) -> Decision | None:
+        """None for a defect of ours: nothing is moved then, and admission keeps its leader."""
+        before = dict(self._memories)
+        try:
+            decision = await in_steps(deciding(replace(self._state, memories=before), situation, self._wall()))
+        except Exception as defect:
+            self._log.error("nothing could be decided; it is tried again", exc_info=defect)
+            self._state = self._recalled
+            return None
+        self._state = decision.state
+        self._remember(before, decision.state.memories)
+        return decision
+
+    def _remember(self, before: Mapping[str, Memory], after: Mapping[str, Memory]) -> None:
+        """Workloads may have gone, and policies changed, while it was decided."""
+        for uid in before.keys() | after.keys():
+            known, decided = self._memories.get(uid), after.get(uid)
+            if known is None and uid in before:
+                continue
+            if decided is None:
+                self._memories.pop(uid, None)
+            elif known is None or known is before.get(uid):
+                self._memories[uid] = decided
+            else:
+                self._memories[uid] = replace(decided, policy=known.policy)
+
+    async def _everything_known(self) -> None:
+        """Nothing is moved before all is known that may forbid it."""
+        told = ""
+        while (problem := self._not_known()) is not None:
+            if problem != told:
+                self._log.warning("nothing is moved yet", error=problem)
+                told = problem
+            await asyncio.sleep(_NOT_KNOWN_S)
+
+    def _not_known(self) -> str | None:
+        storage = (each.not_ready() for each in self._rooms.storage)
+        return self._around.not_known() or next((problem for problem in storage if problem is not None), None)
+
+    async def _rest(self, begun: float, seconds: float | None) -> None:
+        """Until something changes, or so long after the decision was begun; what changes is seen after a while."""
+        loop = asyncio.get_running_loop()
+        longest = LATEST_S if seconds is None else min(LATEST_S, begun + seconds - loop.time())
+        await asyncio.sleep(max(END_SOONEST_S, min(SOONEST_S, longest)))
+        try:
+            async with asyncio.timeout(max(0.0, longest - SOONEST_S)):
+                await self._changed.wait()
+        except TimeoutError:
+            return

@@ -1,0 +1,60 @@
+"""Asks again and again whether on-demand nodes could take what a wave would displace, so that it is known before (B24).
+
+It is asked about every displaced pod, so in small steps, and not often: room is a matter of minutes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from typing import Final
+
+import structlog
+
+from situate.spot.capacity.free_capacity import Places
+from situate.spot.capacity.headroom import WaveRoom, displaced, placing
+from situate.spot.controller.cooperative import in_steps
+from situate.spot.controller.metrics import MoveMetrics
+from situate.spot.model.counts import Nodes
+from situate.spot.nodes.interruptions import History
+
+EVERY_S: Final = 300.0
+SOON_S: Final = 15.0
+"""After leadership was won: everything is in motion before."""
+
+
+class Foreseeing:
+    """`run` is a task of the leader."""
+
+    def __init__(
+        self,
+        metrics: MoveMetrics,
+        places: Callable[[Nodes], Generator[None, None, Places]],
+        history: Callable[[], History],
+    ) -> None:
+        """`metrics`: with the last decision; `places`: room as of now, in steps; `history`: of waves."""
+        self._metrics = metrics
+        self._places = places
+        self._history = history
+        self._missing = 0
+        self._log = structlog.get_logger()
+
+    async def run(self) -> None:
+        """What lacks is told when it changes."""
+        await asyncio.sleep(SOON_S)
+        while True:
+            room = await self._room()
+            if room is not None:
+                self._metrics.foreseen(room)
+                if room.missing != self._missing and room.missing:
+                    self._log.warning("a wave would find too little room on demand", pods=room.missing)
+                self._missing = room.missing
+            await asyncio.sleep(EVERY_S)
+
+    async def _room(self) -> WaveRoom | None:
+        last = self._metrics.last
+        if last is None:
+            return None
+        nodes = last.situation.cluster.nodes
+        places = await in_steps(self._places(nodes))
+        return await in_steps(placing(displaced(last.workloads, nodes, self._history().largest), places))

@@ -1,0 +1,332 @@
+"""Keeps the facts of every object current, so that a decision finds them ready: the stores' changes, made into values.
+
+Nothing is copied for a decision: `cluster` holds these very maps, and a decision runs in one step of the loop.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from situate.kube.reflector import Reflector
+from situate.objects.configuration import Namespace as NamespaceObject
+from situate.objects.events import CoreEvent
+from situate.objects.nodes import Node
+from situate.objects.pods import Pod
+from situate.spot.controller.observe.informers import Watched
+from situate.spot.controller.observe.trimmed_objects import SlimReplicaSet, Workload, plain
+from situate.spot.model.pods_nodes_workloads import NodeFacts, Owner, PodFacts, PodKey
+from situate.spot.nodes.node_signals import Signal, node_facts, occurrences
+from situate.spot.workloads.cluster_view import NO_MEMORY, Cluster, Memory
+from situate.spot.workloads.constraints import named_nodes
+from situate.spot.workloads.on_demand_policy import Policy
+from situate.spot.workloads.on_demand_target import Namespace, Rules, resolved, stricter
+from situate.spot.workloads.owners import (
+    KINDS,
+    Controller,
+    OwnerKind,
+    ReplicaSetFacts,
+    kind_of,
+    owner_facts,
+    pod_facts,
+    replica_set_facts,
+    template_spec,
+)
+
+
+class Cache:
+    """`cluster` and `memories` are what decisions take; both change with the stores."""
+
+    def __init__(
+        self,
+        watched: Watched,
+        table: Sequence[Signal],
+        rules: Rules,
+        *,
+        wall: Callable[[], float],
+        nodes_changed: Callable[[], None] = lambda: None,
+        policies_changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`wall`: seconds since the epoch; `nodes_changed`: called when a node means something else than before.
+
+        `policies_changed`: called when `policies` has changed.
+        """
+        self._table = table
+        self._rules = rules
+        self._wall = wall
+        self._nodes_changed = nodes_changed
+        self._policies_changed = policies_changed
+        self._watched = watched
+        self._pods: dict[PodKey, PodFacts] = {}
+        self._replica_sets: dict[str, ReplicaSetFacts] = {}
+        self._owners: dict[str, Owner] = {}
+        self._nodes: dict[str, NodeFacts] = {}
+        self._noticed: dict[str, float] = {}  # nodes that end: when that was first seen
+        self._events: dict[str, dict[str, CoreEvent]] = {}  # that mean something, by node and by their own name
+        self._namespaces: dict[str, Namespace] = {}
+        self._naming: dict[str, tuple[frozenset[str], Workload, OwnerKind]] = {}  # nodes that workloads name, by uid
+        self._sets_of: dict[str, set[str]] = defaultdict(set)  # uids of ReplicaSets, by uid of the workload
+        self._by_owner = _PodsByOwner(self._sets_of)
+        self.memories: dict[str, Memory] = {}
+        self.policies: dict[str, Policy] = {}
+        """Valid policies that must outlive this process, by uid of the workload."""
+        self._recorded: Mapping[str, Policy] = {}
+        self.cluster = Cluster(self._owners, self._replica_sets, self._by_owner, self._nodes, self._namespaces)
+        watched.namespaces.store.on_change(self._namespace)
+        watched.nodes.store.on_change(self._node)
+        watched.node_events.store.on_change(self._node_event)
+        watched.replica_sets.store.on_change(self._replica_set)
+        for kind, reflector in watched.workloads.items():
+            reflector.store.on_change(self._workload_of(KINDS[kind]))
+        watched.pods.store.on_change(self._pod)
+
+    def now(self) -> Cluster:
+        """`cluster` as it is at this moment; later changes do not show."""
+        return Cluster(
+            dict(self._owners),
+            dict(self._replica_sets),
+            self._by_owner.now(),
+            dict(self._nodes),
+            dict(self._namespaces),
+        )
+
+    def reconfigure(self, table: Sequence[Signal], rules: Rules) -> None:
+        """Takes other settings; everything that depends on them is read again."""
+        self._table, self._rules = table, rules
+        for event in self._watched.node_events.store.list():
+            self._node_event(None, event)
+        for node in self._watched.nodes.store.list():
+            self._node(node, node)
+        for kind, reflector in self._workload_kinds():
+            for workload in reflector.store.list():
+                self._put_owner(workload, kind)
+
+    def recall(self, recorded: Mapping[str, Policy]) -> None:
+        """Takes the last valid policies that any leader has recorded: they hold where a value cannot be read."""
+        before, self._recorded = self._recorded, recorded
+        for uid in recorded.keys() | before.keys():
+            owner = self._owners.get(uid)
+            if owner is not None and recorded.get(uid) != before.get(uid):
+                self._remember_policy(owner)
+
+    def node_facts(self, node: Node) -> NodeFacts:
+        """What a node means now, by what was told of it."""
+        name = node.metadata.name
+        told = [each for event in self._events.get(name, {}).values() for each in occurrences(event)]
+        return node_facts(node, self._table, self._wall(), self._noticed.get(name), told)
+
+    def _pod(self, old: Pod | None, new: Pod | None) -> None:
+        if old is not None:
+            known = self._pods.pop(PodKey(old.metadata.namespace, old.metadata.name), None)
+            if known is not None:
+                self._by_owner.remove(known)
+        if new is not None:
+            facts = pod_facts(new)
+            self._pods[facts.key] = facts
+            self._by_owner.add(facts)
+
+    def _replica_set(self, old: SlimReplicaSet | None, new: SlimReplicaSet | None) -> None:
+        before = self._replica_sets.pop(old.metadata.uid, None) if old is not None else None
+        if before is not None and before.controller is not None:
+            self._sets_of[before.controller.uid].discard(before.uid)
+        after = None
+        if new is not None:
+            after = self._replica_sets[new.metadata.uid] = replica_set_facts(plain(new))
+            if after.controller is not None:
+                self._sets_of[after.controller.uid].add(after.uid)
+        for facts in (before, after):
+            if facts is not None and facts.controller is not None:
+                self._forget_empty(facts.controller.uid)
+                self._by_owner.changed(facts.controller.uid)
+        if before is not None and after is None:
+            self._by_owner.forget(before.uid)
+        if after is not None and after.controller is not None:
+            self._read_again(after.controller, after.namespace)
+
+    def _read_again(self, controller: Controller, namespace: str) -> None:
+        """The workload of a ReplicaSet that has changed."""
+        kind = kind_of(controller, KINDS.values())
+        reflector = self._watched.workloads.get(kind.kind) if kind is not None else None
+        if kind is None or reflector is None:
+            return
+        workload = reflector.store.get(controller.name, namespace)
+        if workload is not None and workload.metadata.uid == controller.uid:
+            self._put_owner(workload, kind)
+
+    def _forget_empty(self, owner: str) -> None:
+        if not self._sets_of.get(owner, True):
+            del self._sets_of[owner]
+
+    def _workload_of(self, kind: OwnerKind) -> Callable[[Workload | None, Workload | None], None]:
+        def changed(old: Workload | None, new: Workload | None) -> None:
+            if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+                self._owners.pop(old.metadata.uid, None)
+                self._naming.pop(old.metadata.uid, None)
+                self.memories.pop(old.metadata.uid, None)
+                self._keep(old.metadata.uid, None)
+                self._by_owner.changed(old.metadata.uid)
+            if new is not None:
+                self._put_owner(new, kind)
+
+        return changed
+
+    def _put_owner(self, workload: Workload, kind: OwnerKind) -> None:
+        uid = workload.metadata.uid
+        owned = [self._replica_sets[each] for each in sorted(self._sets_of.get(uid, ()))]
+        content = plain(workload)
+        owner = self._owners[uid] = owner_facts(content, kind, self._table, owned, self._nodes)
+        names = named_nodes(template_spec(content))
+        if names:
+            self._naming[uid] = (names, workload, kind)
+        else:
+            self._naming.pop(uid, None)
+        self._remember_policy(owner)
+
+    def _remember_policy(self, owner: Owner) -> None:
+        """The last policy that could be read stays in force while one cannot (P11).
+
+        Of this process's and the recorded one, the stricter: either may have missed a change that the other has seen.
+        """
+        namespace = self._namespaces.get(owner.namespace)
+        found = resolved(owner, namespace or Namespace(owner.namespace), self._rules)
+        memory = self.memories.get(owner.uid, NO_MEMORY)
+        if found.faults:
+            policy = stricter(memory.policy, self._recorded.get(owner.uid), owner, self._rules)
+        elif namespace is None and not found.annotated:
+            return  # a namespace that is not known yet may say something
+        else:
+            policy = found.policy
+        if policy != memory.policy:
+            self.memories[owner.uid] = replace(memory, policy=policy)
+        self._keep(owner.uid, policy if found.faults or found.annotated else None)
+
+    def _keep(self, uid: str, policy: Policy | None) -> None:
+        if self.policies.get(uid) == policy:
+            return
+        if policy is None:
+            del self.policies[uid]
+        else:
+            self.policies[uid] = policy
+        self._policies_changed()
+
+    def _node(self, old: Node | None, new: Node | None) -> None:
+        if new is None:
+            assert old is not None
+            self._nodes.pop(old.metadata.name, None)
+            self._noticed.pop(old.metadata.name, None)
+            self._read_those_that_name(old.metadata.name)
+            self._nodes_changed()
+            return
+        name, facts = new.metadata.name, self.node_facts(new)
+        if facts.ending:
+            self._noticed.setdefault(name, self._wall())
+        else:
+            self._noticed.pop(name, None)
+        before = self._nodes.get(name)
+        if before != facts:
+            self._nodes[name] = facts
+            if before is None or before.capacity is not facts.capacity:
+                self._read_those_that_name(name)
+            self._nodes_changed()
+
+    def _read_those_that_name(self, node: str) -> None:
+        """It came, went or has another capacity, which may pin whoever asks for it."""
+        for names, workload, kind in tuple(self._naming.values()):
+            if node in names:
+                self._put_owner(workload, kind)
+
+    def _node_event(self, old: CoreEvent | None, new: CoreEvent | None) -> None:
+        event = new or old
+        assert event is not None
+        name = event.involved_object.name
+        if not any(signal.source == "event" and signal.key == event.reason for signal in self._table):
+            return
+        of_node = self._events.setdefault(name, {})
+        key = f"{event.metadata.namespace}/{event.metadata.name}"
+        if new is not None:
+            of_node[key] = new
+        else:
+            of_node.pop(key, None)
+        if not of_node:
+            del self._events[name]
+        node = self._watched.nodes.store.get(name)
+        if node is not None:
+            self._node(node, node)
+
+    def _namespace(self, old: NamespaceObject | None, new: NamespaceObject | None) -> None:
+        if new is None:
+            assert old is not None
+            self._namespaces.pop(old.metadata.name, None)
+            return
+        name = new.metadata.name
+        facts = Namespace(name, new.metadata.labels, new.metadata.annotations)
+        if self._namespaces.get(name) == facts:
+            return
+        self._namespaces[name] = facts
+        for _, reflector in self._workload_kinds():
+            for workload in reflector.store.list(name):
+                owner = self._owners.get(workload.metadata.uid)
+                if owner is not None:
+                    self._remember_policy(owner)
+
+    def _workload_kinds(self) -> Iterator[tuple[OwnerKind, Reflector[Workload]]]:
+        for kind, reflector in self._watched.workloads.items():
+            yield KINDS[kind], reflector
+
+
+class _PodsByOwner(Mapping[str, Sequence[PodFacts]]):
+    """Pods by the uid of their workload: put together when they are asked for, kept until one of them changes."""
+
+    def __init__(self, sets_of: Mapping[str, set[str]]) -> None:
+        self._sets_of = sets_of
+        self._by_controller: dict[str, dict[PodKey, PodFacts]] = {}
+        self._whole: dict[str, tuple[PodFacts, ...]] = {}
+        self._owner_of: dict[str, str] = {}  # of the ReplicaSets that the kept ones were put together from
+
+    def add(self, pod: PodFacts) -> None:
+        controller = pod.controller or pod.former_owner
+        if controller:
+            self._by_controller.setdefault(controller, {})[pod.key] = pod
+            self.changed(controller)
+
+    def remove(self, pod: PodFacts) -> None:
+        controller = pod.controller or pod.former_owner
+        of_controller = self._by_controller.get(controller)
+        if of_controller is None:
+            return
+        of_controller.pop(pod.key, None)
+        if not of_controller:
+            del self._by_controller[controller]
+        self.changed(controller)
+
+    def changed(self, uid: str) -> None:
+        """Something has changed with this workload or ReplicaSet."""
+        self._whole.pop(self._owner_of.get(uid, uid), None)
+
+    def forget(self, replica_set: str) -> None:
+        """It is gone; pods that it leaves behind are nobody's."""
+        self._owner_of.pop(replica_set, None)
+
+    def now(self) -> dict[str, tuple[PodFacts, ...]]:
+        """All of it, at this moment."""
+        return {owner: self[owner] for owner in self}
+
+    def __getitem__(self, owner: str) -> tuple[PodFacts, ...]:
+        known = self._whole.get(owner)
+        if known is not None:
+            return known
+        sets = sorted(self._sets_of.get(owner, ()))
+        self._owner_of.update(dict.fromkeys(sets, owner))
+        parts = [self._by_controller[each] for each in (owner, *sets) if each in self._by_controller]
+        if not parts:
+            raise KeyError(owner)
+        whole = self._whole[owner] = tuple(pod for part in parts for pod in part.values())
+        return whole
+
+    def __iter__(self) -> Iterator[str]:
+        owners = {*self._sets_of, *self._by_controller} - {each for sets in self._sets_of.values() for each in sets}
+        return (owner for owner in sorted(owners) if owner in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)

@@ -1,0 +1,188 @@
+"""What bears on moves besides pods and nodes: budgets, Services and policies that select pods, full quotas, leaders.
+
+Only moving goes by it; admission never waits for any of this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeVar
+
+import structlog
+
+from situate.kube.client import Client
+from situate.kube.errors import KubeError, NotFound
+from situate.kube.reflector import Reflector
+from situate.kube.store import Store
+from situate.objects.label_selectors import BadSelector, Requirement, Selector, selector_of
+from situate.objects.meta import KubernetesObject, ObjectMeta
+from situate.objects.model import Model
+from situate.objects.quantity import NO_QUANTITIES, Quantity
+from situate.objects.resources import LEASES, PODDISRUPTIONBUDGETS, SERVICES, ResourceType
+from situate.objects.selectors import LabelSelector
+from situate.objects.services import Service
+from situate.objects.workloads import PodDisruptionBudget
+from situate.spot.model.pods_nodes_workloads import PodKey
+from situate.spot.rebalance.node_termination import Guard, Surroundings
+from situate.spot.workloads.cluster_view import Cluster
+from situate.spot.workloads.leaders import leaders, leases_named
+from situate.spot.workloads.owners import KINDS
+
+T = TypeVar("T", bound=KubernetesObject)
+
+LOOK_S: Final = 5.0
+"""How old what is known of the holder of a workload's own Lease may be: it is renewed more often than watches bear."""
+_REVISIONS: Final = frozenset(kind.revision_label for kind in KINDS.values())
+_OF_PODS: Final = ("pods", "count/pods")
+_EVERY_POD: Final = frozenset(("NotTerminating", "NotBestEffort"))
+"""Scopes of quotas that pods of a workload are in as a rule."""
+
+
+class NetworkPolicySpec(Model, frozen=True):
+    pod_selector: LabelSelector = LabelSelector()
+
+
+class NetworkPolicy(Model, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: NetworkPolicySpec = NetworkPolicySpec()
+
+
+class QuotaSpec(Model, frozen=True):
+    scopes: tuple[str, ...] = ()
+    scope_selector: dict[str, Any] | None = None
+    """None: the scopes say it all."""
+
+
+class QuotaStatus(Model, frozen=True):
+    hard: Mapping[str, Quantity] = NO_QUANTITIES
+    used: Mapping[str, Quantity] = NO_QUANTITIES
+
+
+class ResourceQuota(Model, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: QuotaSpec = QuotaSpec()
+    status: QuotaStatus = QuotaStatus()
+
+    @property
+    def full(self) -> bool:
+        """Whether no pod more may be made, as far as that is a matter of their number."""
+        if self.spec.scope_selector is not None or not _EVERY_POD.issuperset(self.spec.scopes):
+            return False
+        hard, used = self.status.hard, self.status.used
+        return any(key in hard and key in used and used[key] >= hard[key] for key in _OF_PODS)
+
+
+NETWORK_POLICIES: Final = ResourceType(
+    "networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", True, NetworkPolicy
+)
+RESOURCE_QUOTAS: Final = ResourceType("", "v1", "ResourceQuota", "resourcequotas", True, ResourceQuota)
+
+
+class Around:
+    """Follows the server whether or not this process leads; `surroundings` is what a decision takes."""
+
+    def __init__(self, client: Client, cluster: Cluster, rng: random.Random, clock: Callable[[], float]) -> None:
+        """`cluster`: the one that changes with the watches; `clock`: seconds of one that nobody sets."""
+        self._client = client
+        self._cluster = cluster
+        self._clock = clock
+        self._guards: dict[tuple[str, str, str], Guard] = {}
+        self._holders: dict[PodKey, str] = {}
+        self._looked_at: float | None = None
+        self._log = structlog.get_logger()
+
+        def reflector(resource: ResourceType[T]) -> Reflector[T]:
+            store: Store[T] = Store(resource.group_resource)
+            return Reflector(client, resource, store, rng=rng)
+
+        self.budgets = reflector(PODDISRUPTIONBUDGETS)
+        self.services = reflector(SERVICES)
+        self.network_policies = reflector(NETWORK_POLICIES)
+        self.quotas = reflector(RESOURCE_QUOTAS)
+        self.budgets.store.on_change(self._budget)
+        self.services.store.on_change(self._service)
+        self.network_policies.store.on_change(self._network_policy)
+
+    def reflectors(self) -> Iterator[Reflector[Any]]:
+        yield self.budgets
+        yield self.services
+        yield self.network_policies
+        yield self.quotas
+
+    def on_change(self, wake: Callable[[], None]) -> None:
+        for reflector in self.reflectors():
+            reflector.store.on_change(lambda _, __: wake())
+
+    def not_known(self) -> str | None:
+        """Why nothing may be moved yet; None once everything was seen that may forbid a move.
+
+        Quotas do not count: without them a pod is released where it should have been evicted, and no harm is done.
+        """
+        problems = (each.not_ready() for each in self.reflectors() if each is not self.quotas)
+        return next((problem for problem in problems if problem is not None), None)
+
+    async def look(self) -> None:
+        """Reads the Leases that workloads name, if that was long ago. What cannot be read stays as it was."""
+        named = leases_named(self._cluster.owners.values())
+        self._holders = {key: holder for key, holder in self._holders.items() if key in named}
+        now = self._clock()
+        if not named or (self._looked_at is not None and now - self._looked_at < LOOK_S):
+            return
+        self._looked_at = now
+        await asyncio.gather(*(self._read_holder(key) for key in sorted(named)))
+
+    def surroundings(self) -> Surroundings:
+        """As of now."""
+        full = frozenset(quota.metadata.namespace for quota in self.quotas.store.list() if quota.full)
+        led = leaders(self._cluster.owners.values(), self._cluster.pods, self._holders)
+        return Surroundings(tuple(self._guards.values()), full, led)
+
+    async def _read_holder(self, key: PodKey) -> None:
+        try:
+            lease = await self._client.get(LEASES, key.name, key.namespace)
+        except NotFound:
+            self._holders.pop(key, None)
+        except KubeError as problem:
+            self._log.warning("the Lease of a workload cannot be read", lease=str(key), error=str(problem))
+        else:
+            self._holders[key] = lease.spec.holder_identity
+
+    def _budget(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget | None) -> None:
+        selector = _selector(new.spec.selector) if new is not None else None
+        allowed = new.status.disruptions_allowed if new is not None else 0
+        self._put("PodDisruptionBudget", new or old, selector, allowed)
+
+    def _service(self, old: Service | None, new: Service | None) -> None:
+        chosen = new.spec.selector if new is not None else {}
+        wanted = [Requirement(key, "in", frozenset((value,))) for key, value in sorted(chosen.items())]
+        self._put("Service", new or old, Selector(tuple(wanted)) if _tells_revisions(wanted) else None)
+
+    def _network_policy(self, old: NetworkPolicy | None, new: NetworkPolicy | None) -> None:
+        selector = _selector(new.spec.pod_selector) if new is not None else None
+        told = selector is not None and _tells_revisions(selector.requirements)
+        self._put("NetworkPolicy", new or old, selector if told else None)
+
+    def _put(
+        self, kind: str, about: KubernetesObject | None, selector: Selector | None, allowed: int | None = None
+    ) -> None:
+        """None takes the guard away, as for a selector that cannot be read, which selects nothing."""
+        assert about is not None
+        namespace, name = about.metadata.namespace, about.metadata.name
+        if selector is None:
+            self._guards.pop((kind, namespace, name), None)
+        else:
+            self._guards[kind, namespace, name] = Guard(kind, namespace, name, selector, allowed)
+
+
+def _selector(wire: LabelSelector | None) -> Selector | None:
+    try:
+        return selector_of(wire)
+    except BadSelector:
+        return None
+
+
+def _tells_revisions(requirements: Any) -> bool:
+    """Whether a release takes pods out of it; all others are nothing to us."""
+    return any(requirement.key in _REVISIONS for requirement in requirements)

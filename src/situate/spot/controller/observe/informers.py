@@ -1,0 +1,127 @@
+"""What spot watches: pods, what controls them, nodes, namespaces, and Events of pods that could not be created."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from situate.kube.client import Client
+from situate.kube.reflector import Reflector
+from situate.kube.store import Store
+from situate.objects.configuration import Namespace
+from situate.objects.events import CoreEvent
+from situate.objects.meta import KubernetesObject
+from situate.objects.nodes import Node
+from situate.objects.pods import Pod
+from situate.objects.resources import CORE_EVENTS, NAMESPACES, NODES, PODS, ResourceType
+from situate.spot.controller.observe.trimmed_objects import (
+    DEPLOYMENTS,
+    REPLICASETS,
+    STATEFULSETS,
+    WORKLOADS,
+    SlimReplicaSet,
+    Workload,
+)
+from situate.spot.workloads.owners import DEFAULT_KINDS
+
+T = TypeVar("T", bound=KubernetesObject)
+
+REFUSED: Final = "involvedObject.kind=ReplicaSet,reason=FailedCreate"
+"""Field selector of the Events that tell of pods that were not created (P21)."""
+OF_NODES: Final = "involvedObject.kind=Node"
+"""Of the Events that tell of nodes, among them signals of the table (3.9)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """Reflectors and their stores. They follow the server whether or not this process leads."""
+
+    pods: Reflector[Pod]
+    replica_sets: Reflector[SlimReplicaSet]
+    deployments: Reflector[Workload]
+    stateful_sets: Reflector[Workload]
+    nodes: Reflector[Node]
+    namespaces: Reflector[Namespace]
+    refusals: Reflector[CoreEvent]
+    node_events: Reflector[CoreEvent]
+    further: Mapping[str, Reflector[Workload]]
+    """Kinds of workloads that not every cluster serves; where one is not served there are none of it."""
+
+    @classmethod
+    def of(cls, client: Client, rng: random.Random, kinds: Sequence[str] = DEFAULT_KINDS) -> Watched:
+        """`kinds`: of workloads that take part."""
+
+        def reflector(resource: ResourceType[T], fields: str = "") -> Reflector[T]:
+            store: Store[T] = Store(resource.group_resource)
+            return Reflector(client, resource, store, rng=rng, field_selector=fields)
+
+        return cls(
+            reflector(PODS),
+            reflector(REPLICASETS),
+            reflector(DEPLOYMENTS),
+            reflector(STATEFULSETS),
+            reflector(NODES),
+            reflector(NAMESPACES),
+            reflector(CORE_EVENTS, REFUSED),
+            reflector(CORE_EVENTS, OF_NODES),
+            {kind: reflector(WORKLOADS[kind]) for kind in kinds if kind not in DEFAULT_KINDS},
+        )
+
+    @property
+    def workloads(self) -> Mapping[str, Reflector[Workload]]:
+        """By kind."""
+        return {"Deployment": self.deployments, "StatefulSet": self.stateful_sets, **self.further}
+
+    def reflectors(self) -> Iterator[Reflector[Any]]:
+        yield from self._always()
+        yield from self.further.values()
+
+    def _always(self) -> Iterator[Reflector[Any]]:
+        yield self.pods
+        yield self.replica_sets
+        yield self.deployments
+        yield self.stateful_sets
+        yield self.nodes
+        yield self.namespaces
+        yield self.refusals
+        yield self.node_events
+
+    def _served(self) -> Iterator[Reflector[Any]]:
+        yield from self._always()
+        yield from (each for each in self.further.values() if not each.not_served.is_set())
+
+    def not_served(self) -> list[str]:
+        """Kinds of workloads that this cluster does not know, by their resource."""
+        return [each.scope.resource.group_resource for each in self.further.values() if each.not_served.is_set()]
+
+    async def wait_synced(self) -> None:
+        for reflector in self._always():
+            await reflector.store.wait_synced()
+        for reflector in self.further.values():
+            await _seen_or_not_served(reflector)
+
+    async def relist(self) -> None:
+        """Compares what counts are made of with fresh listings (P22). Raises what the client raises."""
+        served = (each for each in self.workloads.values() if not each.not_served.is_set())
+        await asyncio.gather(self.pods.relist(), self.replica_sets.relist(), *(each.relist() for each in served))
+
+    def not_ready(self) -> str | None:
+        """Why no pod can be classed yet; None once everything was seen."""
+        for reflector in self._served():
+            problem = reflector.not_ready()
+            if problem is not None:
+                return problem
+        return None
+
+
+async def _seen_or_not_served(reflector: Reflector[Workload]) -> None:
+    seen = asyncio.ensure_future(reflector.store.wait_synced())
+    not_served = asyncio.ensure_future(reflector.not_served.wait())
+    try:
+        await asyncio.wait((seen, not_served), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        seen.cancel()
+        not_served.cancel()

@@ -1,0 +1,78 @@
+"""Records which spot nodes ended and came back, and when, on the Lease: advice, headroom and calm rest on it, also
+after a new leader came.
+
+One small annotation, written only when that has happened; what is lost with a process is a matter of seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from situate.kube.client import Client
+from situate.kube.errors import KubeError
+from situate.kube.patches import MergePatch
+from situate.kube.store import Store
+from situate.objects.coordination import Lease
+from situate.objects.resources import LEASES
+from situate.runtime.outcomes import Retriable
+from situate.spot.model.counts import Nodes
+from situate.spot.model.object_names import INTERRUPTIONS, NAME
+from situate.spot.nodes.interruptions import History, from_text, noted, to_text
+
+_AGAIN_S: Final = 5.0
+"""After a write that failed."""
+
+
+class Recording:
+    """`run` is a task of the leader; `history` is what it knows."""
+
+    def __init__(self, nodes: Nodes, leases: Store[Lease], namespace: str, wall: Callable[[], float]) -> None:
+        """`nodes`: as they are at any time; `leases`: with ours, which is in that namespace."""
+        self.history = History()
+        self._nodes = nodes
+        self._leases = leases
+        self._namespace = namespace
+        self._wall = wall
+        self._changed = asyncio.Event()
+        self._log = structlog.get_logger()
+
+    def wake(self) -> None:
+        """Nodes have changed."""
+        self._changed.set()
+
+    async def run(self, client: Client) -> None:
+        """Writes of `client` raise a `Retriable` when we do not lead."""
+        written = await self._written()
+        self.history = from_text(written)
+        while True:
+            self._changed.clear()
+            self.history = noted(self.history, self._nodes, self._wall())
+            text = to_text(self.history)
+            if text == written:
+                await self._changed.wait()
+            elif await self._write(client, text):
+                written = text
+            else:
+                await asyncio.sleep(_AGAIN_S)
+
+    async def recorded(self) -> History:
+        """What stands there."""
+        return from_text(await self._written())
+
+    async def _written(self) -> str:
+        await self._leases.wait_synced()
+        lease = self._leases.get(NAME, self._namespace)
+        return lease.metadata.annotations.get(INTERRUPTIONS, "") if lease is not None else ""
+
+    async def _write(self, client: Client, text: str) -> bool:
+        patch = MergePatch({"metadata": {"annotations": {INTERRUPTIONS: text}}})
+        try:
+            await client.patch(LEASES, NAME, patch, self._namespace)
+        except (KubeError, Retriable) as problem:
+            self._log.warning("what has become of spot nodes cannot be recorded", error=str(problem))
+            return False
+        return True

@@ -1,0 +1,133 @@
+"""Reads a pod's controller, its workload and its pods from the server itself, where the watch may lag (P20).
+
+One read for each controller at a time. Who asks while one is under way shares the next: it begins after all of them
+have asked, so it shows whatever they may rely on, and a burst of a hundred questions costs a handful of reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+import structlog
+
+from situate.kube.client import Client
+from situate.kube.errors import KubeError, NotFound
+from situate.objects.resources import PODS
+from situate.objects.selectors import LabelSelector
+from situate.spot.admission.admit import UNREADABLE, LiveRead, NeedsRead
+from situate.spot.controller.observe.trimmed_objects import REPLICASETS, WORKLOADS, plain
+from situate.spot.model.pods_nodes_workloads import Owner, PodFacts
+from situate.spot.nodes.node_signals import Signal
+from situate.spot.workloads.owners import KINDS, Controller, ReplicaSetFacts, owner_facts, pod_facts, replica_set_facts
+
+
+class LiveReads:
+    """`read` gives up after its time and then says that nothing could be read."""
+
+    def __init__(self, client: Client, table: Sequence[Signal], within_s: float) -> None:
+        self.table = table
+        self.within_s = within_s
+        self._client = client
+        self._running: dict[str, asyncio.Task[LiveRead]] = {}
+        self._next: dict[str, asyncio.Task[LiveRead]] = {}
+        self._log = structlog.get_logger()
+
+    async def read(self, needed: NeedsRead) -> LiveRead:
+        """What is there now; `UNREADABLE` if it cannot be had in time."""
+        task = self._shared(needed)
+        try:
+            async with asyncio.timeout(self.within_s):
+                return await asyncio.shield(task)
+        except TimeoutError:
+            self._log.warning("a live read took too long", controller=str(needed.controller.name))
+        except KubeError as problem:
+            self._log.warning("a live read failed", controller=needed.controller.name, error=str(problem))
+        return UNREADABLE
+
+    async def close(self) -> None:
+        """Waits for nobody any more."""
+        tasks = [*self._running.values(), *self._next.values()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def _shared(self, needed: NeedsRead) -> asyncio.Task[LiveRead]:
+        uid = needed.controller.uid
+        running = self._running.get(uid)
+        if running is None:
+            return self._start(needed, None)
+        following = self._next.get(uid)
+        if following is None:
+            following = self._next[uid] = self._start(needed, running)
+        return following
+
+    def _start(self, needed: NeedsRead, after: asyncio.Task[LiveRead] | None) -> asyncio.Task[LiveRead]:
+        uid = needed.controller.uid
+        task = asyncio.create_task(self._read(needed, after))
+        if after is None:
+            self._running[uid] = task
+        task.add_done_callback(lambda done: self._ended(uid, done))
+        return task
+
+    def _ended(self, uid: str, task: asyncio.Task[LiveRead]) -> None:
+        if self._running.get(uid) is task:
+            del self._running[uid]
+        if self._next.get(uid) is task:
+            del self._next[uid]
+        if not task.cancelled():
+            task.exception()  # whoever asked was told; if nobody waits any more, nobody needs to know
+
+    async def _read(self, needed: NeedsRead, after: asyncio.Task[LiveRead] | None) -> LiveRead:
+        uid = needed.controller.uid
+        if after is not None:
+            await asyncio.wait([after])
+            current = asyncio.current_task()
+            assert current is not None
+            self._running[uid] = current
+            self._next.pop(uid, None)
+        async with asyncio.timeout(self.within_s):
+            return await self._all(needed.namespace, needed.controller)
+
+    async def _all(self, namespace: str, controller: Controller) -> LiveRead:
+        """The controller is read first: pods that it makes meanwhile are then counted as too many, never as missing."""
+        began = asyncio.get_running_loop().time()
+        try:
+            if controller.kind in WORKLOADS:
+                return replace(await self._direct(namespace, controller), began=began)
+            found = await self._client.get(REPLICASETS, controller.name, namespace)
+        except NotFound:
+            return LiveRead()
+        facts = replica_set_facts(plain(found))
+        if facts.uid != controller.uid:
+            return LiveRead()
+        pods = await self._pods(namespace, found.spec.selector, facts.uid)
+        return LiveRead(await self._owner(facts), facts, pods, began)
+
+    async def _direct(self, namespace: str, controller: Controller) -> LiveRead:
+        """A workload that controls its pods itself."""
+        found = await self._client.get(WORKLOADS[controller.kind], controller.name, namespace)
+        if found.metadata.uid != controller.uid:
+            return LiveRead()
+        owner = owner_facts(plain(found), KINDS[controller.kind], self.table)
+        return LiveRead(owner, None, await self._pods(namespace, found.spec.selector, controller.uid))
+
+    async def _owner(self, replica_set: ReplicaSetFacts) -> Owner | None:
+        above = replica_set.controller
+        if above is None or above.kind not in WORKLOADS:
+            return None
+        try:
+            found = await self._client.get(WORKLOADS[above.kind], above.name, replica_set.namespace)
+        except NotFound:
+            return None
+        if found.metadata.uid != above.uid:
+            return None
+        return owner_facts(plain(found), KINDS[above.kind], self.table, [replica_set])
+
+    async def _pods(self, namespace: str, selector: LabelSelector, controller: str) -> tuple[PodFacts, ...]:
+        """Labels narrow the listing; whose a pod is, its uid says."""
+        labels = ",".join(f"{key}={value}" for key, value in sorted(selector.match_labels.items()))
+        page = await self._client.list_all(PODS, namespace, label_selector=labels)
+        return tuple(facts for facts in map(pod_facts, page.items) if facts.controller == controller)

@@ -1,0 +1,127 @@
+"""Keeps the last valid policy of each workload on a ConfigMap of ours, so that no restart and no new leader forgets it.
+
+The leader writes it when a policy changes. Every replica follows it, and the commands read it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import structlog
+
+from situate.kube.client import Client
+from situate.kube.errors import AlreadyExists, Conflict, Forbidden, KubeError, NotFound
+from situate.kube.patches import MergePatch
+from situate.kube.reflector import Reflector
+from situate.kube.store import Store
+from situate.objects.configuration import ConfigMap
+from situate.objects.resources import CONFIGMAPS
+from situate.runtime.outcomes import Retriable
+from situate.spot.model.object_names import POLICIES
+from situate.spot.workloads.on_demand_policy import Policy
+from situate.spot.workloads.policy_record import KEY, from_text, to_text
+
+_APART_S: Final = 1.0
+"""Between two writes: the object is written as a whole."""
+_AGAIN_S: Final = 2.0
+"""After a write that failed."""
+
+
+class PolicyRecord:
+    """`read` comes before the first decision of a term, `run` is a task of the leader."""
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        rng: random.Random,
+        policies: Callable[[], Mapping[str, Policy]],
+        recall: Callable[[Mapping[str, Policy]], None],
+    ) -> None:
+        """`policies`: those to record, by uid of the workload. `recall` is given all recorded ones at each change."""
+        store: Store[ConfigMap] = Store(f"configmaps {POLICIES}")
+        self.reflector: Reflector[ConfigMap] = Reflector(
+            client, CONFIGMAPS, store, rng=rng, namespace=namespace, field_selector=f"metadata.name={POLICIES}"
+        )
+        self._namespace = namespace
+        self._policies = policies
+        self._recall = recall
+        self._changed = asyncio.Event()
+        self._problem = ""
+        self._log = structlog.get_logger()
+        store.on_change(self._recorded)
+
+    def wake(self) -> None:
+        """A policy has changed."""
+        self._changed.set()
+
+    async def read(self) -> None:
+        """The record as it is now. Raises what the client raises, unless the record may not be read.
+
+        Where it may not, the policy of a workload whose value cannot be read is not known, and none of its pods moves.
+        """
+        try:
+            await self.reflector.relist()
+        except Forbidden as problem:
+            self._log.warning("the last valid policies may not be read", error=str(problem))
+
+    async def run(self, client: Client) -> None:
+        """Writes of `client` raise a `Retriable` when we do not lead."""
+        while True:
+            self._changed.clear()
+            rest_s = _APART_S if await self._written(client) else _AGAIN_S
+            await asyncio.sleep(rest_s)
+            if rest_s == _APART_S:
+                await self._changed.wait()
+
+    async def _written(self, client: Client) -> bool:
+        """Whether the record is as it should be."""
+        known = self._known()
+        before = known.data.get(KEY, "") if known is not None else ""
+        text, missing = to_text(self._policies(), from_text(before))
+        if missing:
+            self._warn_unrecorded(f"the record is full: {missing} workloads do not fit")
+        if text == before:
+            return True
+        try:
+            await self._write(client, known, text)
+        except (Conflict, NotFound, AlreadyExists) as problem:
+            self._warn_unrecorded(str(problem))
+            await self._look_again()
+            return False
+        except (KubeError, Retriable) as problem:
+            self._warn_unrecorded(str(problem))
+            return False
+        if not missing:
+            self._problem = ""
+        return True
+
+    async def _write(self, client: Client, known: ConfigMap | None, text: str) -> None:
+        if known is None:
+            new = {"metadata": {"name": POLICIES, "namespace": self._namespace}, "data": {KEY: text}}
+            self.reflector.learn(await client.create(CONFIGMAPS, new, self._namespace))
+            return
+        patch = MergePatch({"metadata": {"resourceVersion": known.metadata.resource_version}, "data": {KEY: text}})
+        self.reflector.learn(await client.patch(CONFIGMAPS, POLICIES, patch, self._namespace))
+
+    async def _look_again(self) -> None:
+        try:
+            await self.reflector.relist()
+        except KubeError as problem:
+            self._log.warning("the last valid policies cannot be read", error=str(problem))
+
+    def _known(self) -> ConfigMap | None:
+        return self.reflector.store.get(POLICIES, self._namespace)
+
+    def _recorded(self, _: ConfigMap | None, new: ConfigMap | None) -> None:
+        self._recall(from_text(new.data.get(KEY, "")) if new is not None else {})
+        self._changed.set()
+
+    def _warn_unrecorded(self, problem: str) -> None:
+        """Once for each problem, however often the write is retried."""
+        if problem != self._problem:
+            self._problem = problem
+            self._log.warning("valid policies are not recorded yet", error=problem)

@@ -1,0 +1,104 @@
+"""Where prices come from while the process runs: a file or a ConfigMap, looked at again and again (B47).
+
+What is wrong with them is told by name, once; the entries that are right count, and while a document cannot be read at
+all, the last one that could be stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from situate.kube.client import Client
+from situate.kube.errors import KubeError
+from situate.objects.resources import CONFIGMAPS
+from situate.objects.settings import Mistake
+from situate.spot.config.settings import PriceSettings
+from situate.spot.nodes.prices import NO_PRICES, Prices, parse_prices
+
+PERIOD_S: Final = 15.0
+"""Between two looks: prices change by the hour at most."""
+KEY: Final = "prices.yaml"
+"""Of the ConfigMap."""
+_LARGEST: Final = 4 * 2**20
+
+
+class Pricing:
+    """A service. `prices` are those that hold; `mistakes` what is wrong with what was found last."""
+
+    name = "prices"
+
+    def __init__(
+        self,
+        client: Client,
+        settings: Callable[[], PriceSettings],
+        folder: Path,
+        changed: Callable[[Prices], None],
+    ) -> None:
+        """`folder`: what the name of a file is relative to. `changed` is told of prices that hold from now on."""
+        self.prices = NO_PRICES
+        self.mistakes: Sequence[Mistake] = ()
+        self._client = client
+        self._settings = settings
+        self._folder = folder
+        self._changed = changed
+        self._log = structlog.get_logger()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        told: Sequence[Mistake] = ()
+        while True:
+            await self.look()
+            if self.mistakes and self.mistakes != told:
+                self._log.warning("prices are missing or absurd", mistakes="\n".join(map(str, self.mistakes)))
+            told = self.mistakes
+            await asyncio.sleep(PERIOD_S)
+
+    async def look(self) -> None:
+        """Once; never raises for what somebody can mend."""
+        settings = self._settings()
+        text, wrong = await self._text(settings)
+        found, mistakes = (NO_PRICES, wrong) if text is None else parse_prices(text, _source(settings))
+        unreadable = mistakes and not found.date and self.prices.date
+        prices = self.prices if unreadable else replace(found, default_discount=settings.discount)
+        self.mistakes = tuple(mistakes)
+        if prices != self.prices:
+            self.prices = prices
+            self._changed(prices)
+
+    async def _text(self, settings: PriceSettings) -> tuple[str | None, tuple[Mistake, ...]]:
+        """None without a mistake where there are to be no prices."""
+        if settings.file is not None:
+            return _of_file(self._folder / settings.file, settings.file)
+        if settings.config_map is None:
+            return None, ()
+        namespace, _, name = settings.config_map.partition("/")
+        try:
+            found = await self._client.get(CONFIGMAPS, name, namespace)
+        except KubeError as problem:
+            return None, (Mistake(_source(settings), str(problem), "a ConfigMap that can be read"),)
+        if KEY not in found.data:
+            return None, (Mistake(_source(settings), f"the keys {sorted(found.data)}", f"the key {KEY}"),)
+        return found.data[KEY], ()
+
+
+def _of_file(path: Path, name: str) -> tuple[str | None, tuple[Mistake, ...]]:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_LARGEST + 1)
+        if len(content) > _LARGEST:
+            return None, (Mistake(name, "a larger file", f"at most {_LARGEST} bytes"),)
+        return content.decode(), ()
+    except OSError as problem:
+        return None, (Mistake(name, problem.strerror or str(problem), "a file that can be read"),)
+    except UnicodeDecodeError as problem:
+        return None, (Mistake(name, f"byte {content[problem.start]:#04x}", "text in UTF-8"),)
+
+
+def _source(settings: PriceSettings) -> str:
+    return settings.file or f"ConfigMap {settings.config_map} {KEY}"

@@ -1,0 +1,108 @@
+"""Workloads and ReplicaSets as this product reads them: of the pod template only what says where pods may go.
+
+Twenty thousand pods may come from as many workloads; containers, volumes and managed fields are skipped while decoding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from situate.objects.meta import NO_LABELS, ObjectMeta
+from situate.objects.model import Model
+from situate.objects.resources import ResourceType
+from situate.objects.selectors import LabelSelector
+from situate.spot.workloads.owners import KINDS
+
+
+class TemplateMetadata(Model, frozen=True):
+    labels: Mapping[str, str] = NO_LABELS
+    annotations: Mapping[str, str] = NO_LABELS
+
+
+class TemplateSpec(Model, frozen=True):
+    node_selector: Mapping[str, str] = NO_LABELS
+    affinity: dict[str, Any] | None = None
+    """As it stands; None asks nothing."""
+    tolerations: tuple[dict[str, Any], ...] = ()
+
+
+class Template(Model, frozen=True):
+    metadata: TemplateMetadata = TemplateMetadata()
+    spec: TemplateSpec = TemplateSpec()
+
+
+class Ordinals(Model, frozen=True):
+    start: int = 0
+
+
+class RollingUpdate(Model, frozen=True):
+    partition: int = 0
+
+
+class UpdateStrategy(Model, frozen=True):
+    type: str = ""
+    rolling_update: RollingUpdate | None = None
+    """Of StatefulSets."""
+    partition: int | str = 0
+    """Of CloneSets: pods that stay old, or a share of all, such as `20%`."""
+    paused: bool = False
+    """Of CloneSets."""
+
+
+class WorkloadSpec(Model, frozen=True):
+    replicas: int = 1
+    paused: bool = False
+    min_ready_seconds: int = 0
+    ordinals: Ordinals = Ordinals()
+    """Of StatefulSets."""
+    update_strategy: UpdateStrategy = UpdateStrategy()
+    """Of StatefulSets and CloneSets."""
+    selector: LabelSelector = LabelSelector()
+    template: Template = Template()
+
+
+class WorkloadStatus(Model, frozen=True):
+    observed_generation: int | str = 0
+    """Text on Rollouts."""
+    replicas: int = 0
+    updated_replicas: int = 0
+    current_revision: str = ""
+    update_revision: str = ""
+    current_pod_hash: str = msgspec.field(default="", name="currentPodHash")
+    """Of Rollouts: their present revision."""
+
+
+class Workload(Model, frozen=True):
+    """A Deployment, a StatefulSet, a Rollout or a CloneSet; a field that its kind does not have keeps its default."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: WorkloadSpec = WorkloadSpec()
+    status: WorkloadStatus = WorkloadStatus()
+
+
+class SetSpec(Model, frozen=True):
+    replicas: int = 1
+    selector: LabelSelector = LabelSelector()
+
+
+class SlimReplicaSet(Model, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: SetSpec = SetSpec()
+
+
+REPLICASETS: Final = ResourceType("apps", "v1", "ReplicaSet", "replicasets", True, SlimReplicaSet)
+WORKLOADS: Final[Mapping[str, ResourceType[Workload]]] = {
+    each.kind: ResourceType(each.group, each.version, each.kind, each.plural, True, Workload) for each in KINDS.values()
+}
+"""By kind."""
+DEPLOYMENTS: Final = WORKLOADS["Deployment"]
+STATEFULSETS: Final = WORKLOADS["StatefulSet"]
+
+
+def plain(value: Model) -> dict[str, Any]:
+    """The object as JSON has it, for functions that read objects of any kind."""
+    content: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
+    return content

@@ -1,0 +1,34 @@
+"""Pools: spot nodes that are reclaimed together, by instance type and zone (B47)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from situate.spot.model.counts import Nodes, counted
+from situate.spot.model.pods_nodes_workloads import INSTANCE_TYPE_LABEL, ZONE_LABEL, Capacity, PodFacts
+
+
+def pods_by_pool(pods: Iterable[PodFacts], nodes: Nodes) -> Counter[str]:
+    """A workload's pods that count and run on spot, by pool."""
+    places = (nodes.get(pod.node) for pod in counted(pods))
+    return Counter(node.pool for node in places if node is not None and node.capacity is Capacity.SPOT)
+
+
+def crowded(pods: Iterable[PodFacts], nodes: Nodes) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The instance types, and where all are even the zones, that a workload fills most, as wishes against them.
+
+    Nothing where it has no pod on spot, or fills all that exist alike.
+    """
+    places = [node for pod in counted(pods) if (node := nodes.get(pod.node)) is not None]
+    on_spot = [node for node in places if node.capacity is Capacity.SPOT]
+    every = [node for node in nodes.values() if node.capacity is Capacity.SPOT]
+    for label, used, known in (
+        (INSTANCE_TYPE_LABEL, Counter(node.instance_type for node in on_spot), {node.instance_type for node in every}),
+        (ZONE_LABEL, Counter(node.zone for node in on_spot), {node.zone for node in every}),
+    ):
+        most = max(used.values(), default=0)
+        fullest = {value for value, count in used.items() if count == most and value}
+        if most and fullest and fullest < known - {""}:
+            return ((label, tuple(sorted(fullest))),)
+    return ()

@@ -1,0 +1,130 @@
+"""The table of signals that is known without configuration: clouds, their tools, and Kubernetes itself (3.9).
+
+Data only. A row of the reference without a stated notice gets no `noticeSeconds`: such a node has no deadline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, Literal
+
+from situate.objects.pods import NodeSelectorRequirement, Toleration
+from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL
+from situate.spot.nodes.node_signals import DeadlineFrom, Signal
+
+_AWS_NOTICE_S: Final = 120.0
+_SHORT_NOTICE_S: Final = 30.0
+_NTH: Final = "aws-node-termination-handler/"
+
+
+def _labels(key: str, spot: Iterable[str], on_demand: Iterable[str] = ()) -> Iterator[Signal]:
+    for value in spot:
+        yield Signal(source="label", key=key, value=value, capacity="spot")
+    for value in on_demand:
+        yield Signal(source="label", key=key, value=value, capacity="on-demand")
+
+
+def _doomed(source: Literal["taint", "condition", "event", "field"], key: str, notice_s: float | None = None) -> Signal:
+    return Signal(source=source, key=key, state="doomed", notice_seconds=notice_s)
+
+
+SIGNALS: Final[tuple[Signal, ...]] = (
+    *_labels(CAPACITY_LABEL, ["spot"], ["on-demand"]),
+    *_labels("karpenter.sh/capacity-type", ["spot"], ["on-demand", "reserved"]),
+    *_labels("eks.amazonaws.com/capacityType", ["SPOT"], ["ON_DEMAND"]),
+    *_labels("cloud.google.com/gke-spot", ["true"]),
+    *_labels("cloud.google.com/gke-preemptible", ["true"]),
+    *_labels("cloud.google.com/gke-provisioning", ["spot", "preemptible"], ["standard"]),
+    *_labels("kubernetes.azure.com/scalesetpriority", ["spot"], ["regular"]),
+    *_labels("scheduling.cast.ai/spot", ["true"]),
+    *_labels("spotinst.io/node-lifecycle", ["spot"], ["od"]),
+    *_labels("node.kubernetes.io/lifecycle", ["spot"]),
+    Signal(
+        source="taint",
+        key="kubernetes.azure.com/scalesetpriority",
+        value="spot",
+        effect="NoSchedule",
+        capacity="spot",
+    ),
+    Signal(source="taint", key="cloud.google.com/gke-spot", value="true", effect="NoSchedule", capacity="spot"),
+    Signal(source="condition", key="Ready", value="Unknown", state="dead"),
+    Signal(source="taint", key="node.kubernetes.io/unreachable", state="dead"),
+    Signal(source="taint", key="node.kubernetes.io/out-of-service", state="dead"),
+    _doomed("field", "metadata.deletionTimestamp"),
+    _doomed("taint", "karpenter.sh/disrupted"),
+    Signal(source="taint", key="karpenter.sh/disruption", value="disrupting", state="doomed"),
+    _doomed("taint", "ToBeDeletedByClusterAutoscaler"),
+    _doomed("taint", _NTH + "spot-itn", _AWS_NOTICE_S),
+    _doomed("taint", _NTH + "asg-lifecycle-termination"),
+    _doomed("taint", _NTH + "scheduled-maintenance"),
+    _doomed("event", "SpotInterruption", _AWS_NOTICE_S),
+    _doomed("event", "ASGLifecycle"),
+    _doomed("event", "ScheduledEvent"),
+    _doomed("event", "StateChange"),
+    _doomed("taint", "cloud.google.com/impending-node-termination", _SHORT_NOTICE_S),
+    Signal(
+        source="condition",
+        key="Ready",
+        value="False",
+        message="node is shutting down",
+        state="doomed",
+        notice_seconds=_SHORT_NOTICE_S,
+    ),
+    Signal(
+        source="condition",
+        key="PreemptionScheduled",
+        value="True",
+        state="doomed",
+        notice_seconds=_SHORT_NOTICE_S,
+        deadline_from=DeadlineFrom(message="Preempt Scheduled: (.*? GMT)", format="rfc1123"),
+    ),
+    _doomed("taint", "remediator.kubernetes.azure.com/unschedulable", _SHORT_NOTICE_S),
+    Signal(source="taint", key=_NTH + "rebalance-recommendation", state="at-risk"),
+    Signal(source="event", key="RebalanceRecommendation", state="at-risk"),
+    Signal(source="condition", key="VMEventScheduled", value="True", state="at-risk"),
+    Signal(source="condition", key="Ready", value="False", state="not-ready"),
+    Signal(source="taint", key="node.kubernetes.io/not-ready", state="not-ready"),
+    Signal(source="taint", key="karpenter.sh/unregistered", state="not-ready"),
+    Signal(source="taint", key="DeletionCandidateOfClusterAutoscaler", state="ok"),
+    Signal(source="field", key="spec.unschedulable", state="cordoned"),
+)
+
+
+def pool_tolerations(table: Sequence[Signal]) -> tuple[Toleration, ...]:
+    """What a pod needs to put up with the permanent taints of spot pools."""
+    return tuple(
+        Toleration(
+            key=signal.key,
+            operator="Exists" if signal.value is None else "Equal",
+            value=signal.value or "",
+            effect=signal.effect or "",
+        )
+        for signal in table
+        if signal.source == "taint" and signal.capacity == "spot"
+    )
+
+
+def on_demand_requirement(table: Sequence[Signal]) -> NodeSelectorRequirement:
+    """The expression that only on-demand nodes meet (P23).
+
+    The label of the note, unless the table says of some label that nodes without it are on demand: then the values of
+    that one that mean spot are ruled out.
+    """
+    for signal in table:
+        if signal.absent is not None and signal.source == "label":
+            return NodeSelectorRequirement(signal.key, "NotIn", _values(table, signal.key, "spot"))
+    return NodeSelectorRequirement(CAPACITY_LABEL, "In", _values(table, CAPACITY_LABEL, "on-demand") or ("on-demand",))
+
+
+def spot_requirement(table: Sequence[Signal]) -> NodeSelectorRequirement:
+    """The expression for the wish of the spot class (P24), on the same label."""
+    key = on_demand_requirement(table).key
+    return NodeSelectorRequirement(key, "In", _values(table, key, "spot") or ("spot",))
+
+
+def _values(table: Sequence[Signal], key: str, capacity: str) -> tuple[str, ...]:
+    return tuple(
+        signal.value
+        for signal in table
+        if signal.source == "label" and signal.key == key and signal.capacity == capacity and signal.value is not None
+    )

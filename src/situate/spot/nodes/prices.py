@@ -1,0 +1,138 @@
+"""Prices of instance types, from a file or a ConfigMap (B47): what spot saves on which node.
+
+What is missing or absurd is named; where no price is known, the default discount stands in and every figure says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Final
+
+import msgspec
+
+from situate.objects.settings import Mistake, parse_section, shown
+from situate.objects.yaml_text import load_yaml
+from situate.spot.nodes.savings import DEFAULT_DISCOUNT
+
+_HIGHEST: Final = 1e6
+"""Of an hour of a node, in any currency: what is above has slipped."""
+
+
+class PriceEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An hour of one node."""
+
+    instance_type: str
+    zone: str = ""
+    """Empty means every zone that has no entry of its own."""
+    on_demand: float
+    spot: float | None = None
+    """None if it is not offered as spot."""
+
+
+class PriceList(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The document."""
+
+    date: str
+    """When the prices were taken: they are shown with it."""
+    currency: str = "USD"
+    prices: tuple[PriceEntry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    on_demand: float
+    spot: float | None
+
+    @property
+    def discount(self) -> float | None:
+        """Of spot against on demand; None without a spot price."""
+        return None if self.spot is None else 1 - self.spot / self.on_demand
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """By instance type and zone."""
+
+    by_place: Mapping[tuple[str, str], Price] = field(default_factory=dict)
+    date: str = ""
+    """Empty: there are none."""
+    currency: str = ""
+    default_discount: float = DEFAULT_DISCOUNT
+
+    def price(self, instance_type: str, zone: str) -> Price | None:
+        return self.by_place.get((instance_type, zone)) or self.by_place.get((instance_type, ""))
+
+    def discount(self, instance_type: str, zone: str) -> tuple[float, bool]:
+        """And whether it was looked up, rather than the default."""
+        price = self.price(instance_type, zone)
+        known = price.discount if price is not None else None
+        return (self.default_discount, False) if known is None else (known, True)
+
+
+NO_PRICES = Prices()
+
+
+def parse_prices(text: str, source: str) -> tuple[Prices, tuple[Mistake, ...]]:
+    """The prices that can be used, and every mistake; an entry that is wrong is left out and named.
+
+    `source` is where the text came from, for the messages.
+    """
+    data, mistakes = load_yaml(text)
+    if mistakes:
+        return NO_PRICES, mistakes
+    if not isinstance(data, Mapping):
+        return NO_PRICES, (Mistake(source, shown(data), "a mapping with the keys date, currency, prices"),)
+    listed = data.get("prices")
+    plain = {**data, "prices": []}
+    if isinstance(data.get("date"), date):  # YAML reads an unquoted date as one
+        plain["date"] = str(data["date"])
+    document, wrong = parse_section(plain, PriceList, source)
+    if document is None:
+        return NO_PRICES, wrong
+    if not isinstance(listed, list):
+        return NO_PRICES, (Mistake(f"{source}.prices", shown(listed), "a list of prices"),)
+    found: dict[tuple[str, str], Price] = {}
+    faults: list[Mistake] = (
+        []
+        if _is_date(document.date)
+        else [Mistake(f"{source}.date", shown(document.date), "the day on which they were taken, such as 2026-11-01")]
+    )
+    for number, each in enumerate(listed):
+        path = f"{source}.prices[{number}]"
+        entry, wrong = parse_section(each, PriceEntry, path)
+        faults.extend(wrong)
+        if entry is None:
+            continue
+        absurd = _absurd(entry, path) or _said_twice(entry, path, found)
+        if absurd is None:
+            found[entry.instance_type, entry.zone] = Price(entry.on_demand, entry.spot)
+        else:
+            faults.append(absurd)
+    return Prices(found, document.date, document.currency), tuple(faults)
+
+
+def _is_date(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _said_twice(entry: PriceEntry, path: str, found: Mapping[tuple[str, str], Price]) -> Mistake | None:
+    """The first one holds."""
+    place = "/".join(filter(None, (entry.instance_type, entry.zone)))
+    known = (entry.instance_type, entry.zone) in found
+    return Mistake(path, place, "each instance type and zone once", "remove one of them") if known else None
+
+
+def _absurd(entry: PriceEntry, path: str) -> Mistake | None:
+    if not (math.isfinite(entry.on_demand) and 0 < entry.on_demand <= _HIGHEST):
+        allowed = f"a price of one hour, above 0 and at most {_HIGHEST:g}"
+        return Mistake(f"{path}.onDemand", shown(entry.on_demand), allowed)
+    if entry.spot is not None and not (math.isfinite(entry.spot) and 0 <= entry.spot <= entry.on_demand):
+        return Mistake(f"{path}.spot", shown(entry.spot), f"0 to the price on demand, {entry.on_demand:g}")
+    return None

@@ -1,0 +1,154 @@
+"""What is done for on-demand pods that find no room (B17, B18, B19).
+
+During a rollout the revision's surplus goes to spot until an old on-demand pod has left. Otherwise a pod that
+overflowed onto on demand and need not stand there makes room; and where nothing else helps, the pod waits, or after a
+while runs on spot as a debt that is repaid when there is room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from situate.spot.capacity.free_capacity import Room
+from situate.spot.model.actions import Delete, Evict, Move, Reason
+from situate.spot.model.counts import Nodes, effective, on_demand_effective
+from situate.spot.model.misplaced import Blocked, Workload, gate
+from situate.spot.model.pods_nodes_workloads import Capacity, PodFacts
+from situate.spot.model.policy_limits import Limits
+from situate.spot.workloads.cluster_view import Memory
+from situate.spot.workloads.deletion_cost import removal_order
+
+
+@dataclass(frozen=True, slots=True)
+class Relief:
+    """What is done, and what is remembered of the workload in want."""
+
+    moves: tuple[Move, ...]
+    memory: Memory
+
+
+def in_want(workload: Workload, now: float, waiting_s: float) -> list[PodFacts]:
+    """On-demand pods that have had no node for so long, the oldest first."""
+    pods = [
+        pod
+        for pod in workload.live
+        if not pod.node and not pod.gated and pod.pod_class is Capacity.ON_DEMAND and now - pod.created >= waiting_s
+    ]
+    return sorted(pods, key=lambda pod: (pod.created, pod.key.name))
+
+
+def remembered(workload: Workload, memory: Memory) -> Memory:
+    """Without what is over: the old pod that a surge waited for has left, or the rollout has ended."""
+    present = {pod.uid for pod in workload.live}
+    if memory.surge_revision and (memory.yielding not in present or not workload.owner.rolling):
+        return replace(memory, surge_revision="", yielding="", surged="", surged_at=0.0)
+    return memory
+
+
+def surge_relief(workload: Workload, nodes: Nodes, now: float, memory: Memory, limits: Limits) -> Relief | None:
+    """B17: a rollout's new on-demand pod waits while the old ones hold the floor; None where that is not so.
+
+    One pod goes for each old pod that is to leave. While one is waited for, the deletion is only repeated, or made for
+    a pod that came since: it got on demand, and waits as long as the first did.
+    """
+    owner = workload.owner
+    if owner.stateful or not owner.rolling:
+        return None
+    waiting = [pod for pod in in_want(workload, now, limits.pend_s) if pod.revision == owner.revision]
+    bound = [pod for pod in workload.live if pod.node]
+    old = [pod for pod in bound if pod.revision != owner.revision and effective(pod, nodes) is Capacity.ON_DEMAND]
+    if not waiting or not old or on_demand_effective(bound, nodes) < workload.target:
+        return None
+    if memory.surge_revision:
+        since = int(memory.surged_at)  # times of objects are whole seconds
+        waiting = [pod for pod in waiting if pod.uid == memory.surged or pod.created > since]
+        if not waiting:
+            return None
+    gone = waiting[0]
+    move = Delete(gone.key, gone.uid, owner.uid, Reason.SURGE)
+    if gone.uid == memory.surged:
+        return Relief((move,), memory)
+    memory = replace(memory, surged=gone.uid, surged_at=now)
+    if memory.surge_revision:
+        return Relief((move,), memory)
+    yielding = removal_order(old, workload.live, now)[0]
+    return Relief((move,), replace(memory, surge_revision=owner.revision, yielding=yielding.uid))
+
+
+def room_made(
+    workload: Workload,
+    others: Sequence[Workload],
+    nodes: Nodes,
+    now: float,
+    room: Room,
+    limits: Limits,
+    leaders: Iterable[str] = (),
+) -> Evict | None:
+    """B19: a spot-class pod that need not stand on demand and can go to spot leaves its place to one that must.
+
+    The own workload is looked at first, then the others in their order. None where nobody can help.
+    """
+    waiting = in_want(workload, now, limits.pend_s)
+    if not waiting or room.fits(waiting[0], Capacity.ON_DEMAND):
+        return None
+    kept = frozenset(leaders)
+    for other in (workload, *(each for each in others if each.owner.uid != workload.owner.uid)):
+        own = other.owner.uid == workload.owner.uid
+        blocked = gate(other, now, cool_down_s=0 if own else limits.cool_down_s)
+        if blocked is not None and not (own and blocked is Blocked.PENDING):
+            continue
+        for pod in _overflowed(other, nodes):
+            if pod.uid in kept or not room.fits(pod, Capacity.SPOT):
+                continue
+            if room.fits(waiting[0], Capacity.ON_DEMAND, without=pod):
+                return Evict(pod.key, pod.uid, other.owner.uid, Reason.MAKE_ROOM)
+    return None
+
+
+def degraded(workload: Workload, now: float, memory: Memory, limits: Limits) -> Relief | None:
+    """B18: a pod that has waited too long is replaced by one that may run on spot; None where that is not wanted."""
+    if limits.degrade_after_s is None or workload.owner.stateful or workload.owner.rolling:
+        return None
+    waiting = in_want(workload, now, limits.degrade_after_s)
+    if not waiting:
+        return None
+    move = Delete(waiting[0].key, waiting[0].uid, workload.owner.uid, Reason.DEGRADE)
+    lacking = max(0, memory.debt - _beyond(workload))
+    debt = min(memory.debt + 1, lacking)  # a pod whose deletion was refused is not owed twice
+    return Relief((move,), replace(memory, debt=debt, moved=move.uid, moved_at=now, raising=False))
+
+
+def repaid(workload: Workload, memory: Memory, room: Room) -> Memory:
+    """With one pod less owed, if nothing waits and on demand has room again.
+
+    Nothing is owed for pods that have found their places after all, such as one that did at the last moment.
+    """
+    if memory.debt > 0 and (beyond := _beyond(workload)) > 0:
+        return replace(memory, debt=max(0, memory.debt - beyond))
+    if memory.debt <= 0 or any(not pod.node for pod in workload.live):
+        return memory
+    candidate = next((pod for pod in workload.live if pod.pod_class is Capacity.SPOT), None)
+    if candidate is not None and not room.fits(candidate, Capacity.ON_DEMAND):
+        return memory
+    return replace(memory, debt=memory.debt - 1)
+
+
+def _beyond(workload: Workload) -> int:
+    """Placed pods of the on-demand class that are more than what is asked for with the debt; negative: they lack."""
+    return sum(bool(pod.node) and _must(pod) for pod in workload.live) - workload.target
+
+
+def _overflowed(workload: Workload, nodes: Nodes) -> list[PodFacts]:
+    """Pods of the spot class on on-demand nodes, beyond what the target asks for; the youngest first."""
+    held = [pod for pod in workload.live if pod.node and effective(pod, nodes) is Capacity.ON_DEMAND]
+    surplus = len(held) - workload.target + sum(not pod.node for pod in workload.live if _must(pod))
+    spot = [pod for pod in held if pod.pod_class is Capacity.SPOT and pod.ready]
+    if workload.owner.pinned is Capacity.ON_DEMAND or surplus <= 0:
+        return []
+    return sorted(spot, key=lambda pod: (-pod.created, pod.key.name))
+
+
+def _must(pod: PodFacts) -> bool:
+    """Whether it will be on demand once it is placed, so that it stands in for one that leaves."""
+    return pod.pod_class is Capacity.ON_DEMAND

@@ -1,0 +1,60 @@
+"""Times that are remembered and have not come yet: left by a clock that was ahead and was set back (F15).
+
+Waiting until they have come could take days. Whatever was to last from such a moment lasts from now.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from situate.spot.model.policy_limits import Limits
+from situate.spot.nodes.pool_stability import PoolMemory, Pools
+from situate.spot.rebalance.decision import State
+from situate.spot.workloads.cluster_view import Memory
+
+
+def come(state: State, limits: Limits, now: float) -> State:
+    """The same state where no time in it lies ahead of what it may."""
+    memories = {uid: memory for uid, memory in state.memories.items() if _is_ahead(memory, limits, now)}
+    pools = {name: pool for name, pool in state.pools.memories.items() if _pool_is_ahead(pool, limits, now)}
+    if not memories and not pools and max(state.moved_at, default=now) <= now:
+        return state
+    return replace(
+        state,
+        memories={**state.memories, **{uid: _memory(memory, limits, now) for uid, memory in memories.items()}},
+        pools=Pools(
+            {**state.pools.memories, **{name: _pool(pool, limits, now) for name, pool in pools.items()}},
+            state.pools.usable,
+        ),
+        moved_at=tuple(min(at, now) for at in state.moved_at),
+    )
+
+
+def _is_ahead(memory: Memory, limits: Limits, now: float) -> bool:
+    returned = memory.returned_at is not None and memory.returned_at > now
+    awaited = memory.awaited_since is not None and memory.awaited_since > now
+    return memory.moved_at > now or returned or awaited or memory.stopped_until > now + limits.stop_s
+
+
+def _memory(memory: Memory, limits: Limits, now: float) -> Memory:
+    return replace(
+        memory,
+        moved_at=min(memory.moved_at, now),
+        returned_at=None if memory.returned_at is None else min(memory.returned_at, now),
+        stopped_until=min(memory.stopped_until, now + limits.stop_s),
+        awaited_since=None if memory.awaited_since is None else min(memory.awaited_since, now),
+    )
+
+
+def _pool_is_ahead(pool: PoolMemory, limits: Limits, now: float) -> bool:
+    interrupted = pool.interrupted_at is not None and pool.interrupted_at > now
+    return interrupted or max(pool.flaps, default=now) > now or pool.distrusted_until > now + limits.distrust_s
+
+
+def _pool(pool: PoolMemory, limits: Limits, now: float) -> PoolMemory:
+    return replace(
+        pool,
+        interrupted_at=None if pool.interrupted_at is None else min(pool.interrupted_at, now),
+        flaps=tuple(min(at, now) for at in pool.flaps),
+        distrusted_until=min(pool.distrusted_until, now + limits.distrust_s),
+    )

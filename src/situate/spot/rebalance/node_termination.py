@@ -1,0 +1,278 @@
+"""What becomes of pods on nodes that end: make before break, evacuation, the end of released pods (B20 to B23, B45).
+
+A Deployment's pod that serves on a doomed node leaves its ReplicaSet by a label: the replacement starts at once and the
+old pod serves on. Anybody can finish it from what stands on the pod. Draining nodes as such is done by others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias
+
+from situate.objects.label_selectors import Selector
+from situate.objects.timestamps import rfc3339
+from situate.spot.admission.patch import DEFAULT_EVICTION_S, MOST_AVOIDED
+from situate.spot.model.actions import Action, Delete, Evict, Move, Reason, Release, ShortenTolerations
+from situate.spot.model.counts import Nodes
+from situate.spot.model.misplaced import Workload
+from situate.spot.model.pods_nodes_workloads import (
+    DEADLINE,
+    DECISION,
+    RELEASED,
+    Capacity,
+    NodeFacts,
+    NodeState,
+    Owner,
+    PodFacts,
+)
+from situate.spot.model.policy_limits import Limits
+
+MARGIN_S: Final = 5.0
+"""Before the latest moment at which a pod can still end in time."""
+_TOO_SOON_S: Final = 0.001
+"""Who asked to be woken at a moment may be woken by so much too soon, and does not wait once more."""
+WITHOUT_DEADLINE_S: Final = 600.0
+"""A released pod serves for at most so long where nobody says when its node ends."""
+_FAIL_SAFE_S: Final = 30
+"""After its deadline a released pod ends even if none of us is left."""
+
+
+Elsewhere: TypeAlias = Callable[[PodFacts], bool]
+"""Whether a pod would find a place on a node that does not end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A Service, NetworkPolicy or PodDisruptionBudget, by the pods that it selects."""
+
+    kind: str
+    namespace: str
+    name: str
+    selector: Selector
+    disruptions_allowed: int | None = None
+    """Of a budget; None for the others."""
+
+    def selects(self, pod: PodFacts) -> bool:
+        return self.namespace == pod.key.namespace and self.selector.matches(pod.labels)
+
+    def selects_by(self, key: str) -> bool:
+        return any(requirement.key == key for requirement in self.selector.requirements)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What else bears on moving pods."""
+
+    guards: tuple[Guard, ...] = ()
+    full_quotas: frozenset[str] = frozenset()
+    """Namespaces that take no more pods."""
+    leaders: frozenset[str] = frozenset()
+    """Uids of pods that lead their workload (B45)."""
+    _by_namespace: Mapping[str, Sequence[Guard]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        by_namespace: dict[str, list[Guard]] = {}
+        for guard in self.guards:
+            by_namespace.setdefault(guard.namespace, []).append(guard)
+        object.__setattr__(self, "_by_namespace", by_namespace)
+
+    def guards_of(self, namespace: str) -> Sequence[Guard]:
+        """Those of pods there."""
+        return self._by_namespace.get(namespace, ())
+
+    def disruptions_allowed(self, pods: Iterable[PodFacts]) -> int | None:
+        """The least that the budgets of these pods, which are of one namespace, allow; None without a budget.
+
+        None of a pod that two budgets select is ever evicted by the server.
+        """
+        listed = list(pods)
+        budgets = [
+            guard
+            for guard in self.guards_of(listed[0].key.namespace if listed else "")
+            if guard.disruptions_allowed is not None
+        ]
+        allowed: int | None = None
+        for pod in listed if budgets else ():
+            own = [guard.disruptions_allowed or 0 for guard in budgets if guard.selects(pod)]
+            if own:
+                least = 0 if len(own) > 1 else own[0]
+                allowed = least if allowed is None else min(allowed, least)
+        return allowed
+
+
+def running(workloads: Iterable[Workload], nodes: Nodes) -> bool:
+    """Whether a wave is on for all: pods stand on nodes whose end is known, or released ones have not ended (B23).
+
+    A node that ends some day, as one that is drained, keeps only those workloads waiting that have pods there.
+    """
+    return any(
+        (pod.live and (node := _ending(pod, nodes)) is not None and node.deadline is not None)
+        or (pod.released and pod.active)
+        for workload in workloads
+        for pod in workload.pods
+    )
+
+
+def leaving(workload: Workload, nodes: Nodes) -> bool:
+    """Whether pods of the workload stand on nodes that end, or released ones have not ended."""
+    return any((pod.live and _ending(pod, nodes) is not None) or (pod.released and pod.active) for pod in workload.pods)
+
+
+def evacuations(
+    workload: Workload, nodes: Nodes, now: float, around: Surroundings, limits: Limits, elsewhere: Elsewhere
+) -> list[Move]:
+    """What is done now about the workload's pods on nodes that end; a StatefulSet's highest ordinals first.
+
+    Pods are released even if their replacements have to wait for a node, but once. Others leave early only if there is
+    room: a replacement that lands on an ending node again has gained nothing.
+    """
+    going = [(pod, node) for pod in workload.live if (node := _ending(pod, nodes)) is not None]
+    if workload.owner.stateful:
+        going.sort(key=lambda each: workload.owner.ordinal(each[0].key.name) or 0, reverse=True)
+    else:
+        going.sort(key=lambda each: (each[1].deadline or 0.0, each[0].key.name))
+    followers = any(pod.uid not in around.leaders for pod, _ in going)
+    under_way = any(pod.released and pod.active for pod in workload.pods)
+    moves: list[Move] = []
+    for pod, node in going:
+        if pod.uid in around.leaders and followers and not _time_is_up(pod, node.deadline, now):
+            continue  # the leader goes last
+        move = _leave(workload.owner, pod, node, now, around, limits)
+        waits = isinstance(move, Evict) or (isinstance(move, Release) and under_way)
+        if move is not None and not (waits and not elsewhere(pod)):
+            moves.append(move)
+    return moves
+
+
+def _leave(
+    owner: Owner, pod: PodFacts, node: NodeFacts, now: float, around: Surroundings, limits: Limits
+) -> Move | None:
+    """None for a pod that has only just come, when there is no time left to do anything about it."""
+    if node.state is NodeState.DEAD:
+        return Delete(pod.key, pod.uid, owner.uid, Reason.DEAD_NODE)
+    if _time_is_up(pod, node.deadline, now):
+        young = not pod.ready and (pod.started is None or now - pod.started < limits.start_s)
+        return None if young else Delete(pod.key, pod.uid, owner.uid, Reason.EVACUATE)
+    if release_refused(owner, pod, node.deadline, now, around, limits):
+        return Evict(pod.key, pod.uid, owner.uid, Reason.EVACUATE)
+    return release(owner, pod, node.deadline, now, Reason.EVACUATE)
+
+
+def release_refused(
+    owner: Owner, pod: PodFacts, deadline: float | None, now: float, around: Surroundings, limits: Limits
+) -> str:
+    """Why a pod cannot be released and has to be evicted; empty if it can (B20)."""
+    if not limits.make_before_break:
+        return "make-before-break is switched off"
+    if not owner.releasable:
+        return f"no ReplicaSet stands between {owner} and its pods"
+    if not pod.ready:
+        return "it does not serve"
+    if pod.owners != 1:
+        return "it has other owners"
+    if deadline is not None and deadline - now < limits.start_s:
+        return f"its replacement takes {limits.start_s:g} s to start, and {deadline - now:.0f} s are left"
+    if pod.key.namespace in around.full_quotas:
+        return f"the quota of namespace {pod.key.namespace} is full"
+    for guard in around.guards_of(pod.key.namespace):
+        if guard.selects(pod) and (guard.disruptions_allowed is not None or guard.selects_by(owner.revision_label)):
+            return f"{guard.kind} {guard.namespace}/{guard.name} selects it"
+    return ""
+
+
+def release(owner: Owner, pod: PodFacts, deadline: float | None, now: float, reason: Reason) -> Release:
+    """The order that takes the pod out of its ReplicaSet, with a fail-safe on the pod itself."""
+    until = deadline if deadline is not None else now + WITHOUT_DEADLINE_S
+    annotations = {DEADLINE: rfc3339(datetime.fromtimestamp(until, UTC))}
+    if not pod.token:
+        annotations[DECISION] = f'{{"owner":"{owner.uid}","why":"released"}}'
+    ran = now - pod.started if pod.started is not None else 0.0
+    patch: dict[str, Any] = {
+        "metadata": {
+            "uid": pod.uid,
+            "labels": {owner.revision_label: f"{RELEASED}{pod.revision}"},
+            "annotations": annotations,
+        },
+        "spec": {"activeDeadlineSeconds": max(1, int(ran + until - now) + _FAIL_SAFE_S)},
+    }
+    return Release(pod.key, pod.uid, owner.uid, reason, until, patch)
+
+
+def endings(workload: Workload, nodes: Nodes, now: float) -> list[Move]:
+    """Released pods that go now: their replacement serves, their time is up, or they serve no more.
+
+    A pod on a node that ends itself replaces nobody.
+    """
+    released = sorted(
+        (pod for pod in workload.pods if pod.released and pod.active),
+        key=lambda pod: (pod.deadline or 0.0, pod.key.name),
+    )
+    serving = sum(pod.ready for pod in workload.live if _ending(pod, nodes) is None)
+    spare = serving + sum(pod.ready for pod in released) - workload.owner.replicas
+    moves: list[Move] = []
+    for pod in released:
+        over = not pod.ready or _time_is_up(pod, pod.deadline, now)
+        if over or spare > 0:
+            spare -= pod.ready and not over
+            moves.append(Delete(pod.key, pod.uid, workload.owner.uid, Reason.REPLACED))
+    return moves
+
+
+def next_end(workload: Workload, nodes: Nodes, now: float) -> float | None:
+    """Seconds until the time of the next pod is up, of one that is released or that stands on a node that ends."""
+    deadlines = [(pod, pod.deadline) for pod in workload.pods if pod.released and pod.active]
+    deadlines += [(pod, node.deadline) for pod in workload.live if (node := _ending(pod, nodes)) is not None]
+    ahead = [
+        _last_moment(pod, deadline) - now
+        for pod, deadline in deadlines
+        if deadline is not None and not _time_is_up(pod, deadline, now)
+    ]
+    return min(ahead, default=None)
+
+
+def orphans(pods: Mapping[str, Sequence[PodFacts]], owners: Collection[str]) -> list[Move]:
+    """Released pods whose workload is gone."""
+    return [
+        Delete(pod.key, pod.uid, owner, Reason.ORPHANED)
+        for owner in sorted(uid for uid in pods if uid not in owners)
+        for pod in pods[owner]
+        if pod.released and pod.active
+    ]
+
+
+def avoided(nodes: Iterable[NodeFacts]) -> tuple[str, ...]:
+    """Nodes that new spot pods should not choose and that no taint keeps them from, the surest to end first (B22)."""
+    bad = [node for node in nodes if node.state in (NodeState.AT_RISK, NodeState.DOOMED) and not node.tainted]
+    bad.sort(key=lambda node: (-node.state, node.name))
+    return tuple(sorted(node.name for node in bad[:MOST_AVOIDED]))
+
+
+def shorter_tolerations(workload: Workload, seconds: int | None) -> list[Action]:
+    """Spot pods that run with the default tolerations of a lost node, which their owner did not ask for (B25)."""
+    if seconds is None or "" in workload.owner.tolerated:
+        return []
+    found: list[Action] = []
+    for pod in workload.live:
+        keys = tuple(
+            key
+            for key, present in pod.evicting
+            if present == DEFAULT_EVICTION_S and key not in workload.owner.tolerated
+        )
+        if keys and pod.pod_class is Capacity.SPOT:
+            found.append(ShortenTolerations(pod.key, pod.uid, workload.owner.uid, keys, seconds))
+    return found
+
+
+def _ending(pod: PodFacts, nodes: Nodes) -> NodeFacts | None:
+    node = nodes.get(pod.node)
+    return node if node is not None and node.ending else None
+
+
+def _time_is_up(pod: PodFacts, deadline: float | None, now: float) -> bool:
+    return deadline is not None and now >= _last_moment(pod, deadline) - _TOO_SOON_S
+
+
+def _last_moment(pod: PodFacts, deadline: float) -> float:
+    return deadline - pod.grace_s - MARGIN_S

@@ -1,0 +1,116 @@
+"""Whether what was decided still holds for the pod as it is now: asked of live objects right before each write (3.7).
+
+A decision is made on what watches show. What has happened since then makes an action void, never another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, assert_never
+
+from situate.objects.pods import Pod
+from situate.spot.admission.patch import DEFAULT_EVICTION_S, Operation
+from situate.spot.model.actions import BY_POLICY, Action, Delete, Evict, Reason, Release, SetCost, ShortenTolerations
+from situate.spot.model.counts import Nodes
+from situate.spot.model.maintenance_windows import any_open
+from situate.spot.model.misplaced import Blocked, Workload, gate, misplaced, patience
+from situate.spot.model.pods_nodes_workloads import PodFacts
+from situate.spot.model.policy_limits import Limits
+
+_ENDING_NODE = frozenset((Reason.EVACUATE, Reason.DEAD_NODE))
+_WAITING = frozenset((Reason.SURGE, Reason.DEGRADE))
+_RELEASED = frozenset((Reason.REPLACED, Reason.ORPHANED))
+_COUNTED = frozenset((Reason.TO_ON_DEMAND, Reason.TO_SPOT, Reason.RETURN, Reason.REPAIR))
+"""Moves that follow from the number of on-demand pods."""
+_UPWARDS = frozenset((Reason.TO_ON_DEMAND, Reason.REPAIR))
+"""Those of them that are to raise it."""
+
+
+def void(action: Action, pod: PodFacts, nodes: Nodes) -> str:
+    """Why nothing is to be done any more; empty if the action stands. `pod` is of this moment."""
+    if pod.uid != action.uid:
+        return "another pod has taken the name"
+    if not pod.active:
+        return "it is ending already"
+    match action:
+        case Evict() | Delete():
+            return _void_end(action.reason, pod, nodes)
+        case Release():
+            return "it is released already" if pod.released else _void_end(action.reason, pod, nodes)
+        case SetCost():
+            return "it has that cost already" if pod.cost == action.cost else ""
+        case ShortenTolerations():
+            return "" if any(_long(key, seconds, action) for key, seconds in pod.evicting) else "it has them already"
+        case _:
+            assert_never(action)
+
+
+def barred(
+    action: Evict | Delete | Release,
+    workload: Workload,
+    nodes: Nodes,
+    now: float,
+    limits: Limits,
+    *,
+    wave: bool = False,
+    overdue: bool = False,
+    disruptions_allowed: int | None = None,
+    leaders: Collection[str] = (),
+) -> str:
+    """Why a move that could wait is not made on the workload as it is at this moment; empty if it may be.
+
+    What ends anyway is not barred by anything. A pod that makes room (B19) leaves while another of its own waits.
+    """
+    makes_room = action.reason is Reason.MAKE_ROOM
+    if action.reason not in BY_POLICY and not makes_room:
+        return ""
+    pod = next((each for each in workload.pods if each.uid == action.uid), None)
+    if pod is None:
+        return "it is none of its pods by now"
+    why = gate(
+        workload,
+        now,
+        wave=wave,
+        overdue=overdue,
+        disruptions_allowed=disruptions_allowed,
+        cool_down_s=0.0 if makes_room else patience(pod, now, limits.cool_down_s),
+    )
+    if why is not None and not (makes_room and why is Blocked.PENDING):
+        return str(why)
+    if action.reason in BY_POLICY and not any_open(limits.windows, now):
+        return str(Blocked.WINDOW)
+    if action.reason in _COUNTED:
+        found = misplaced(workload, nodes, leaders)
+        lacks = found.need > 0 if action.reason in _UPWARDS else found.need < 0
+        if not lacks or all(each.uid != action.uid for each in found.candidates):
+            return "it stands right by now"
+    return ""
+
+
+def shortened(pod: Pod, action: ShortenTolerations) -> tuple[Operation, ...]:
+    """A JSON Patch for this very pod: the seconds of its default tolerations, all else stays (B25).
+
+    The server lets `tolerationSeconds` of a running pod change, and nothing else of a toleration.
+    """
+    changes: list[Operation] = [{"op": "test", "path": "/metadata/uid", "value": action.uid}]
+    for number, toleration in enumerate(pod.spec.tolerations):
+        if _long(toleration.key, toleration.toleration_seconds, action):
+            path = f"/spec/tolerations/{number}"
+            changes.append({"op": "test", "path": f"{path}/key", "value": toleration.key})
+            changes.append({"op": "replace", "path": f"{path}/tolerationSeconds", "value": action.seconds})
+    return tuple(changes)
+
+
+def _void_end(reason: Reason, pod: PodFacts, nodes: Nodes) -> str:
+    if reason in _ENDING_NODE:
+        node = nodes.get(pod.node)
+        return "" if node is not None and node.ending else "its node does not end any more"
+    if reason in _WAITING:
+        return f"it has found the node {pod.node}" if pod.node else ""
+    if reason in _RELEASED:
+        return "" if pod.released else "it is back with its ReplicaSet"
+    return "it is released already" if pod.released else ""
+
+
+def _long(key: str, seconds: Any, action: ShortenTolerations) -> bool:
+    return key in action.keys and seconds == DEFAULT_EVICTION_S

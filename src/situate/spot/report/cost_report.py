@@ -1,0 +1,131 @@
+"""What the workloads cost, what they save, and what another on-demand pod would cost (B29, B30, B47).
+
+Every figure says whether prices were known; where none is, the default discount stands in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from situate.spot.model.counts import Nodes, effective
+from situate.spot.model.misplaced import Workload
+from situate.spot.model.pods_nodes_workloads import Capacity, NodeFacts, Owner
+from situate.spot.nodes.prices import Price, Prices
+from situate.spot.nodes.savings import cost_share, premium_per_month
+from situate.spot.report.wave_impact import Pace, loss
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadCost:
+    owner: Owner
+    share: float
+    """Of what it would cost if all were on demand, now."""
+    share_at_target: float
+    """The same with exactly the target on demand."""
+    discount: float
+    """The mean over its pods' nodes."""
+    priced: bool
+    """Whether that was looked up, for at least one node."""
+    outage_s_per_month: float
+    """Expected."""
+    one_more: float | None
+    """The price a month of one more on-demand pod; None without prices."""
+
+
+@dataclass(frozen=True, slots=True)
+class CostReport:
+    workloads: tuple[WorkloadCost, ...]
+    saving: float
+    """Of all that the workloads would cost on demand, the part that is saved; 0 to 1."""
+    achievable: float
+    """The same if each had exactly its target on demand."""
+    nodes_per_hour: float | None
+    """All nodes with a known price, after packing; None without any."""
+    nodes_on_demand_per_hour: float | None
+    """The same nodes, were all of them on demand."""
+    unpriced: tuple[str, ...]
+    """Instance types in use without a price."""
+    date: str
+    """Of the prices; empty: there are none, and the default discount was used."""
+    currency: str
+
+
+def cost_report(
+    workloads: Iterable[Workload],
+    nodes: Nodes,
+    prices: Prices,
+    waves_per_month: float = 0.0,
+    pace: Pace = Pace(),  # noqa: B008  # frozen
+) -> CostReport:
+    """`waves_per_month`: how often all spot nodes are expected to end together (B30)."""
+    everywhere = discount_on(nodes.values(), prices)
+    found = tuple(workload_cost(each, nodes, prices, everywhere, waves_per_month, pace) for each in workloads)
+    saving, achievable = savings(found)
+    used = {node.name: node for node in nodes.values() if not node.ending}
+    known = [(node, price) for node in used.values() if (price := prices.price(node.instance_type, node.zone))]
+    unpriced = {node.instance_type for node in used.values() if prices.price(node.instance_type, node.zone) is None}
+    return CostReport(
+        found,
+        saving,
+        achievable,
+        sum(_hourly(node, price) for node, price in known) if known else None,
+        sum(price.on_demand for _, price in known) if known else None,
+        tuple(sorted(unpriced - {""})),
+        prices.date,
+        prices.currency,
+    )
+
+
+def workload_cost(
+    workload: Workload,
+    nodes: Nodes,
+    prices: Prices,
+    everywhere: tuple[float, bool],
+    waves_per_month: float = 0.0,
+    pace: Pace = Pace(),  # noqa: B008  # frozen
+) -> WorkloadCost:
+    """Of one. `everywhere`: the discount on all spot nodes, which holds where it has pods on none."""
+    replicas = workload.owner.replicas
+    own = [node for pod in workload.live if (node := nodes.get(pod.node)) and node.capacity is Capacity.SPOT]
+    discount, priced = discount_on(own, prices) if own else everywhere
+    spot = sum(effective(pod, nodes) is Capacity.SPOT for pod in workload.live)
+    share = cost_share(replicas, max(0, replicas - spot), discount)
+    ideal = cost_share(replicas, workload.target, discount)
+    outage = waves_per_month * loss(workload, nodes, pace).outage_s if waves_per_month else 0.0
+    one_more = _one_more(workload, nodes, prices)
+    return WorkloadCost(workload.owner, share, ideal, discount, priced, outage, one_more)
+
+
+def savings(costs: Iterable[WorkloadCost]) -> tuple[float, float]:
+    """Of all that the workloads would cost on demand: what is saved, and what is with exactly the targets; 0 to 1."""
+    pods = saved = achievable = 0.0
+    for cost in costs:
+        replicas = cost.owner.replicas
+        pods += replicas
+        saved += replicas * (1 - cost.share)
+        achievable += replicas * (1 - cost.share_at_target)
+    return (saved / pods, achievable / pods) if pods else (0.0, 0.0)
+
+
+def discount_on(nodes: Iterable[NodeFacts], prices: Prices) -> tuple[float, bool]:
+    """The mean over those of them that are spot, and whether it was looked up for any; the default without one."""
+    found = [prices.discount(node.instance_type, node.zone) for node in nodes if node.capacity is Capacity.SPOT]
+    if not found:
+        return prices.default_discount, False
+    return sum(each for each, _ in found) / len(found), any(known for _, known in found)
+
+
+def _one_more(workload: Workload, nodes: Nodes, prices: Prices) -> float | None:
+    for pod in workload.live:
+        node = nodes.get(pod.node)
+        price = prices.price(node.instance_type, node.zone) if node is not None else None
+        if node is None or price is None or not node.cpu_milli:
+            continue
+        discount, _ = prices.discount(node.instance_type, node.zone)
+        return premium_per_month(price.on_demand, discount, pod.cpu_milli / node.cpu_milli)
+    return None
+
+
+def _hourly(node: NodeFacts, price: Price) -> float:
+    return price.spot if node.capacity is Capacity.SPOT and price.spot is not None else price.on_demand

@@ -1,0 +1,212 @@
+"""What the controller would do from here on, move by move, if every move went well (B31). Nothing is written.
+
+The same `decide` is asked again and again, on a cluster in which each pod that was moved has come back where its class
+asks for and a node would take it; so the plan equals what the controller does as long as nothing else happens.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from situate.spot.admission.classify import Classified, Demand, classify
+from situate.spot.admission.ledger import Ledger
+from situate.spot.capacity.free_capacity import Places
+from situate.spot.model.actions import BY_POLICY, Delete, Evict, Move, Reason, Release
+from situate.spot.model.counts import on_demand_effective
+from situate.spot.model.pods_nodes_workloads import Capacity, NodeFacts, Owner, PodFacts, PodKey
+from situate.spot.rebalance.decide import Notice, Report, Situation, State, decide
+from situate.spot.report.cost_report import cost_report
+from situate.spot.workloads.cluster_view import NO_MEMORY, Cluster, workload_of
+
+MOST_MOVES: Final = 10_000
+_MADE: Final = {Capacity.ON_DEMAND: "a new on-demand node", Capacity.SPOT: "a new spot node"}
+"""Where autoscaling is declared and no node has room."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedMove:
+    number: int
+    owner: str
+    """Such as `Deployment shop/web`."""
+    pod: PodKey
+    reason: Reason
+    how: str
+    """`Evict`, `Delete` or `Release`."""
+    comes_back: Capacity
+    """Its class then."""
+    leaves: str
+    """Node."""
+    to: str
+    """Node; empty if none would take it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    moves: tuple[PlannedMove, ...]
+    restarts: Mapping[str, int]
+    """By workload."""
+    on_demand_room: int
+    """On-demand places that are needed beyond those that moved pods leave."""
+    share_before: float
+    """Of the cost of all on demand."""
+    share_after: float
+    blocked: Mapping[str, str]
+    """Workloads that stay wrong, and why."""
+    short: frozenset[str]
+    """Those that still lack on-demand pods."""
+    notices: tuple[Notice, ...]
+    """What their owners are told now."""
+    after: Cluster
+    """Everything in its place."""
+    complete: bool
+    """False: there were more moves than are shown."""
+
+
+def plan(state: State, situation: Situation, places: Places, now: float) -> Plan:
+    """All moves in their order; limits of pace (cool-downs, budgets, windows) only take time and are waited out.
+
+    `places` stands for the room of the situation, and is asked how it is after each move.
+    """
+    limits = replace(
+        situation.limits,
+        read_only=False,
+        windows=(),
+        per_hour=MOST_MOVES,
+        per_cluster=MOST_MOVES,
+        cool_down_s=0.0,
+        return_every_s=0.0,
+    )
+    made = {name: NodeFacts(name, capacity) for capacity, name in _MADE.items()}
+    cluster = replace(situation.cluster, nodes={**situation.cluster.nodes, **made})
+    trial = replace(situation, cluster=cluster, room=places, limits=limits)
+    first = decide(state, trial, now)
+    moves: list[PlannedMove] = []
+    decision = first
+    while len(moves) < MOST_MOVES:
+        ordered = [action for action in decision.actions if isinstance(action, Evict | Delete | Release)]
+        state = decision.state
+        if not ordered:
+            break
+        for action in ordered:
+            if action.reason in BY_POLICY and not _still_fits(action, trial, places):
+                state = _never_ordered(state, action)
+                continue
+            cluster, places, move = _carried_out(trial, places, state, action, len(moves) + 1, now)
+            trial = replace(trial, cluster=cluster, room=places)
+            if move is not None:
+                moves.append(move)
+        now += 1
+        decision = decide(state, trial, now)
+    names = {uid: str(owner) for uid, owner in cluster.owners.items()}
+    reports: Mapping[str, Report] = decision.reports
+    return Plan(
+        tuple(moves),
+        Counter(move.owner for move in moves),
+        max(0, _on_demand(cluster) - _on_demand(situation.cluster)),
+        1 - _saving(situation.cluster, situation, state),
+        1 - _saving(cluster, situation, state),
+        {names[uid]: str(report.blocked) for uid, report in reports.items() if report.need and report.blocked},
+        frozenset(names[uid] for uid, report in reports.items() if report.need > 0),
+        first.notices,
+        cluster,
+        len(moves) < MOST_MOVES,
+    )
+
+
+def _still_fits(action: Move, trial: Situation, places: Places) -> bool:
+    """Several workloads were decided on at once, and the one before may have taken the last place."""
+    pod = _pod(trial.cluster, action)
+    node = trial.cluster.nodes.get(pod.node) if pod is not None else None
+    if pod is None or node is None:
+        return True
+    wanted = Capacity.SPOT if action.reason in (Reason.TO_SPOT, Reason.RETURN) else Capacity.ON_DEMAND
+    grows = trial.limits.spot_autoscaling if wanted is Capacity.SPOT else trial.limits.on_demand_autoscaling
+    either = action.reason is Reason.AT_RISK and places.fits(pod, Capacity.SPOT)
+    return grows or either or places.fits(pod, wanted)
+
+
+def _never_ordered(state: State, action: Move) -> State:
+    memory = state.memories.get(action.owner, NO_MEMORY)
+    return replace(state, memories={**state.memories, action.owner: replace(memory, moved="")})
+
+
+def _pod(cluster: Cluster, action: Move) -> PodFacts | None:
+    return next((pod for pod in cluster.pods.get(action.owner, ()) if pod.uid == action.uid), None)
+
+
+def _carried_out(
+    trial: Situation, places: Places, state: State, action: Move, number: int, now: float
+) -> tuple[Cluster, Places, PlannedMove | None]:
+    """The cluster with the pod gone and another one in its place, which serves where a node takes it."""
+    cluster = trial.cluster
+    owner = cluster.owners.get(action.owner)
+    gone = _pod(cluster, action)
+    if gone is None:
+        return cluster, places, None
+    pods = [pod for pod in cluster.pods[action.owner] if pod.uid != gone.uid]
+    if owner is None or gone.released:
+        return replace(cluster, pods={**cluster.pods, action.owner: tuple(pods)}), places, None
+    pod_class = owner.pinned or _class_of_next(owner, gone, pods, trial, state, now)
+    back = replace(
+        gone,
+        uid=f"{gone.uid}, moved",
+        pod_class=pod_class,
+        node="",
+        phase="Pending",
+        created=now,
+        started=None,
+        ready=False,
+        ready_since=None,
+        token="",
+    )
+    places, node = _placed(owner, gone, back, trial, places)
+    if node:
+        back = replace(back, node=node, phase="Running", ready=True)
+    changed = replace(cluster, pods={**cluster.pods, action.owner: (*pods, back)})
+    how = type(action).__name__
+    return changed, places, PlannedMove(number, str(owner), gone.key, action.reason, how, pod_class, gone.node, node)
+
+
+def _placed(owner: Owner, gone: PodFacts, back: PodFacts, trial: Situation, places: Places) -> tuple[Places, str]:
+    """On a node of its class; a spot pod that is not pinned overflows onto on demand."""
+    free = back.pod_class is Capacity.SPOT and owner.pinned is None
+    wanted = back.pod_class or Capacity.UNKNOWN
+    grows = trial.limits.spot_autoscaling if wanted is Capacity.SPOT else trial.limits.on_demand_autoscaling
+    after, node = places.moved(gone, back.uid, wanted)
+    if not node and free:
+        after, node = places.moved(gone, back.uid, Capacity.ON_DEMAND)
+    return after, node or (_MADE[wanted] if grows else "")
+
+
+def _class_of_next(
+    owner: Owner, gone: PodFacts, pods: Sequence[PodFacts], trial: Situation, state: State, now: float
+) -> Capacity:
+    """As admission will class it, with nothing else under way."""
+    memory = state.memories.get(owner.uid, NO_MEMORY)
+    target = workload_of(trial.cluster, owner, trial.rules, memory).target
+    demand = Demand(
+        owner,
+        target,
+        gone.revision,
+        pods,
+        name=gone.key.name if owner.stateful else "",
+        surge_as_spot=bool(memory.surge_revision) and memory.surge_revision == gone.revision,
+    )
+    classified = classify(demand, trial.cluster.nodes, Ledger.empty(), now)
+    assert isinstance(classified, Classified)  # without a ReplicaSet no view can be stale
+    return classified.pod_class
+
+
+def _on_demand(cluster: Cluster) -> int:
+    return sum(on_demand_effective([pod for pod in pods if pod.live], cluster.nodes) for pods in cluster.pods.values())
+
+
+def _saving(cluster: Cluster, situation: Situation, state: State) -> float:
+    workloads = [
+        workload_of(cluster, owner, situation.rules, state.memories.get(uid, NO_MEMORY))
+        for uid, owner in cluster.owners.items()
+    ]
+    return cost_report(workloads, cluster.nodes, situation.prices).saving

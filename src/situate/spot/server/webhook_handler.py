@@ -1,0 +1,129 @@
+"""One question after the other: reads it, has it decided, remembers the reservation, writes the answer.
+
+Knows no HTTP and no cache. Whether this process may answer is asked again after everything that may take time, right
+before the answer leaves: at no moment do two processes answer (I11).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import structlog
+
+from situate.objects.admission_reviews import NoReview
+from situate.runtime.serving.webhooks import Reply
+from situate.spot.admission.admission_review import Passed, Question, read_review, reply
+from situate.spot.admission.admit import UNREADABLE, Answer, LiveRead, NeedsRead, PodRequest, View, admit
+from situate.spot.admission.ledger import Ledger
+from situate.spot.server.metrics import AdmissionMetrics
+
+NOT_LEADING: Final = "this replica does not answer now; the pod is admitted as failurePolicy says"
+
+_ROUNDING_S: Final = 0.001
+"""A sleep may end that much too early."""
+_LOOKS_S: Final = (0.01, 0.04)
+"""Pauses between looks at the watch, which shows a pod within milliseconds as a rule."""
+
+
+class Answering:
+    """The one place where the ledger changes while pods are admitted."""
+
+    def __init__(
+        self,
+        view: Callable[[LiveRead | None], View],
+        read: Callable[[NeedsRead], Awaitable[LiveRead]],
+        *,
+        may_answer: Callable[[], bool],
+        clock: Callable[[], float],
+        token: Callable[[], str],
+        ledger: Ledger,
+        metrics: AdmissionMetrics,
+    ) -> None:
+        """`clock`: seconds of a clock that nobody sets; `token`: a new one at each call."""
+        self.ledger = ledger
+        self._view = view
+        self._read = read
+        self._may_answer = may_answer
+        self._clock = clock
+        self._token = token
+        self._metrics = metrics
+        self._log = structlog.get_logger()
+
+    async def answer(self, body: bytes) -> Reply:
+        """The answer to one review; never raises, whatever the bytes are."""
+        begun = self._metrics.stopwatch()
+        reply_, outcome = await self._answered(body)
+        self._metrics.seconds.labels(outcome).observe(self._metrics.stopwatch() - begun)
+        return reply_
+
+    async def _answered(self, body: bytes) -> tuple[Reply, str]:
+        if not self._may_answer():
+            return _refused(), "not-leading"
+        asked = read_review(body)
+        match asked:
+            case NoReview(why):
+                return Reply(400, why.encode()), "passed"
+            case Passed():
+                return Reply(200, reply(asked)), "passed"
+            case Question():
+                return await self._classed(asked)
+
+    async def _classed(self, question: Question) -> tuple[Reply, str]:
+        try:
+            answer = await self._decided(question.request)
+        except RecursionError:
+            return Reply(200, reply(question)), "passed"  # an object that is nested without end; the server refuses it
+        except Exception as defect:
+            # a defect of ours costs this pod its class, and nobody its pod
+            self._log.error(
+                "a pod could not be classed; it is admitted as it is",
+                namespace=question.request.namespace,
+                pod=question.request.name,
+                exc_info=defect,
+            )
+            return Reply(200, reply(question)), "failed"
+        if not self._may_answer():
+            return _refused(), "not-leading"
+        if answer.warnings:
+            self._log.warning(
+                "a pod conflicts with its policy", namespace=question.request.namespace, reason=answer.why
+            )
+        outcome = "gated" if answer.gated else str(answer.pod_class) if answer.pod_class is not None else "passed"
+        return Reply(200, reply(question, answer.operations, answer.warnings)), outcome
+
+    async def _decided(self, request: PodRequest) -> Answer:
+        """Waits for the watch, for a read, and if need be for the time when a read tells everything; never longer."""
+        token, asked_at = self._token(), self._clock()
+
+        def decide(live: LiveRead | None) -> tuple[Answer, Ledger] | NeedsRead:
+            # with the ledger of now: others are answered meanwhile
+            return admit(request, self._view(live), self.ledger, self._clock(), token, asked_at)
+
+        found = decide(None)
+        for pause_s in _LOOKS_S:
+            if not isinstance(found, NeedsRead) or found.not_before <= self._clock():
+                break
+            await asyncio.sleep(pause_s)
+            found = decide(None)
+        if isinstance(found, NeedsRead):
+            found = decide(await self._looked(found))
+        if isinstance(found, NeedsRead) and found.not_before > -math.inf:
+            await asyncio.sleep(max(0.0, found.not_before - self._clock()) + _ROUNDING_S)
+            found = decide(await self._looked(found))
+        if isinstance(found, NeedsRead):
+            return Answer(f"{found.controller.kind} {found.controller.name} cannot be read")
+        answer, self.ledger = found
+        return answer
+
+    async def _looked(self, needed: NeedsRead) -> LiveRead:
+        live = await self._read(needed)
+        self._metrics.live_reads.labels("unreadable" if live is UNREADABLE else "read").inc()
+        return live
+
+
+def _refused() -> Reply:
+    """Without Retry-After, which would have API servers ask again until the time-out (P1)."""
+    return Reply(503, NOT_LEADING.encode())

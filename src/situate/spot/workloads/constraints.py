@@ -1,0 +1,166 @@
+"""Which capacities a pod's own constraints allow (P25): the node selector and the required node affinity of its spec.
+
+Specs are JSON here, as admission gets them: whatever cannot be read as a constraint allows nothing less. Every label
+that the table of signals knows is tried with each value that means on demand, then with each that means spot. Nodes
+that are named are of the capacity that they have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from situate.framework.node_selection import NAME_FIELD, holds
+from situate.objects.pods import NodeSelectorRequirement
+from situate.spot.model.counts import Nodes
+from situate.spot.model.pods_nodes_workloads import HOSTNAME, Capacity, NodeFacts
+from situate.spot.nodes.known_signals import on_demand_requirement
+from situate.spot.nodes.node_signals import Signal
+
+Json = Mapping[str, Any]
+NO_NODES: Final[Nodes] = {}
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """What the user's constraints leave."""
+
+    capacity: Capacity | None = None
+    """The only one that is allowed; None if both are, or neither."""
+    placeable: bool = True
+    """Whether any is allowed."""
+    field: str = ""
+    """What says so, such as `spec.nodeSelector`; empty if both are allowed."""
+
+
+def pinned(spec: Json, table: Sequence[Signal], nodes: Nodes = NO_NODES) -> Pinned:
+    """What a pod spec's own constraints leave of the two capacities.
+
+    `nodes`: those that are known, by name. A named node that is not among them may be of either capacity.
+    """
+    fields = {capacity: _refusing(spec, table, nodes, capacity) for capacity in (Capacity.ON_DEMAND, Capacity.SPOT)}
+    on_demand, spot = fields[Capacity.ON_DEMAND], fields[Capacity.SPOT]
+    if not on_demand and not spot:
+        return Pinned()
+    if on_demand and spot:
+        return Pinned(None, placeable=False, field=on_demand if on_demand == spot else f"{on_demand} and {spot}")
+    return Pinned(Capacity.SPOT if on_demand else Capacity.ON_DEMAND, field=on_demand or spot)
+
+
+def named_nodes(spec: Json) -> frozenset[str]:
+    """The nodes that a pod spec asks for by name, in any of its constraints."""
+    hostname = mapping(spec.get("nodeSelector")).get(HOSTNAME)
+    found = [frozenset((str(hostname),))] if hostname is not None else []
+    named = (_named([*expressions(term)], _fields(term)) for term in required_terms(spec) or ())
+    return frozenset[str]().union(*found, *(each for each in named if each is not None))
+
+
+def required_terms(spec: Json) -> list[Any] | None:
+    """The required terms as they stand; None if nothing is required."""
+    required = mapping(mapping(mapping(spec.get("affinity")).get("nodeAffinity")).get(REQUIRED))
+    terms = required.get("nodeSelectorTerms")
+    return terms if isinstance(terms, list) else None
+
+
+def mapping(value: object) -> Json:
+    """The value if it is one; else an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def listed(value: object) -> list[Any]:
+    """The value if it is a list; else an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def _refusing(spec: Json, table: Sequence[Signal], nodes: Nodes, capacity: Capacity) -> str:
+    """The field that rules this capacity out; empty if none does."""
+    selector = [
+        NodeSelectorRequirement(str(key), "In", (str(value),))
+        for key, value in mapping(spec.get("nodeSelector")).items()
+    ]
+
+    def satisfiable(requirements: Sequence[NodeSelectorRequirement], fields: Iterable[NodeSelectorRequirement]) -> bool:
+        named = _named(requirements, fields)
+        there = named is None or any(_may_be(nodes.get(name), capacity) for name in named)
+        return there and _satisfiable(requirements, table, capacity)
+
+    if not satisfiable(selector, ()):
+        return "spec.nodeSelector"
+    terms = required_terms(spec)
+    if terms is None:
+        return ""
+    if any(satisfiable([*selector, *expressions(term)], [*_fields(term)]) for term in terms if not_empty(term)):
+        return ""
+    return f"spec.affinity.nodeAffinity.{REQUIRED}"
+
+
+def not_empty(term: object) -> bool:
+    """Whether a term says anything; one that does not matches no node."""
+    return bool(mapping(term).get("matchExpressions")) or bool(mapping(term).get("matchFields"))
+
+
+def expressions(term: object) -> Iterator[NodeSelectorRequirement]:
+    """What a term says of labels."""
+    yield from _requirements(term, "matchExpressions")
+
+
+def _fields(term: object) -> Iterator[NodeSelectorRequirement]:
+    yield from _requirements(term, "matchFields")
+
+
+def _requirements(term: object, of: str) -> Iterator[NodeSelectorRequirement]:
+    for wire in listed(mapping(term).get(of)):
+        try:
+            yield msgspec.convert(wire, NodeSelectorRequirement)
+        except msgspec.ValidationError:
+            continue  # the server will refuse the pod and say why
+
+
+def _named(
+    requirements: Iterable[NodeSelectorRequirement], fields: Iterable[NodeSelectorRequirement]
+) -> frozenset[str] | None:
+    """The only nodes that are asked for by name; None if that may be any. Hostnames are names as a rule, or unknown."""
+    named = [each.values for each in requirements if each.key == HOSTNAME and each.operator == "In"]
+    named += [each.values for each in fields if each.key == NAME_FIELD and each.operator == "In"]
+    return frozenset.intersection(*map(frozenset, named)) if named else None
+
+
+def _may_be(node: NodeFacts | None, capacity: Capacity) -> bool:
+    """The spot class only wishes for spot, so that a node of unknown capacity will do; on demand it never is (I10)."""
+    if node is None:
+        return True
+    return (node.capacity is Capacity.ON_DEMAND) is (capacity is Capacity.ON_DEMAND)
+
+
+def _satisfiable(requirements: Iterable[NodeSelectorRequirement], table: Sequence[Signal], capacity: Capacity) -> bool:
+    """Whether some node of this capacity could meet all of them; labels that say nothing of capacity always can."""
+    by_key: dict[str, list[NodeSelectorRequirement]] = {}
+    for requirement in requirements:
+        by_key.setdefault(requirement.key, []).append(requirement)
+    return all(
+        any(all(holds(each, labels) for each in wanted) for labels in _possible(key, wanted, table, capacity))
+        for key, wanted in by_key.items()
+        if any(signal.source == "label" and signal.key == key for signal in table)
+    )
+
+
+def _possible(
+    key: str, wanted: Sequence[NodeSelectorRequirement], table: Sequence[Signal], capacity: Capacity
+) -> Iterator[Mapping[str, str]]:
+    """What nodes of the capacity may carry under this key.
+
+    Of another label than ours a value that the table does not know says nothing of the capacity.
+    """
+    known = (each for each in table if each.source == "label" and each.key == key and each.capacity is not None)
+    means = {signal.value: signal.capacity for signal in known}
+    yield from ({key: value} for value, said in means.items() if value is not None and said == capacity)
+    ours = on_demand_requirement(table)
+    if key != ours.key and means.get(None, capacity) == capacity:
+        yield from ({key: value} for each in wanted for value in each.values if value not in means)
+    if key != ours.key or (capacity is Capacity.ON_DEMAND and ours.operator == "NotIn"):
+        yield {}  # not every cloud uses every label

@@ -1,0 +1,172 @@
+"""Which pods a workload gives up first when it shrinks: deletion costs, and the order of ReplicaSets (P31, P32).
+
+ReplicaSets compare costs only between pods that are equally ready; StatefulSets ignore them and remove the highest
+ordinals. The order is that of kube-controller-manager (controller_utils.go, ActivePodsWithRanks).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cmp_to_key
+from typing import Final
+
+from situate.objects.ages import younger
+from situate.spot.model.counts import Nodes, counted, effective
+from situate.spot.model.misplaced import Workload
+from situate.spot.model.pods_nodes_workloads import Capacity, NodeState, PodFacts
+
+ON_DEMAND_COST: Final = 200
+SPOT_COST: Final = 100
+AT_RISK_COST: Final = 90
+YIELDING_COST: Final = 80
+"""Of an on-demand pod of an old revision whose successor serves: it goes before the spot pods."""
+DOOMED_COST: Final = 50
+SURPLUS_COST: Final = -100
+OUR_COSTS: Final = frozenset((ON_DEMAND_COST, SPOT_COST, AT_RISK_COST, YIELDING_COST, DOOMED_COST, SURPLUS_COST))
+"""A pod with another cost has it from its user, and keeps it."""
+
+_PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Subset:
+    """A group of pods with a most; None has no limit."""
+
+    pods: Sequence[PodFacts]
+    most: int | None
+
+
+def subset_costs(subsets: Sequence[Subset], *, old_revision: bool = False) -> list[list[int | None]]:
+    """WorkloadSpread's costs: 100 x (n - i) for pods within the most of subset i of n, -100 x (i + 1) for the rest.
+
+    The order of subsets is reversed for an old revision. Unassigned, pending and unknown pods are the rest first, then
+    the front of the list; inactive pods get no cost.
+    """
+    count = len(subsets)
+    costs = []
+    for index, subset in enumerate(subsets):
+        place = count - 1 - index if old_revision else index
+        active = [pod for pod in subset.pods if pod.active]
+        surplus = 0 if subset.most is None else max(0, len(active) - subset.most)
+        first = sorted(active, key=lambda pod: _phase(pod) if pod.node else -1)[:surplus]
+        beyond = {pod.uid for pod in first}
+        within, rest = 100 * (count - place), -100 * (place + 1)
+        costs.append([(rest if pod.uid in beyond else within) if pod.active else None for pod in subset.pods])
+    return costs
+
+
+def free_slots(subset: Subset) -> int:
+    """Pods that the subset still takes, 0 or more; -1 without a limit."""
+    return -1 if subset.most is None else max(0, subset.most - sum(pod.active for pod in subset.pods))
+
+
+def admission_cost(pod_class: Capacity) -> int:
+    """What a new pod gets."""
+    return ON_DEMAND_COST if pod_class is Capacity.ON_DEMAND else SPOT_COST
+
+
+def deletion_costs(workload: Workload, nodes: Nodes, now: float, yielding: Collection[str] = ()) -> dict[str, int]:
+    """The cost that each live pod should have, by uid; none for pods of a StatefulSet.
+
+    `yielding`: uids of old on-demand pods that have to go first for another reason.
+    """
+    owner, live = workload.owner, workload.live
+    if owner.stateful:
+        return {}
+    costs = {pod.uid: _own_cost(pod, nodes) for pod in live}
+    on_demand = [pod for pod in live if effective(pod, nodes) is Capacity.ON_DEMAND]
+    new = [pod for pod in on_demand if pod.revision == owner.revision]
+    old = [pod for pod in on_demand if pod.revision != owner.revision]
+    serving = sum(pod.ready for pod in new)
+    spare = len(old) + serving - workload.target  # some of the new ones may have had others leave for them already
+    if old and serving and spare > 0:
+        for pod in removal_order(old, live, now)[: min(serving, spare)]:
+            costs[pod.uid] = YIELDING_COST
+    for pod in old:
+        if pod.uid in yielding:
+            costs[pod.uid] = YIELDING_COST
+    surplus = max(0, len(new) - workload.target)
+    if surplus:
+        ranked = removal_order(new, live, now) if surplus < len(new) else new  # where all go, no order matters
+        for pod in sorted(ranked, key=lambda pod: pod.pod_class is Capacity.ON_DEMAND)[:surplus]:
+            costs[pod.uid] = SURPLUS_COST
+    return costs
+
+
+def cost_changes(workload: Workload, nodes: Nodes, now: float, yielding: Collection[str] = ()) -> dict[str, int]:
+    """Of the wanted costs those that have to be written: changed, and not the user's."""
+    present = {pod.uid: pod for pod in workload.pods}
+    return {
+        uid: cost
+        for uid, cost in deletion_costs(workload, nodes, now, yielding).items()
+        if present[uid].cost != cost and _ours(present[uid])
+    }
+
+
+def _ours(pod: PodFacts) -> bool:
+    """A pod that was admitted without us gets no cost: its user may have left it without one on purpose."""
+    return pod.pod_class is not None and (pod.cost is None or pod.cost in OUR_COSTS)
+
+
+def _own_cost(pod: PodFacts, nodes: Nodes) -> int:
+    node = nodes.get(pod.node)
+    if node is not None and node.ending:
+        return DOOMED_COST
+    if effective(pod, nodes) is Capacity.ON_DEMAND:
+        return ON_DEMAND_COST
+    return AT_RISK_COST if node is not None and node.state is NodeState.AT_RISK else SPOT_COST
+
+
+def victims(
+    workload: Workload, count: int, nodes: Nodes, now: float, costs: Mapping[str, int] | None = None
+) -> list[PodFacts]:
+    """The pods that Kubernetes would remove, first the first; `costs` by uid stand in for those on the pods."""
+    live = counted(workload.pods)
+    if workload.owner.stateful:
+        return sorted(live, key=lambda pod: workload.owner.ordinal(pod.key.name) or 0, reverse=True)[:count]
+    if costs is None:
+        costs = deletion_costs(workload, nodes, now)
+    return removal_order(live, live, now, costs)[:count]
+
+
+def removal_order(
+    pods: Iterable[PodFacts], related: Iterable[PodFacts], now: float, costs: Mapping[str, int] | None = None
+) -> list[PodFacts]:
+    """The order in which a ReplicaSet gives pods up; without `costs` by what stands on the pods.
+
+    `related` are the active pods of all its siblings: of a node that has more of them, pods go earlier.
+    """
+    on_node = Counter(pod.node for pod in related)
+
+    def cost(pod: PodFacts) -> int:
+        return costs.get(pod.uid, 0) if costs is not None else (pod.cost or 0)
+
+    def before(a: PodFacts, b: PodFacts) -> int:
+        return _compare(a, b, cost(a) - cost(b), on_node[b.node] - on_node[a.node], now)
+
+    return sorted(pods, key=cmp_to_key(before))
+
+
+def _compare(a: PodFacts, b: PodFacts, cheaper: int, doubled_up: int, now: float) -> int:
+    if bool(a.node) != bool(b.node):
+        return -1 if not a.node else 1
+    for difference in (_phase(a) - _phase(b), int(a.ready) - int(b.ready), cheaper, doubled_up):
+        if difference:
+            return difference
+    if a.ready and b.ready and a.ready_since != b.ready_since:
+        return younger(a.ready_since, b.ready_since, now) or _by_uid(a, b)
+    if a.restarts != b.restarts:
+        return b.restarts - a.restarts
+    if a.created != b.created:
+        return younger(a.created, b.created, now) or _by_uid(a, b)
+    return _by_uid(a, b)
+
+
+def _phase(pod: PodFacts) -> int:
+    return _PHASES.get(pod.phase, 0)
+
+
+def _by_uid(a: PodFacts, b: PodFacts) -> int:
+    return (a.uid > b.uid) - (a.uid < b.uid)

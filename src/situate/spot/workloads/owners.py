@@ -1,0 +1,308 @@
+"""Workloads and pods as values, and whose a pod is: the controller chain, by uid (B42, P14, S2, S3).
+
+A kind of workload is a line of `KINDS`: which controller stands between it and its pods, which label names the
+revision, whether pods have ordinals. Objects are plain JSON, so that kinds that no struct knows read like the others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from situate.objects.pods import Pod
+from situate.objects.timestamps import BadTime, parse_time
+from situate.spot.admission.patch import EVICTING
+from situate.spot.model.counts import Nodes
+from situate.spot.model.pods_nodes_workloads import (
+    CLASS,
+    DEADLINE,
+    DECISION,
+    DELETION_COST,
+    GATE,
+    RELEASED,
+    TEMPLATE_HASH,
+    Capacity,
+    Owner,
+    PodFacts,
+    PodKey,
+)
+from situate.spot.nodes.node_signals import Signal
+from situate.spot.workloads.constraints import NO_NODES, Json, mapping, pinned
+from situate.spot.workloads.on_demand_target import known_annotations
+
+_REVISION_NUMBER: Final = "deployment.kubernetes.io/revision"
+_CONTROLLER_REVISION: Final = "controller-revision-hash"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerKind:
+    """How one kind of workload is read."""
+
+    kind: str
+    plural: str
+    """Of its resource."""
+    group: str = "apps"
+    version: str = "v1"
+    through: str = ""
+    """Kind of the controller between it and its pods, of group apps; empty if it controls them itself."""
+    revision_label: str = TEMPLATE_HASH
+    stateful: bool = False
+
+
+KINDS: Final[Mapping[str, OwnerKind]] = {
+    each.kind: each
+    for each in (
+        OwnerKind("Deployment", "deployments", through="ReplicaSet"),
+        OwnerKind("StatefulSet", "statefulsets", revision_label=_CONTROLLER_REVISION, stateful=True),
+        OwnerKind(
+            "Rollout",
+            "rollouts",
+            "argoproj.io",
+            "v1alpha1",
+            through="ReplicaSet",
+            revision_label="rollouts-pod-template-hash",
+        ),
+        OwnerKind("CloneSet", "clonesets", "apps.kruise.io", "v1alpha1", revision_label=_CONTROLLER_REVISION),
+    )
+}
+DEFAULT_KINDS: Final = ("Deployment", "StatefulSet")
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """A controller reference, as it stands on a pod."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+
+    @property
+    def group(self) -> str:
+        return self.api_version.rpartition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSetFacts:
+    """A controller between a workload and its pods."""
+
+    uid: str
+    controller: Controller | None
+    """The workload; None if nobody controls it."""
+    namespace: str
+    name: str
+    replicas: int = 1
+    revision: str = ""
+    """The hash that its pods carry."""
+    number: int = 0
+    """Of the workload's revisions, the highest is the present one."""
+
+
+def controller_of(metadata: Json) -> Controller | None:
+    """The one owner that manages an object; None if nobody does."""
+    references = metadata.get("ownerReferences")
+    for reference in references if isinstance(references, list) else ():
+        found = mapping(reference)
+        if found.get("controller") is True:
+            return Controller(*(str(found.get(key, "")) for key in ("apiVersion", "kind", "name", "uid")))
+    return None
+
+
+def kind_of(controller: Controller, kinds: Iterable[OwnerKind]) -> OwnerKind | None:
+    """The kind of workload that this controller is; None for all others."""
+    said = (controller.group, controller.kind)
+    return next((kind for kind in kinds if (kind.group, kind.kind) == said), None)
+
+
+def stands_between(controller: Controller, kinds: Iterable[OwnerKind]) -> bool:
+    """Whether pods of this controller may belong to a workload that controls it."""
+    return controller.group == "apps" and any(kind.through == controller.kind for kind in kinds)
+
+
+def replica_set_facts(obj: Json) -> ReplicaSetFacts:
+    metadata, spec = mapping(obj.get("metadata")), mapping(obj.get("spec"))
+    labels = mapping(metadata.get("labels"))
+    revision = next((str(labels[kind.revision_label]) for kind in KINDS.values() if kind.revision_label in labels), "")
+    return ReplicaSetFacts(
+        uid=str(metadata.get("uid", "")),
+        controller=controller_of(metadata),
+        namespace=str(metadata.get("namespace", "")),
+        name=str(metadata.get("name", "")),
+        replicas=_integer(spec.get("replicas"), 1),
+        revision=revision,
+        number=_integer(mapping(metadata.get("annotations")).get(_REVISION_NUMBER), 0),
+    )
+
+
+def owner_facts(
+    obj: Json,
+    kind: OwnerKind,
+    table: Sequence[Signal],
+    owned: Iterable[ReplicaSetFacts] = (),
+    nodes: Nodes = NO_NODES,
+) -> Owner:
+    """A workload; `owned` are the controllers between it and its pods, `nodes` those that it may name."""
+    metadata, spec, status = (mapping(obj.get(part)) for part in ("metadata", "spec", "status"))
+    template = mapping(spec.get("template"))
+    template_metadata, pod_spec = mapping(template.get("metadata")), template_spec(obj)
+    own = pinned(pod_spec, table, nodes)
+    replicas = _integer(spec.get("replicas"), 1)
+    return Owner(
+        kind=kind.kind,
+        namespace=str(metadata.get("namespace", "")),
+        name=str(metadata.get("name", "")),
+        uid=str(metadata.get("uid", "")),
+        replicas=replicas,
+        stateful=kind.stateful,
+        ordinals_start=_integer(mapping(spec.get("ordinals")).get("start"), 0),
+        revision=_revision(kind, status, tuple(owned)),
+        revision_label=kind.revision_label,
+        observed=_integer(status.get("observedGeneration"), 0) >= _integer(metadata.get("generation"), 0),
+        rolling=_rolling(kind, spec, status, replicas),
+        paused=spec.get("paused") is True or mapping(spec.get("updateStrategy")).get("paused") is True,
+        min_ready_s=float(_integer(spec.get("minReadySeconds"), 0)),
+        annotations=known_annotations(mapping(metadata.get("annotations"))),
+        labels=dict(mapping(metadata.get("labels"))),
+        template_labels=dict(mapping(template_metadata.get("labels"))),
+        tolerated=_tolerated(pod_spec),
+        pinned=own.capacity,
+        conflict=own.field,
+        releasable=bool(kind.through) and kind.revision_label == TEMPLATE_HASH,
+        placeable=own.placeable,
+        template_cost=DELETION_COST in mapping(template_metadata.get("annotations")),
+    )
+
+
+def _revision(kind: OwnerKind, status: Json, owned: Sequence[ReplicaSetFacts]) -> str:
+    if kind.through:
+        newest = max(owned, key=lambda each: (each.number, each.replicas, each.uid), default=None)
+        return str(status.get("currentPodHash", newest.revision if newest is not None else ""))
+    return _short(str(status.get("updateRevision", "")))
+
+
+def revision_of(labels: Json, label: str) -> str:
+    """What a pod's label says of its revision; empty if nothing."""
+    said = str(labels.get(label, ""))
+    return _short(said) if label == _CONTROLLER_REVISION else said
+
+
+def _short(revision: str) -> str:
+    """Without the workload's name, which revisions' names begin with and which labels leave away with OpenKruise's
+    CloneSetShortHash (kruise, pkg/controller/cloneset).
+    """
+    return revision.rpartition("-")[2]
+
+
+def _rolling(kind: OwnerKind, spec: Json, status: Json, replicas: int) -> bool:
+    """Whether older pods are left that are to be replaced; those below a partition are not."""
+    updated = _integer(status.get("updatedReplicas"), 0)
+    if kind.through:
+        return _integer(status.get("replicas"), 0) > updated
+    strategy = mapping(spec.get("updateStrategy"))
+    partition = _partition(mapping(strategy.get("rollingUpdate")).get("partition", strategy.get("partition")), replicas)
+    same = status.get("currentRevision") == status.get("updateRevision")
+    return not same and strategy.get("type") != "OnDelete" and updated < max(0, replicas - partition)
+
+
+def _partition(value: object, replicas: int) -> int:
+    """Pods that stay old; a share of a CloneSet's is rounded up (kruise, clonesetutils.CalculatePartitionReplicas)."""
+    if isinstance(value, str) and value.endswith("%"):
+        return -(-replicas * _integer(value[:-1], 0) // 100)
+    return _integer(value, 0)
+
+
+def template_spec(obj: Json) -> Json:
+    """What a workload's pods are made of."""
+    return mapping(mapping(mapping(obj.get("spec")).get("template")).get("spec"))
+
+
+def _tolerated(pod_spec: Json) -> frozenset[str]:
+    """Keys of the evicting tolerations that a template sets itself; empty text stands for all (B25, K4)."""
+    tolerations = pod_spec.get("tolerations")
+    keys = (
+        str(toleration.get("key", ""))
+        for toleration in map(mapping, tolerations if isinstance(tolerations, list) else ())
+        if toleration.get("effect", "") in ("", "NoExecute")
+    )
+    return frozenset(key for key in keys if key in ("", *EVICTING))
+
+
+def pod_facts(pod: Pod) -> PodFacts:
+    """A pod of the watch. What somebody has written badly into our own annotations counts as not written."""
+    metadata, status = pod.metadata, pod.status
+    decision = read_decision(metadata.annotations)
+    ready = pod.condition("Ready")
+    is_ready = ready is not None and ready.status == "True"
+    since = ready.last_transition_time if ready is not None else None
+    controller = metadata.controller
+    hashed = metadata.labels.get(TEMPLATE_HASH, "")
+    released = hashed.startswith(RELEASED)
+    revision = hashed or next((v for k in KINDS.values() if (v := revision_of(metadata.labels, k.revision_label))), "")
+    grace = pod.spec.termination_grace_period_seconds
+    return PodFacts(
+        PodKey(metadata.namespace, metadata.name),
+        metadata.uid,
+        controller=controller.uid if controller is not None else "",
+        revision=revision.removeprefix(RELEASED),
+        pod_class=_class(metadata.labels.get(CLASS)),
+        token=str(decision.get("token", "")),
+        node=pod.spec.node_name,
+        phase=status.phase or "Pending",
+        ready=is_ready,
+        ready_since=since.timestamp() if is_ready and since is not None else None,
+        created=metadata.creation_timestamp.timestamp() if metadata.creation_timestamp is not None else 0.0,
+        started=status.start_time.timestamp() if status.start_time is not None else None,
+        terminating=metadata.deletion_timestamp is not None,
+        released=released,
+        deadline=_deadline(metadata.annotations.get(DEADLINE)),
+        restarts=sum(each.restart_count for each in status.container_statuses),
+        cost=_cost(metadata.annotations.get(DELETION_COST)),
+        gated=any(gate.name == GATE for gate in pod.spec.scheduling_gates),
+        owners=len(metadata.owner_references),
+        cpu_milli=sum(
+            amount.milli_value
+            for container in pod.spec.containers
+            if (amount := container.resources.requests.get("cpu")) is not None
+        ),
+        grace_s=30.0 if grace is None else float(grace),
+        labels=metadata.labels,
+        evicting=tuple(
+            (toleration.key, toleration.toleration_seconds)
+            for toleration in pod.spec.tolerations
+            if toleration.key in EVICTING and toleration.toleration_seconds is not None
+        ),
+        former_owner=str(decision.get("owner", "")) if released else "",
+    )
+
+
+def read_decision(annotations: Mapping[str, str]) -> dict[str, Any]:
+    """What admission noted on a pod; empty if nothing can be read there."""
+    try:
+        found = json.loads(annotations.get(DECISION, "{}"))
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _class(text: str | None) -> Capacity | None:
+    return Capacity(text) if text in (Capacity.ON_DEMAND, Capacity.SPOT) else None
+
+
+def _deadline(text: str | None) -> float | None:
+    try:
+        return parse_time(text).timestamp() if text is not None else None
+    except BadTime:
+        return None
+
+
+def _cost(text: str | None) -> int | None:
+    return _integer(text, 0) if text is not None else None
+
+
+def _integer(value: object, otherwise: int) -> int:
+    """A number as objects carry it, also as text."""
+    if isinstance(value, str) and len(value) <= 11 and value.removeprefix("-").isascii():
+        value = int(value) if value.removeprefix("-").isdecimal() else otherwise
+    return value if isinstance(value, int) and not isinstance(value, bool) else otherwise

@@ -1,0 +1,84 @@
+"""The section `spot:`: what may stand there, and what it means to admission."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from situate.objects.settings import parse_section
+from situate.spot.config.settings import SpotSettings
+from situate.spot.model.pods_nodes_workloads import Owner
+from situate.spot.workloads.on_demand_policy import Count
+from situate.spot.workloads.on_demand_target import Namespace, resolved
+
+
+def parsed(**data: Any) -> SpotSettings:
+    settings, mistakes = parse_section(data, SpotSettings, "spot")
+    assert settings is not None, mistakes
+    return settings
+
+
+@pytest.mark.rule("spot:P35")
+def test_the_defaults_are_those_of_the_reference() -> None:
+    settings = parsed()
+    webhook, evictions, back = settings.webhook, settings.evictions, settings.return_
+    assert (settings.mode, settings.strict, settings.read_only) == ("enabled", None, False)
+    assert (settings.eviction_toleration, settings.safe_deployments, settings.import_keys) == (20.0, False, False)
+    assert (webhook.timeout, webhook.live_read, webhook.reservation, webhook.release) == (2.0, 0.3, 30.0, 15.0)
+    assert (evictions.cool_down, evictions.per_owner, evictions.per_cluster, evictions.per_hour) == (60.0, 1, 5, 60)
+    assert (settings.pend_limit, settings.degrade_after, evictions.failures, evictions.stop) == (60, 120, 3, 3600)
+    assert (back.node_age, back.calm, back.every) == (600.0, 1800.0, 600.0)
+    assert settings.admission().placing.eviction_s == 20
+
+
+@pytest.mark.rule("spot:P35")
+@pytest.mark.parametrize(
+    ("data", "path", "allowed"),
+    [
+        pytest.param({"mod": "enabled"}, "spot.mod", "no such key", id="an unknown key"),
+        pytest.param({"mode": "on"}, "spot.mode", "enabled", id="an unknown mode"),
+        pytest.param(
+            {"webhook": {"certificateLife": "59s"}},
+            "spot.webhook.certificateLife",
+            "at least 60",
+            id="too short a life",
+        ),
+        pytest.param({"webhook": {"address": ":70000"}}, "spot.webhook.address", "at most 65535", id="no such port"),
+        pytest.param({"webhook": {"timeout": "2.5s"}}, "spot.webhook.timeout", "whole seconds", id="half a second"),
+        pytest.param(
+            {"webhook": {"liveRead": "500ms"}},
+            "spot.webhook.liveRead",
+            "half of what timeout (2s)",
+            id="too slow a read",
+        ),
+        pytest.param({"policies": [{"policy": "101%"}]}, "spot.policies[0].policy", "a policy", id="a bad policy"),
+        pytest.param({"ownerKinds": []}, "spot.ownerKinds", "at least one", id="nothing to look after"),
+        pytest.param({"signals": [{"source": "label", "key": "k"}]}, "spot.signals[0].state", "a state", id="no sense"),
+    ],
+)
+def test_a_mistake_is_named_with_what_is_allowed(data: dict[str, Any], path: str, allowed: str) -> None:
+    settings, mistakes = parse_section(data, SpotSettings, "spot")
+    assert settings is None
+    assert [each.path for each in mistakes] == [path]
+    assert allowed in mistakes[0].allowed
+
+
+@pytest.mark.rule("spot:B46")
+def test_policies_for_many_are_chosen_by_labels() -> None:
+    settings = parsed(policies=[{"policy": "2", "namespaceSelector": {"matchLabels": {"team": "shop"}}}])
+    owner = Owner("Deployment", "n", "web", "u", replicas=5)
+    found = resolved(owner, Namespace("n", {"team": "shop"}), settings.rules())
+    assert (found.on_demand, found.policy) == (2, Count(2))
+    assert resolved(owner, Namespace("n"), settings.rules()).on_demand == 0
+
+
+@pytest.mark.rule("spot:P12", "spot:P23")
+def test_a_line_of_the_file_changes_what_on_demand_means() -> None:
+    line = {"source": "label", "key": "pool", "value": "cheap", "capacity": "spot", "absent": "on-demand"}
+    placing = parsed(signals=[line]).admission().placing
+    assert (placing.on_demand.key, placing.on_demand.operator, placing.on_demand.values) == (
+        "pool",
+        "NotIn",
+        ("cheap",),
+    )

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from structlog.testing import capture_logs
+
+from situate.spot.controller.restart_on_error import AGAIN_S, apart
+
+
+@pytest.mark.looptime
+async def test_a_part_that_fails_is_told_and_begun_anew() -> None:
+    begun: list[float] = []
+    clock = asyncio.get_running_loop().time
+
+    async def run() -> None:
+        begun.append(clock())
+        if len(begun) < 3:
+            raise ZeroDivisionError("a defect")
+
+    with capture_logs() as told:
+        await apart("room for a wave", run)
+    assert begun == [begun[0], begun[0] + AGAIN_S, begun[0] + 2 * AGAIN_S]
+    assert [(line["service"], line["log_level"]) for line in told] == [("room for a wave", "error")] * 2
+
+
+async def test_a_part_ends_with_its_term() -> None:
+    task = asyncio.create_task(apart("labels of nodes", asyncio.Event().wait))  # type: ignore[arg-type]  # waits
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
