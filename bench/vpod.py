@@ -42,7 +42,7 @@ from bench.vpod_measured import (
     policy_call,
     rebuild,
 )
-from situate.vpod.options import PolicyName
+from situate.vpod.model.options import PolicyName
 
 REFERENCE = Path(__file__).parent.parent / "tests" / "conformance" / "vectors" / "knative" / "benchmarks.json"
 WIDTHS = (30, 12, 13, 10, 13, 10, 10)

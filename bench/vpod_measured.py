@@ -15,12 +15,12 @@ from functools import partial
 from statistics import mean, median
 from typing import Any
 
-from situate.vpod.autoscaler import Memory, beat
-from situate.vpod.decide import commit, decide
-from situate.vpod.model import Key, Placement, PlainVPod
-from situate.vpod.options import Options, PolicyName
-from situate.vpod.pods import NodeFacts, PodFacts
-from situate.vpod.state import State
+from situate.vpod.model.options import Options, PolicyName
+from situate.vpod.model.pod_classes import NodeFacts, PodFacts
+from situate.vpod.model.vpod import Key, Placement, PlainVPod
+from situate.vpod.placement.decide import commit, decide
+from situate.vpod.scaling.autoscaler import Memory, beat
+from situate.vpod.state.state import State
 
 NAME = "statefulset-name"
 LOADED = 21

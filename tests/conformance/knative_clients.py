@@ -8,14 +8,14 @@ from typing import Any
 
 import looptime
 
-from situate.vpod.adapters import vpod_of
-from situate.vpod.configuration import KNOWN_SOURCES
+from situate.vpod.config.settings import KNOWN_SOURCES
 from situate.vpod.controller.facade import SchedulerConfig, StatefulSetScheduler, as_scheduler
 from situate.vpod.controller.scale_cache import ScaleCache
-from situate.vpod.evictor import eviction_patch, may_evict
-from situate.vpod.model import Key, Placement, PlainVPod, Scale, VPod
-from situate.vpod.scale_cache import ScaleCacheConfig
-from situate.vpod.state import State
+from situate.vpod.model.vpod import Key, Placement, PlainVPod, Scale, VPod
+from situate.vpod.scaling.scale_cache import ScaleCacheConfig
+from situate.vpod.sources.adapters import vpod_of
+from situate.vpod.sources.evictor import eviction_patch, may_evict
+from situate.vpod.state.state import State
 from tests.conformance import knative_policy
 from tests.conformance.knative_main import options, placements, reserved_json, vpod
 from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, compared, failed

@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from situate.vpod.controller.facade import SchedulerConfig, StatefulSetScheduler
-from situate.vpod.model import Key, NotEnoughReplicas, Placement, PlainVPod, Scale, pod_name, total_vreplicas
-from situate.vpod.options import DrainOptions, Options, RebalanceOptions, Shrink
-from situate.vpod.pods import NodeFacts, PodFacts
-from situate.vpod.state import State
-from situate.vpod.state_json import to_json
+from situate.vpod.model.options import DrainOptions, Options, RebalanceOptions, Shrink
+from situate.vpod.model.pod_classes import NodeFacts, PodFacts
+from situate.vpod.model.vpod import Key, NotEnoughReplicas, Placement, PlainVPod, Scale, pod_name, total_vreplicas
+from situate.vpod.state.knative_json import to_json
+from situate.vpod.state.state import State
 from tests.conformance import knative_policy
 from tests.conformance.knative_main import as_json, nodes, pod_facts, replicas, state_json, statefulset, vpod
 from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, UnknownPhraseError, compared, failed

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from situate.vpod import autoscaler
-from situate.vpod.autoscaler import Memory
-from situate.vpod.decide import commit, decide
-from situate.vpod.model import (
+from situate.vpod.model.options import Options, Profile, ReferenceVersion
+from situate.vpod.model.pod_classes import NodeFacts, PodFacts
+from situate.vpod.model.vpod import (
     Key,
     Placement,
     Placements,
@@ -18,10 +17,11 @@ from situate.vpod.model import (
     pod_count,
     total_vreplicas,
 )
-from situate.vpod.options import Options, Profile, ReferenceVersion
-from situate.vpod.pods import NodeFacts, PodFacts
-from situate.vpod.state import State
-from situate.vpod.state_json import free_capacity, pod_spread, schedulable_pods, to_json
+from situate.vpod.placement.decide import commit, decide
+from situate.vpod.scaling import autoscaler
+from situate.vpod.scaling.autoscaler import Memory
+from situate.vpod.state.knative_json import free_capacity, pod_spread, schedulable_pods, to_json
+from situate.vpod.state.state import State
 from tests.conformance.outcome import Case, Outcome, compared
 
 Json = Any

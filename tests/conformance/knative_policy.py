@@ -11,24 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from situate.vpod.decide import Decision, commit, decide
-from situate.vpod.model import Key, Placement, PlainVPod, ordinal_of, total_vreplicas
-from situate.vpod.options import Options, PolicyName, Profile
-from situate.vpod.pods import NodeFacts, PodFacts
-from situate.vpod.policy.era_scale import era_compaction, era_replicas
-from situate.vpod.policy.era_schedule import (
+from situate.vpod.knative_era.scale import era_compaction, era_replicas
+from situate.vpod.knative_era.schedule import (
     EraDecision,
     MaxFillUp,
     PredicatesAndPriorities,
     era_decision,
     with_reserved,
 )
-from situate.vpod.policy.era_state import EraCluster, EraState, Reservations, era_state
+from situate.vpod.knative_era.state import EraCluster, EraState, Reservations, era_state
+from situate.vpod.model.options import Options, PolicyName, Profile
+from situate.vpod.model.pod_classes import NodeFacts, PodFacts
+from situate.vpod.model.vpod import Key, Placement, PlainVPod, ordinal_of, total_vreplicas
+from situate.vpod.placement.decide import Decision, commit, decide
 from situate.vpod.policy.evenspread import SpreadOver, even_spread
 from situate.vpod.policy.registry import Policy, Predicate, Priority, filter_plugin, score_plugin
 from situate.vpod.policy.status import Code, Status, merged
 from situate.vpod.policy.view import UNKNOWN_DOMAIN, Domains, View
-from situate.vpod.state import State
+from situate.vpod.state.state import State
 from tests.conformance.knative_main import as_json, replicas, without_empty
 from tests.conformance.outcome import (
     PASSED,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from situate.vpod import autoscaler, drain
-from situate.vpod.autoscaler import Memory
-from situate.vpod.decide import commit, decide
-from situate.vpod.model import Key, Placements, PlainVPod, pod_name
-from situate.vpod.pods import PodFacts
-from situate.vpod.state import State
+from situate.vpod.model.pod_classes import PodFacts
+from situate.vpod.model.vpod import Key, Placements, PlainVPod, pod_name
+from situate.vpod.placement.decide import commit, decide
+from situate.vpod.scaling import autoscaler, drain
+from situate.vpod.scaling.autoscaler import Memory
+from situate.vpod.state.state import State
 from tests.conformance.knative_main import as_json, options, pod_facts, reserved_json, state_json, vpod
 from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, compared, failed
 

@@ -15,7 +15,7 @@ from situate.cli.main import app
 from situate.cli.verbs import ALIASES
 from situate.runtime.configuration import parse_configuration
 from situate.scheduler.configuration import SchedulerSettings
-from situate.vpod.configuration import SourceSettings, StatefulSetSettings
+from situate.vpod.config.settings import SourceSettings, StatefulSetSettings
 from tests.rules.page import page
 from tests.settings.page import files as settings_pages
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from situate.vpod.crds import RELEASE
+from situate.vpod.sources.crds import RELEASE
 
 OURS = Path(__file__).parents[2] / "examples" / "knative" / "crds.yaml"
 THEIRS = Path(__file__).with_name(f"knative_{RELEASE}.yaml")

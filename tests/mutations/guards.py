@@ -30,15 +30,19 @@ from tests.mutations.vm_shell_guards import VM_SHELL_GUARDS
 from tests.mutations.volume_guards import VOLUME_GUARDS
 from tests.mutations.vpod_histories_guards import VPOD_HISTORIES_GUARDS
 
-_DECIDE, _STATE, _DRAIN = "tests/vpod/test_decide.py", "tests/vpod/test_state.py", "tests/vpod/test_drain.py"
+_DECIDE, _STATE, _DRAIN = (
+    "tests/vpod/placement/test_decide.py",
+    "tests/vpod/state/test_state.py",
+    "tests/vpod/scaling/test_drain.py",
+)
 _FACADE, _LEADING = "tests/vpod/test_facade.py", "tests/vpod/controller/test_leading.py"
-_WRITES, _AUTOSCALER = "tests/runtime/test_actuator.py", "tests/vpod/test_autoscaler.py"
+_WRITES, _AUTOSCALER = "tests/runtime/test_actuator.py", "tests/vpod/scaling/test_autoscaler.py"
 
 _VPOD_GUARDS = (
     Mutation(
         "trim",
         "an overcommitted pod is trimmed (5.1 step 4, S1)",
-        "vpod/decide.py",
+        "vpod/placement/decide.py",
         "        if over > 0:\n            cut = min(held, -(-over // weight))",
         "        if False:\n            cut = min(held, -(-over // weight))",
         (_DECIDE,),
@@ -46,7 +50,7 @@ _VPOD_GUARDS = (
     Mutation(
         "partial-reservation",
         "a partial result is reserved (5.1 step 9, S6)",
-        "vpod/decide.py",
+        "vpod/placement/decide.py",
         "    state.commit(\n        decision.key,\n",
         "    if decision.left:\n        return\n    state.commit(\n        decision.key,\n",
         (_DECIDE,),
@@ -54,15 +58,15 @@ _VPOD_GUARDS = (
     Mutation(
         "spare-copies",
         "copies beyond what is wanted make room for what others want (D6)",
-        "vpod/spare_copies.py",
+        "vpod/placement/spare_copies.py",
         "    if len(state.short) > (key in state.short):",
         "    if False:",
-        ("tests/vpod/test_spare_copies.py",),
+        ("tests/vpod/placement/test_spare_copies.py",),
     ),
     Mutation(
         "replica-ceiling",
         "no wish brings more pods than maxReplicas",
-        "vpod/autoscaler.py",
+        "vpod/scaling/autoscaler.py",
         "    return pods if options.max_replicas is None else min(pods, options.max_replicas)",
         "    return pods",
         (_AUTOSCALER,),
@@ -70,7 +74,7 @@ _VPOD_GUARDS = (
     Mutation(
         "step-pause",
         "a scale-up beyond maxScaleUpStep pauses between its steps",
-        "vpod/autoscaler.py",
+        "vpod/scaling/autoscaler.py",
         "        if now >= next_step:",
         "        if True:",
         (_AUTOSCALER,),
@@ -78,7 +82,7 @@ _VPOD_GUARDS = (
     Mutation(
         "evicted-meanwhile",
         "a vpod is not decided while the evictor writes its status",
-        "vpod/controller/placing.py",
+        "vpod/controller/apply.py",
         "        if self._writing.is_under_way(key):\n            #",
         "        if False:\n            #",
         ("tests/vpod/test_histories.py::test_what_the_evictor_takes_out_is_not_put_back_meanwhile",),
@@ -134,7 +138,7 @@ _VPOD_GUARDS = (
     Mutation(
         "drain-phase-2",
         "the scale is cut only where nothing lies or is reserved (S8)",
-        "vpod/drain.py",
+        "vpod/scaling/drain.py",
         "    if state.holds_from(target):\n        return False\n",
         "",
         (_DRAIN,),
@@ -142,7 +146,7 @@ _VPOD_GUARDS = (
     Mutation(
         "drain-status",
         "a status that was not written yet keeps its pods (S8)",
-        "vpod/state_counts.py",
+        "vpod/state/counts.py",
         "(slot.adding > 0 or slot.committed > 0)",
         "slot.trimming > 0",
         (_DRAIN,),
@@ -150,7 +154,7 @@ _VPOD_GUARDS = (
     Mutation(
         "drain-settle",
         "the last move settles before the cut (section 7)",
-        "vpod/drain.py",
+        "vpod/scaling/drain.py",
         "    return state.drain_moved_at is None or now >= state.drain_moved_at + state.options.drain.settle\n",
         "    return True\n",
         (_DRAIN,),
@@ -158,7 +162,7 @@ _VPOD_GUARDS = (
     Mutation(
         "drain-fits",
         "a drain that the rest has no room for does not begin (section 7)",
-        "vpod/autoscaler.py",
+        "vpod/scaling/autoscaler.py",
         "    if drain.fits(state, DrainGoal(start, now), now):",
         "    if True:",
         (_DRAIN,),
@@ -166,7 +170,7 @@ _VPOD_GUARDS = (
     Mutation(
         "drain-stands-still",
         "a drain that stands still ends where it can (L4)",
-        "vpod/autoscaler.py",
+        "vpod/scaling/autoscaler.py",
         "    if goal is None or drain.stands_still(state, goal, now):",
         "    if goal is None:",
         (_DRAIN,),
@@ -174,7 +178,7 @@ _VPOD_GUARDS = (
     Mutation(
         "drain-begins-again",
         "where fewer pods are enough by now, the next drain begins when one ends (L4)",
-        "vpod/autoscaler.py",
+        "vpod/scaling/autoscaler.py",
         "wake_at=now if lowest < goal.target else None)",
         "wake_at=None)",
         (_DRAIN,),
@@ -182,7 +186,7 @@ _VPOD_GUARDS = (
     Mutation(
         "drain-asked-once",
         "what fits nowhere is not tried again before anything changes (B5)",
-        "vpod/autoscaler.py",
+        "vpod/scaling/autoscaler.py",
         "    if memory.full == (state.version, start):",
         "    if False:",
         (_DRAIN,),
@@ -190,7 +194,7 @@ _VPOD_GUARDS = (
     Mutation(
         "drain-rebuilt",
         "an answer about one state is none about the one that replaces it (S10)",
-        "vpod/state.py",
+        "vpod/state/state.py",
         "            state.version = previous.version  #",
         "            #",
         (_STATE,),
@@ -198,7 +202,7 @@ _VPOD_GUARDS = (
     Mutation(
         "drain-counts-as-written",
         "what a vpod leaves on its way is room for the next one (L4)",
-        "vpod/drain.py",
+        "vpod/scaling/drain.py",
         "decision.reservation, status=decision.reservation)",
         "decision.reservation)",
         (_DRAIN,),
@@ -206,7 +210,7 @@ _VPOD_GUARDS = (
     Mutation(
         "drain-surge",
         "what runs twice for a while keeps no drain from its end (L4)",
-        "vpod/drain.py",
+        "vpod/scaling/drain.py",
         "            entry.surge = 0  #",
         "            #",
         (_DRAIN,),
@@ -214,7 +218,7 @@ _VPOD_GUARDS = (
     Mutation(
         "sparse-slots",
         "an absurd ordinal is forgotten with what lay on it (D11)",
-        "vpod/state_pods.py",
+        "vpod/state/pods.py",
         "        if slot.pod is None and not slot.committed and not slot.adding and not slot.trimming:",
         "        if False:",
         (_DECIDE, _STATE),
@@ -222,7 +226,7 @@ _VPOD_GUARDS = (
     Mutation(
         "sparse-dense-list",
         "the dense list ends before absurd ordinals (D11)",
-        "vpod/state_json.py",
+        "vpod/state/knative_json.py",
         "_ABSURD_MARGIN = 1024",
         "_ABSURD_MARGIN = 200_000",
         (_STATE,),
@@ -230,7 +234,7 @@ _VPOD_GUARDS = (
     Mutation(
         "capacity",
         "a pod takes no more than it has room for (S1)",
-        "vpod/situation.py",
+        "vpod/state/vpod_view.py",
         "        return free // self.weight if free > 0 else 0",
         "        return self.state.options.capacity // self.weight",
         (_DECIDE,),
@@ -238,31 +242,31 @@ _VPOD_GUARDS = (
     Mutation(
         "accept-only",
         "only pods that accept receive vreplicas (S4)",
-        "vpod/situation.py",
+        "vpod/state/vpod_view.py",
         "        if slot is None or slot.verdict.pod_class is not PodClass.ACCEPT:",
         "        if slot is None:",
-        (_DECIDE, "tests/vpod/test_pods.py"),
+        (_DECIDE, "tests/vpod/model/test_pod_classes.py"),
     ),
     Mutation(
         "grace",
         "a pod that is out of order for a moment keeps what it holds (V21, V23)",
-        "vpod/state_pods.py",
+        "vpod/state/pods.py",
         "return Verdict(PodClass.HOLD, cause, until) if now < until else Verdict(PodClass.REJECT, cause)",
         "return Verdict(PodClass.REJECT, cause)",
-        ("tests/vpod/test_pods.py",),
+        ("tests/vpod/model/test_pod_classes.py",),
     ),
     Mutation(
         "status-version",
         "a status is written against the version that was read (section 9)",
-        "vpod/statuses.py",
+        "vpod/sources/status_patch.py",
         '    return {**({"metadata": {"resourceVersion": version}} if version else {}), **changes}',
         "    return changes if version else changes",
-        ("tests/vpod/test_statuses.py", _LEADING),
+        ("tests/vpod/sources/test_status_patch.py", _LEADING),
     ),
     Mutation(
         "scale-version",
         "the scale is written against the version that was read (D21)",
-        "vpod/controller/scaling.py",
+        "vpod/controller/scaler.py",
         "decided.replicas, namespace, resource_version=version)",
         "decided.replicas, namespace)",
         (_LEADING,),
@@ -270,7 +274,7 @@ _VPOD_GUARDS = (
     Mutation(
         "stale-event",
         "a late event of the StatefulSet changes nothing (D2)",
-        "vpod/controller/placing.py",
+        "vpod/controller/apply.py",
         "        if state is None or older(version, self._replicas_version):\n            return\n",
         "        if state is None:\n            return\n",
         (_LEADING,),
@@ -287,7 +291,7 @@ _VPOD_GUARDS = (
     Mutation(
         "status-takes-room",
         "a status takes room even if less is reserved (D9)",
-        "vpod/state_counts.py",
+        "vpod/state/counts.py",
         "            slot.adding += (max(is_status, is_held) - max(was_status, was_held)) * weight",
         "            slot.adding += (is_held - was_held) * weight",
         (_DECIDE, _FACADE),
@@ -295,7 +299,7 @@ _VPOD_GUARDS = (
     Mutation(
         "status-takes-room-later",
         "the same where only the status changes (D9)",
-        "vpod/state_counts.py",
+        "vpod/state/counts.py",
         "                slot.adding += (max(now, held) - max(was, held)) * weight",
         "                pass",
         (_DECIDE, _FACADE, _STATE),
@@ -303,7 +307,7 @@ _VPOD_GUARDS = (
     Mutation(
         "status-takes-room-in-commit",
         "the same where a decision moves away from what the status says (D9)",
-        "vpod/state_counts.py",
+        "vpod/state/counts.py",
         "                change = max(committed, held) - max(committed, held - change)",
         "                pass",
         (_DECIDE, _FACADE, _STATE),
@@ -311,23 +315,23 @@ _VPOD_GUARDS = (
     Mutation(
         "quota",
         "a namespace takes no more than its quota (B11)",
-        "vpod/limits.py",
+        "vpod/state/fairness_limits.py",
         "        room = max(0, quota - others - held * weight) // weight",
         "        room = 1_000_000",
-        ("tests/vpod/test_limits.py",),
+        ("tests/vpod/state/test_fairness_limits.py",),
     ),
     Mutation(
         "quota-demand",
         "what is above a quota is no demand (B11)",
-        "vpod/demand.py",
+        "vpod/scaling/demand.py",
         "        more = min(target - runs, max(0, quota - granted[namespace]) // entry.weight)\n",
         "        more = target - runs\n",
-        ("tests/vpod/test_limits.py",),
+        ("tests/vpod/state/test_fairness_limits.py",),
     ),
     Mutation(
         "promotion",
         "a promotion reserves what the statuses say (D1)",
-        "vpod/state.py",
+        "vpod/state/state.py",
         "            self.reserve(key, places if alive else None)",
         "            self.reserve(key, None)",
         (_STATE,),
@@ -335,7 +339,7 @@ _VPOD_GUARDS = (
     Mutation(
         "vanished",
         "the reservation of a vpod that is gone is released (D24)",
-        "vpod/state.py",
+        "vpod/state/state.py",
         "            self._set_places(entry, NO_PLACES, None)\n\n    def drop_unlisted",
         "\n    def drop_unlisted",
         (_STATE,),
@@ -343,7 +347,7 @@ _VPOD_GUARDS = (
     Mutation(
         "pending-pods",
         "pods that wait for room in the cluster are not multiplied (D5, V22)",
-        "vpod/demand.py",
+        "vpod/scaling/demand.py",
         "        and slot.pod is not None\n        and slot.pod.node\n",
         "        and slot.pod is not None\n",
         (_AUTOSCALER,),
@@ -351,7 +355,7 @@ _VPOD_GUARDS = (
     Mutation(
         "stabilization",
         "a new leader watches for a whole period before it shrinks (B6)",
-        "vpod/autoscaler.py",
+        "vpod/scaling/autoscaler.py",
         "    if now < memory.watching_since + state.options.scale_down_stabilization:\n        return state.replicas\n",
         "",
         (_AUTOSCALER,),
@@ -359,7 +363,7 @@ _VPOD_GUARDS = (
     Mutation(
         "sliding-maximum",
         "the set shrinks to the most that was needed throughout (B6)",
-        "vpod/autoscaler.py",
+        "vpod/scaling/autoscaler.py",
         "    kept = tuple(r for r in before if r.pods > needed and r.until > now - period)",
         "    kept: tuple[Recommendation, ...] = ()",
         (_AUTOSCALER,),
@@ -367,31 +371,31 @@ _VPOD_GUARDS = (
     Mutation(
         "foreign-pods",
         "pods of other StatefulSets are not charged (D12)",
-        "vpod/model.py",
+        "vpod/model/vpod.py",
         "    if not dash or head != statefulset or",
         "    if not dash or",
-        ("tests/vpod/test_model.py", _DECIDE),
+        ("tests/vpod/model/test_vpod.py", _DECIDE),
     ),
     Mutation(
         "rebalance-limit",
         "a rebalance moves no more than it may (B7)",
-        "vpod/rebalance.py",
+        "vpod/placement/rebalance.py",
         "    for _ in range(min(allowed, state.options.rebalance.max_moves_per_vpod)):",
         "    for _ in range(1_000):",
-        ("tests/vpod/test_rebalance.py",),
+        ("tests/vpod/placement/test_rebalance.py",),
     ),
     Mutation(
         "rebalance-predicates",
         "no pod takes by a rebalance what the policy refuses it (B7)",
-        "vpod/rebalance.py",
+        "vpod/placement/rebalance.py",
         "chain((first,), takers) if ordinal not in refused)",
         "chain((first,), takers))",
-        ("tests/vpod/test_rebalance.py",),
+        ("tests/vpod/placement/test_rebalance.py",),
     ),
     Mutation(
         "negative-status",
         "a negative entry of a status gives no pod more room (B12)",
-        "vpod/state_counts.py",
+        "vpod/state/counts.py",
         "            if ordinal is None or placement.vreplicas < 0:",
         "            if ordinal is None:",
         (_DECIDE, _STATE),
@@ -399,15 +403,15 @@ _VPOD_GUARDS = (
     Mutation(
         "evict-scheduled",
         "a source that is being scheduled is not evicted (section 7)",
-        "vpod/evictor.py",
+        "vpod/sources/evictor.py",
         '    return condition_status(content, condition) == "True"',
         "    return bool(condition_status(content, condition))",
-        ("tests/vpod/test_evictor.py",),
+        ("tests/vpod/sources/test_evictor.py",),
     ),
     Mutation(
         "drained-pods",
         "pods that are drained receive nothing (section 7)",
-        "vpod/state_pods.py",
+        "vpod/state/pods.py",
         "        if self.is_drained(ordinal):\n            return Verdict(PodClass.HOLD, Cause.DRAINING)\n",
         "",
         (_DRAIN,),
@@ -415,15 +419,15 @@ _VPOD_GUARDS = (
     Mutation(
         "replicas-reset",
         "replicas that somebody else lowered move nothing at once (V21)",
-        "vpod/state_pods.py",
+        "vpod/state/pods.py",
         "            if self.reset_from is not None and ordinal < self.reset_from and now < until:",
         "            if False:",
-        ("tests/vpod/test_pods.py",),
+        ("tests/vpod/model/test_pod_classes.py",),
     ),
     Mutation(
         "weight",
         "a weight above the capacity is said so and takes nothing (B10)",
-        "vpod/limits.py",
+        "vpod/state/fairness_limits.py",
         "    if weight > options.capacity:",
         "    if False:",
         (_DECIDE,),
@@ -431,10 +435,10 @@ _VPOD_GUARDS = (
     Mutation(
         "priority",
         "a higher priority comes first under a shortage (section 15)",
-        "vpod/limits.py",
+        "vpod/state/fairness_limits.py",
         "    if state.pending and max(state.pending) > priority:",
         "    if False:",
-        ("tests/vpod/test_limits.py",),
+        ("tests/vpod/state/test_fairness_limits.py",),
     ),
     Mutation(
         "bad-configmap",

@@ -19,7 +19,7 @@ from msgspec import inspect as types
 from situate.objects.durations import format_duration
 from situate.objects.settings import FORM, describe
 from situate.objects.settings_schema import plain
-from situate.vpod.configuration import StatefulSetSettings
+from situate.vpod.config.settings import StatefulSetSettings
 
 _SHORTER = {
     ": at most 63 of a-z 0-9 - that begins and ends with a letter or digit": "",

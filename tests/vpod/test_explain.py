@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from situate.testing.vpod.builders import amounts, placed, pod, schedule, state, vpod
-from situate.vpod.autoscaler import Memory, beat
 from situate.vpod.explain import explain, intention, plan
-from situate.vpod.model import Key
-from situate.vpod.options import PolicyName, Shrink
-from situate.vpod.pods import PodClass
+from situate.vpod.model.options import PolicyName, Shrink
+from situate.vpod.model.pod_classes import PodClass
+from situate.vpod.model.vpod import Key
+from situate.vpod.scaling.autoscaler import Memory, beat
 
 
 @pytest.mark.rule("vpod:B13")

@@ -13,9 +13,9 @@ import pytest
 import situate.vpod
 from situate.testing.vpod.builders import options, placed, pod, vpod, with_placements
 from situate.vpod.controller.facade import SchedulerConfig, StatefulSetScheduler, as_scheduler
-from situate.vpod.model import Key, NotEnoughReplicas, Placement, PlainVPod, Scale, Scheduler, VPod
-from situate.vpod.options import DrainOptions, Profile, RebalanceOptions
-from situate.vpod.pods import PodFacts
+from situate.vpod.model.options import DrainOptions, Profile, RebalanceOptions
+from situate.vpod.model.pod_classes import PodFacts
+from situate.vpod.model.vpod import Key, NotEnoughReplicas, Placement, PlainVPod, Scale, Scheduler, VPod
 
 AT_ONCE: dict[str, Any] = {"scale_down_stabilization": 0.0, "drain": DrainOptions(settle=0.0)}
 

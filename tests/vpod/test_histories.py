@@ -37,14 +37,14 @@ from situate.testing.vpod.run import count_write, perform, play
 from situate.testing.vpod.soak import PRODUCT
 from situate.testing.vpod.world import BEAT_S, GROUPS_PATH, NAMESPACE, STATEFULSET, VPodWorld
 from situate.testing.world import EPOCH
-from situate.vpod.decide import Decision, MoveCause, decide
-from situate.vpod.limits import Limit, Rule
-from situate.vpod.model import Key, Placements
-from situate.vpod.options import PolicyName, RebalanceOptions
+from situate.vpod.model.options import PolicyName, RebalanceOptions
+from situate.vpod.model.records import DrainGoal
+from situate.vpod.model.vpod import Key, Placements
+from situate.vpod.placement.decide import Decision, MoveCause, decide
+from situate.vpod.placement.shortage import Shortage
 from situate.vpod.policy.registry import Policy, Predicate
-from situate.vpod.records import DrainGoal
-from situate.vpod.shortage import Shortage
-from situate.vpod.state import State
+from situate.vpod.state.fairness_limits import Limit, Rule
+from situate.vpod.state.state import State
 from tests import histories
 
 RARE = {"placement evicted", "eviction failed", "pending inside podGrace"}

@@ -16,14 +16,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from situate.vpod.decide import Decision, commit, decide, pods_to_cover
-from situate.vpod.limits import Rule
-from situate.vpod.model import Key, Placement, PlainVPod
-from situate.vpod.options import Options, PackOrder, PolicyName, Rescale, Shrink, Topology
-from situate.vpod.pods import NodeFacts, PodClass, PodFacts
-from situate.vpod.situation import Situation
-from situate.vpod.state import State
-from situate.vpod.state_json import differences
+from situate.vpod.model.options import Options, PackOrder, PolicyName, Rescale, Shrink, Topology
+from situate.vpod.model.pod_classes import NodeFacts, PodClass, PodFacts
+from situate.vpod.model.vpod import Key, Placement, PlainVPod
+from situate.vpod.placement.decide import Decision, commit, decide, pods_to_cover
+from situate.vpod.state.fairness_limits import Rule
+from situate.vpod.state.knative_json import differences
+from situate.vpod.state.state import State
+from situate.vpod.state.vpod_view import Situation
 
 PODS = 6
 NODES = {"n0": "a", "n1": "a", "n2": "b", "n3": None}

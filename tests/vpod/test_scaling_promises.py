@@ -12,15 +12,15 @@ from dataclasses import replace
 
 import pytest
 
-from situate.vpod import drain
-from situate.vpod.autoscaler import Memory, apply, beat
-from situate.vpod.decide import MoveCause, commit
-from situate.vpod.demand import pods_needed
-from situate.vpod.model import Key, PlainVPod
-from situate.vpod.options import DrainOptions, Options, PolicyName, Shrink, Topology
-from situate.vpod.pods import Cause, NodeFacts, PodFacts
-from situate.vpod.situation import Situation
-from situate.vpod.state import State
+from situate.vpod.model.options import DrainOptions, Options, PolicyName, Shrink, Topology
+from situate.vpod.model.pod_classes import Cause, NodeFacts, PodFacts
+from situate.vpod.model.vpod import Key, PlainVPod
+from situate.vpod.placement.decide import MoveCause, commit
+from situate.vpod.scaling import drain
+from situate.vpod.scaling.autoscaler import Memory, apply, beat
+from situate.vpod.scaling.demand import pods_needed
+from situate.vpod.state.state import State
+from situate.vpod.state.vpod_view import Situation
 
 TICK = 10.0
 BEAT = 100.0

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from situate.testing.vpod.builders import amounts, placed, pod, schedule, state, vpod
-from situate.vpod.autoscaler import Memory, beat
-from situate.vpod.decide import decide
-from situate.vpod.limits import Rule
-from situate.vpod.options import Topology
-from situate.vpod.pods import NodeFacts
+from situate.vpod.model.options import Topology
+from situate.vpod.model.pod_classes import NodeFacts
+from situate.vpod.placement.decide import decide
+from situate.vpod.scaling.autoscaler import Memory, beat
+from situate.vpod.state.fairness_limits import Rule
 
 
 def plain_topology(capacity: int, zones: list[str], used: list[int], own: list[int], missing: int) -> list[int]:

@@ -50,7 +50,7 @@ from situate.spot.nodes.prices import parse_prices
 from situate.spot.workloads.owners import DEFAULT_KINDS
 from situate.vm.backends.systems import system_of
 from situate.vm.config.settings import VmSettings
-from situate.vpod.configuration import StatefulSetSettings
+from situate.vpod.config.settings import StatefulSetSettings
 from situate.vpod.policy.configmap import parse_policy
 
 _OLDEST = (1, 32)

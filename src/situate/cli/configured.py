@@ -30,7 +30,7 @@ from situate.sharding.controller.section import ShardSettings, overlapping, with
 from situate.spot.config.settings import SpotSettings
 from situate.vm.config.neon_settings import read_reference
 from situate.vm.config.settings import VmSettings
-from situate.vpod.configuration import ENVIRONMENT, StatefulSetSettings
+from situate.vpod.config.settings import ENVIRONMENT, StatefulSetSettings
 
 if TYPE_CHECKING:
     from situate.scheduler.setup import Setup

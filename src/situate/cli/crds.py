@@ -10,7 +10,7 @@ from situate.cli.formats import DataFormat
 from situate.cli.output import print_objects
 from situate.cli.products import Placed
 from situate.vm.emulator import crds as vm_crds
-from situate.vpod import crds as vpod_crds
+from situate.vpod.sources import crds as vpod_crds
 
 
 def show(products: Sequence[Placed], output: DataFormat) -> None:

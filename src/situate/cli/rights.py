@@ -15,7 +15,7 @@ from situate.spot.config.permissions import permissions as spot_permissions
 from situate.spot.config.settings import SpotSettings
 from situate.vm.backends.systems import system_of
 from situate.vm.config.permissions import permissions as vm_permissions
-from situate.vpod.permissions import permissions as vpod_permissions
+from situate.vpod.config.permissions import permissions as vpod_permissions
 
 
 def needed_rights(configuration: Configuration, file: Path, namespace: str) -> tuple[Permission, ...]:

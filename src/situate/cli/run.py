@@ -62,9 +62,9 @@ from situate.scheduler.setup import Setup
 from situate.scheduler.shadowing import ShadowReporter, ShadowScheduler
 from situate.spot.config.settings import SpotSettings
 from situate.vm.config.settings import VmSettings
-from situate.vpod.configuration import StatefulSetSettings, served_kinds
+from situate.vpod.config.settings import StatefulSetSettings, served_kinds
 from situate.vpod.controller import VPodController
-from situate.vpod.controller.reporting import VPodMetrics
+from situate.vpod.controller.notify import VPodMetrics
 
 if TYPE_CHECKING:
     from situate.spot.controller.controller import SpotController

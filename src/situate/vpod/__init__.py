@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from situate.vpod.decide import Decision, commit, decide, schedule_all
-from situate.vpod.model import (
+from situate.vpod.model.options import Options
+from situate.vpod.model.pod_classes import NodeFacts, PodFacts
+from situate.vpod.model.vpod import (
     POD_ANNOTATION_KEY,
     UNKNOWN_ZONE,
     ZONE_LABEL,
@@ -30,12 +31,11 @@ from situate.vpod.model import (
     pod_name,
     total_vreplicas,
 )
-from situate.vpod.options import Options
-from situate.vpod.pods import NodeFacts, PodFacts
+from situate.vpod.placement.decide import Decision, commit, decide, schedule_all
 from situate.vpod.policy.registry import MAX_WEIGHT, MIN_WEIGHT
 from situate.vpod.policy.registry import Policy as PolicyConfig
-from situate.vpod.scale_cache import ScaleCacheConfig
-from situate.vpod.state import State
+from situate.vpod.scaling.scale_cache import ScaleCacheConfig
+from situate.vpod.state.state import State
 
 if TYPE_CHECKING:
     from situate.vpod.controller.facade import SchedulerConfig, StatefulSetScheduler, as_scheduler

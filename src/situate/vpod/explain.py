@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from situate.objects.counts import counted
-from situate.vpod.autoscaler import Beat
-from situate.vpod.decide import Decision, decide
-from situate.vpod.model import Key, pod_name
-from situate.vpod.options import PolicyName, Shrink
-from situate.vpod.pods import Cause, PodClass, Verdict
+from situate.vpod.model.options import PolicyName, Shrink
+from situate.vpod.model.pod_classes import Cause, PodClass, Verdict
+from situate.vpod.model.vpod import Key, pod_name
+from situate.vpod.placement.decide import Decision, decide
+from situate.vpod.placement.shortage import FULL, TOO_SMALL
 from situate.vpod.policy import resize
-from situate.vpod.shortage import FULL, TOO_SMALL
-from situate.vpod.situation import Situation
-from situate.vpod.state import State
+from situate.vpod.scaling.autoscaler import Beat
+from situate.vpod.state.state import State
+from situate.vpod.state.vpod_view import Situation
 
 _MOST_MISSING = 1024  # pods that do not exist and are listed nevertheless; spec.replicas may be any number
 

@@ -14,7 +14,7 @@ from situate.testing.vpod.history import NODES, SetSource, Settings
 from situate.testing.vpod.invariants import Watchdog, satisfied
 from situate.testing.vpod.run import perform
 from situate.testing.vpod.world import STATEFULSET, TENANTS, VPodWorld
-from situate.vpod.model import Key
+from situate.vpod.model.vpod import Key
 
 PAUSE_S = 60.0
 """Between two changes: long enough for both to come to rest."""

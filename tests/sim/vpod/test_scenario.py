@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from situate.sim.vpod.scenario import parse_scenario
-from situate.vpod.options import PolicyName
+from situate.vpod.model.options import PolicyName
 from tests.sim.vpod.scenarios import data, scenario
 
 

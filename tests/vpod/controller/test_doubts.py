@@ -12,8 +12,8 @@ from situate.testing.vpod.history import DeleteSource, HoldPods, SetSource, Sett
 from situate.testing.vpod.invariants import Watchdog, satisfied
 from situate.testing.vpod.run import perform
 from situate.testing.vpod.world import VPodWorld
-from situate.vpod.drain import Eviction
-from situate.vpod.pods import NodeFacts
+from situate.vpod.model.pod_classes import NodeFacts
+from situate.vpod.scaling.drain import Eviction
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from situate.testing.vpod.history import (
 from situate.testing.vpod.invariants import Watchdog
 from situate.testing.vpod.run import perform
 from situate.testing.vpod.world import NAMESPACE, STATEFULSET, VPodWorld
-from situate.vpod.controller.reporting import KNATIVE_LATENCY_MS, Reporter, VPodMetrics
-from situate.vpod.options import Options
+from situate.vpod.controller.notify import KNATIVE_LATENCY_MS, Reporter, VPodMetrics
+from situate.vpod.model.options import Options
 
 BOUNDED = {
     "statefulset": {f"{NAMESPACE}/{STATEFULSET}"},

@@ -11,9 +11,9 @@ import pytest
 from situate.kube.client import Client
 from situate.objects.configuration import ConfigMap
 from situate.objects.meta import ObjectMeta
-from situate.vpod.configuration import StatefulSetSettings
+from situate.vpod.config.settings import StatefulSetSettings
+from situate.vpod.controller.informers import Watched
 from situate.vpod.controller.policies import Policies
-from situate.vpod.controller.watched import Watched
 from situate.vpod.policy.registry import DEFAULT_PLACING, DEFAULT_REMOVING, Policy
 
 pytestmark = pytest.mark.rule("vpod:B15", "vpod:D16")

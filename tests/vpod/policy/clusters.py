@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from situate.vpod.model import Key, Placement, PlainVPod
-from situate.vpod.pods import NodeFacts, PodFacts
-from situate.vpod.policy.era_state import EraCluster
+from situate.vpod.knative_era.state import EraCluster
+from situate.vpod.model.pod_classes import NodeFacts, PodFacts
+from situate.vpod.model.vpod import Key, Placement, PlainVPod
 
 STATEFULSET = "s"
 

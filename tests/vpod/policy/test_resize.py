@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.vpod.autoscaler import Memory, beat
-from situate.vpod.decide import Decision, MoveCause, commit, decide
-from situate.vpod.demand import pods_needed
-from situate.vpod.model import Key, Placement, PlainVPod, total_vreplicas
-from situate.vpod.options import Options, PolicyName, Rescale
-from situate.vpod.pods import NodeFacts, PodFacts
+from situate.vpod.model.options import Options, PolicyName, Rescale
+from situate.vpod.model.pod_classes import NodeFacts, PodFacts
+from situate.vpod.model.records import DrainGoal
+from situate.vpod.model.vpod import Key, Placement, PlainVPod, total_vreplicas
+from situate.vpod.placement.decide import Decision, MoveCause, commit, decide
 from situate.vpod.policy.registry import DEFAULT_PLACING, Policy, Predicate, Priority
 from situate.vpod.policy.resize import refusals
-from situate.vpod.records import DrainGoal
-from situate.vpod.situation import Situation
-from situate.vpod.state import State
+from situate.vpod.scaling.autoscaler import Memory, beat
+from situate.vpod.scaling.demand import pods_needed
+from situate.vpod.state.state import State
+from situate.vpod.state.vpod_view import Situation
 
 OPTIONS = Options("ns", "s", 10, policy=PolicyName.POLICY)
 EVEN = Policy((Predicate("EvenPodSpread", '{"MaxSkew": 1}'),), DEFAULT_PLACING.priorities)

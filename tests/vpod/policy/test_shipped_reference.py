@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.vpod.decide import commit, decide
-from situate.vpod.model import Key, PlainVPod
-from situate.vpod.options import Options, PolicyName, Profile
-from situate.vpod.policy.era_schedule import MaxFillUp, PredicatesAndPriorities, era_decision
-from situate.vpod.policy.era_state import Reservations
+from situate.vpod.knative_era.schedule import MaxFillUp, PredicatesAndPriorities, era_decision
+from situate.vpod.knative_era.state import Reservations
+from situate.vpod.model.options import Options, PolicyName, Profile
+from situate.vpod.model.vpod import Key, PlainVPod
+from situate.vpod.placement.decide import commit, decide
 from situate.vpod.policy.registry import DEFAULT_PLACING, DEFAULT_REMOVING
-from situate.vpod.state import State
+from situate.vpod.state.state import State
 from tests.vpod.policy.clusters import STATEFULSET, cluster
 
 SHIPPED = PredicatesAndPriorities(DEFAULT_PLACING, DEFAULT_REMOVING)

@@ -29,7 +29,7 @@ from situate.objects.resources import (
     ResourceType,
     unstructured,
 )
-from situate.vpod.crds import INTERNAL_GROUP, definitions
+from situate.vpod.sources.crds import INTERNAL_GROUP, definitions
 
 CONSUMER_GROUPS = unstructured(INTERNAL_GROUP, "v1alpha1", "ConsumerGroup", "consumergroups")
 _MANAGER = "situate-demo"

@@ -31,7 +31,7 @@ from situate.cli.failures import ExitCode, mendable_failures
 from situate.cli.streams import complain, say
 from situate.kube.connect import connect, find_connection
 from situate.objects.settings import parse_section
-from situate.vpod.configuration import StatefulSetSettings
+from situate.vpod.config.settings import StatefulSetSettings
 
 _TERMINATED = 128 + signal.SIGTERM
 _PAUSE_S = 2.5

@@ -20,11 +20,11 @@ from situate.cli.vpod.reading import (
     require_statefulsets,
 )
 from situate.objects.counts import counted
-from situate.vpod.autoscaler import Memory, beat
-from situate.vpod.configuration import SourceSettings, StatefulSetSettings
+from situate.vpod.config.settings import SourceSettings, StatefulSetSettings
 from situate.vpod.explain import Explanation
 from situate.vpod.explain import explain as explanation_of
-from situate.vpod.model import Key
+from situate.vpod.model.vpod import Key
+from situate.vpod.scaling.autoscaler import Memory, beat
 
 _PODS = (
     Column("pod"),

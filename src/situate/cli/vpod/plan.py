@@ -21,11 +21,11 @@ from situate.cli.vpod.reading import (
     require_statefulsets,
 )
 from situate.objects.counts import counted
-from situate.vpod.autoscaler import Memory, beat
-from situate.vpod.decide import Decision, commit, decide, retry_order
-from situate.vpod.model import Placement, PlainVPod
-from situate.vpod.spare_copies import givers
-from situate.vpod.state import State
+from situate.vpod.model.vpod import Placement, PlainVPod
+from situate.vpod.placement.decide import Decision, commit, decide, retry_order
+from situate.vpod.placement.spare_copies import givers
+from situate.vpod.scaling.autoscaler import Memory, beat
+from situate.vpod.state.state import State
 
 _COLUMNS = (
     Column("source"),

@@ -28,15 +28,15 @@ from situate.objects.meta import ObjectMeta
 from situate.objects.resources import CONFIGMAPS, NODES, PODS, STATEFULSETS, ResourceType, unstructured
 from situate.objects.settings import shown
 from situate.objects.unstructured import Unstructured
-from situate.vpod.adapters import NoSchedulerFoundError, elsewhere, read_vpod
-from situate.vpod.configuration import SourceSettings, StatefulSetSettings
-from situate.vpod.model import Key, PlainVPod
-from situate.vpod.observations import node_facts, pod_facts
-from situate.vpod.options import Options, PolicyName
-from situate.vpod.ordered import Blocked, blocking_ordinal
+from situate.vpod.config.settings import SourceSettings, StatefulSetSettings
+from situate.vpod.model.options import Options, PolicyName
+from situate.vpod.model.pod_facts import node_facts, pod_facts
+from situate.vpod.model.vpod import Key, PlainVPod
+from situate.vpod.placement.shortage import missing_statefulset
 from situate.vpod.policy.configmap import parse_policy
-from situate.vpod.shortage import missing_statefulset
-from situate.vpod.state import State
+from situate.vpod.sources.adapters import NoSchedulerFoundError, elsewhere, read_vpod
+from situate.vpod.state.ordered_ready import Blocked, blocking_ordinal
+from situate.vpod.state.state import State
 
 T = TypeVar("T")
 

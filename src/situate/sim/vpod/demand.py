@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from situate.sim.vpod.settings import BurstSettings, DemandSettings, ScenarioSettings, SineSettings, WalkSettings
-from situate.vpod.model import Key
+from situate.vpod.model.vpod import Key
 
 
 class Chance(Protocol):

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from situate.sim.timeline import Timeline
 from situate.sim.vpod.settings import ClusterSettings
-from situate.vpod.model import pod_name
-from situate.vpod.pods import NodeFacts, PodFacts
+from situate.vpod.model.pod_classes import NodeFacts, PodFacts
+from situate.vpod.model.vpod import pod_name
 
 
 @dataclass(slots=True)

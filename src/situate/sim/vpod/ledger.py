@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from situate.sim.vpod.fleet import Fleet
-from situate.vpod.model import Key, PlainVPod
+from situate.vpod.model.vpod import Key, PlainVPod
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 
 from situate.sim.timeline import Due, Timeline
 from situate.sim.vpod.fleet import Fleet
-from situate.vpod import drain, rebalance
-from situate.vpod.autoscaler import Memory, apply, beat
-from situate.vpod.decide import Decision, commit, retry_order
-from situate.vpod.model import Key, Placements, PlainVPod, pod_name
-from situate.vpod.options import Options
-from situate.vpod.state import State
+from situate.vpod.model.options import Options
+from situate.vpod.model.vpod import Key, Placements, PlainVPod, pod_name
+from situate.vpod.placement import rebalance
+from situate.vpod.placement.decide import Decision, commit, retry_order
+from situate.vpod.scaling import drain
+from situate.vpod.scaling.autoscaler import Memory, apply, beat
+from situate.vpod.state.state import State
 
 SHORTAGE_RETRY_S = 5.0
 """How often vpods that are short are tried again without any event, as in the controller."""

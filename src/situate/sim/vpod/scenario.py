@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from situate.objects.settings import Mistake, parse_section, shown
 from situate.sim.vpod.settings import ScenarioSettings
-from situate.vpod.configuration import StatefulSetSettings
-from situate.vpod.options import Options
+from situate.vpod.config.settings import StatefulSetSettings
+from situate.vpod.model.options import Options
 from situate.vpod.policy.configmap import parse_policy
 from situate.vpod.policy.registry import Policy
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from situate.vpod.decide import Decision, commit, decide
-from situate.vpod.model import Key, Placement, Placements, PlainVPod
-from situate.vpod.options import Options
-from situate.vpod.pods import NodeFacts, PodFacts
-from situate.vpod.state import State
+from situate.vpod.model.options import Options
+from situate.vpod.model.pod_classes import NodeFacts, PodFacts
+from situate.vpod.model.vpod import Key, Placement, Placements, PlainVPod
+from situate.vpod.placement.decide import Decision, commit, decide
+from situate.vpod.state.state import State
 
 SET = "set"
 

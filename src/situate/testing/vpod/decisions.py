@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 
-from situate.vpod.decide import Decision, MoveCause
-from situate.vpod.limits import Rule
-from situate.vpod.options import PolicyName, Topology
-from situate.vpod.pods import PodClass
-from situate.vpod.records import NO_PLACES, Entry, Places
-from situate.vpod.state import State
+from situate.vpod.model.options import PolicyName, Topology
+from situate.vpod.model.pod_classes import PodClass
+from situate.vpod.model.records import NO_PLACES, Entry, Places
+from situate.vpod.placement.decide import Decision, MoveCause
+from situate.vpod.state.fairness_limits import Rule
+from situate.vpod.state.state import State
 
 
 def breach_of(state: State, decision: Decision) -> str | None:

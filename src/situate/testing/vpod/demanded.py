@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from situate.testing.vpod.world import TENANTS, VPodWorld
-from situate.vpod.drain import occupied
-from situate.vpod.limits import Rule
-from situate.vpod.model import Key
-from situate.vpod.state import State
+from situate.vpod.model.vpod import Key
+from situate.vpod.scaling.drain import occupied
+from situate.vpod.state.fairness_limits import Rule
+from situate.vpod.state.state import State
 
 
 class Asked(NamedTuple):

@@ -25,14 +25,14 @@ from situate.testing.vpod.outages import Outages
 from situate.testing.vpod.promises import Promises
 from situate.testing.vpod.remembered import Remembered
 from situate.testing.vpod.world import GROUPS, STABILIZATION_S, STATEFULSET, VPodMember, VPodWorld
-from situate.vpod.autoscaler import within_limits
-from situate.vpod.decide import Decision
-from situate.vpod.demand import pods_needed
-from situate.vpod.limits import Rule
-from situate.vpod.model import WEIGHT_ANNOTATION_KEY, Key, ordinal_of
-from situate.vpod.pods import Cause, PodClass
-from situate.vpod.state import State
-from situate.vpod.state_json import differences
+from situate.vpod.model.pod_classes import Cause, PodClass
+from situate.vpod.model.vpod import WEIGHT_ANNOTATION_KEY, Key, ordinal_of
+from situate.vpod.placement.decide import Decision
+from situate.vpod.scaling.autoscaler import within_limits
+from situate.vpod.scaling.demand import pods_needed
+from situate.vpod.state.fairness_limits import Rule
+from situate.vpod.state.knative_json import differences
+from situate.vpod.state.state import State
 
 Counts = Mapping[str, int]
 _LEASES = "leases.coordination.k8s.io"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from situate.vpod.pods import Cause, PodClass
-from situate.vpod.state import State
+from situate.vpod.model.pod_classes import Cause, PodClass
+from situate.vpod.state.state import State
 
 _TROUBLES = frozenset({Cause.MISSING, Cause.PENDING, Cause.TERMINATING, Cause.FAILED, Cause.NODE_UNREACHABLE})
 

@@ -19,8 +19,8 @@ from situate.testing.vpod.history import AnyStep
 from situate.testing.vpod.invariants import Watchdog
 from situate.testing.vpod.resting import clear_up, full, nodes_back, rest
 from situate.testing.vpod.world import GROUPS_PATH, NAMESPACE, STATEFULSET, TENANTS, VPodMember, VPodWorld
-from situate.vpod.drain import leaving
-from situate.vpod.model import PRIORITY_ANNOTATION_KEY, WEIGHT_ANNOTATION_KEY
+from situate.vpod.model.vpod import PRIORITY_ANNOTATION_KEY, WEIGHT_ANNOTATION_KEY
+from situate.vpod.scaling.drain import leaving
 
 KILL_WITHIN_S = 30.0
 """A leader that is to be killed at a message is left alone if there is none for so long."""

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable
 from situate.testing.vpod.demanded import Asked, Demand, Tried
 from situate.testing.vpod.history import Settings
 from situate.testing.vpod.world import BEAT_S, SETTLE_S, STABILIZATION_S, VPodMember, VPodWorld
-from situate.vpod.decide import Decision
-from situate.vpod.model import Key
-from situate.vpod.pods import PodClass
-from situate.vpod.records import Entry
-from situate.vpod.state import State
+from situate.vpod.model.pod_classes import PodClass
+from situate.vpod.model.records import Entry
+from situate.vpod.model.vpod import Key
+from situate.vpod.placement.decide import Decision
+from situate.vpod.state.state import State
 
 AT_ONCE_S = 0.25
 """An event, a decision and its write take some 15 ms on this network, and two writers of one object some more."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from situate.testing.vpod.world import VPodWorld
-from situate.vpod.decide import Decision
-from situate.vpod.model import Key
-from situate.vpod.records import NO_PLACES, Entry, Places
-from situate.vpod.state import State
+from situate.vpod.model.records import NO_PLACES, Entry, Places
+from situate.vpod.model.vpod import Key
+from situate.vpod.placement.decide import Decision
+from situate.vpod.state.state import State
 
 
 class Remembered:

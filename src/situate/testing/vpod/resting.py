@@ -9,7 +9,7 @@ from situate.testing.network import CALM
 from situate.testing.vpod import history as steps
 from situate.testing.vpod.invariants import Watchdog
 from situate.testing.vpod.world import GROUPS, NAMESPACE, VPodMember, VPodWorld
-from situate.vpod.pods import Cause
+from situate.vpod.model.pod_classes import Cause
 
 RECOVERY_S = 60.0
 """From the end of the faults on, the promises are timed as soon as all is known again, within this time or not at all:

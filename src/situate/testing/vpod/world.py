@@ -25,12 +25,12 @@ from situate.objects.settings import parse_section
 from situate.testing.vpod.history import CAPACITY, NODES, PROCESSES, Settings
 from situate.testing.vpod.wires import CountingWire
 from situate.testing.world import ClusterWorld, Member
-from situate.vpod.configuration import StatefulSetSettings, served_kinds
+from situate.vpod.config.settings import StatefulSetSettings, served_kinds
 from situate.vpod.controller import VPodController
-from situate.vpod.controller.reporting import VPodMetrics
-from situate.vpod.crds import INTERNAL_GROUP, definitions
-from situate.vpod.decide import Decision
-from situate.vpod.state import State
+from situate.vpod.controller.notify import VPodMetrics
+from situate.vpod.placement.decide import Decision
+from situate.vpod.sources.crds import INTERNAL_GROUP, definitions
+from situate.vpod.state.state import State
 
 NAMESPACE = "system"
 STATEFULSET = "dispatcher"

@@ -22,15 +22,15 @@ from situate.runtime.actuator import Actuator
 from situate.runtime.outcomes import Retriable
 from situate.runtime.reconciler import Reconciler
 from situate.runtime.workqueue import WorkQueue
-from situate.vpod.configuration import StatefulSetSettings
-from situate.vpod.controller.placing import SHORTAGE_RETRY_S, Audit, Placing, no_audit
+from situate.vpod.config.settings import StatefulSetSettings
+from situate.vpod.controller.apply import SHORTAGE_RETRY_S, Audit, Placing, no_audit
+from situate.vpod.controller.informers import Watched
+from situate.vpod.controller.notify import Record, Reporter, VPodMetrics
 from situate.vpod.controller.policies import Policies
-from situate.vpod.controller.reporting import Record, Reporter, VPodMetrics
-from situate.vpod.controller.scaling import Scaling
-from situate.vpod.controller.watched import Watched
-from situate.vpod.model import Key
-from situate.vpod.options import Options
-from situate.vpod.state_json import differences
+from situate.vpod.controller.scaler import Scaling
+from situate.vpod.model.options import Options
+from situate.vpod.model.vpod import Key
+from situate.vpod.state.knative_json import differences
 
 _PROMOTION_RETRY_S: Final = 1.0
 _CHECKS_EVERY_REFRESHES: Final = 3

@@ -2,7 +2,7 @@
 
 `StatefulSetScheduler` reads what it is given, listers and a scale client, and answers `schedule`; the consumer writes
 the placements into its status. Callables may be plain or awaitable: with plain ones the answers are plain. Deciding
-is `situate.vpod.decide`; the product's own controller does not come through here.
+is `situate.vpod.placement.decide`; the product's own controller does not come through here.
 """
 
 from __future__ import annotations
@@ -15,15 +15,26 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from situate.vpod import autoscaler, drain, rebalance
-from situate.vpod.autoscaler import Beat, Memory
 from situate.vpod.controller.scale_cache import ScaleCache
-from situate.vpod.decide import Decision, MoveCause, commit, schedule_all
-from situate.vpod.model import Evictor, Key, Placement, Scale, ScaleClient, Scheduler, SchedulerFunc, VPod, VPodLister
-from situate.vpod.options import Options
-from situate.vpod.pods import NodeFacts, PodFacts
-from situate.vpod.scale_cache import ScaleCacheConfig
-from situate.vpod.state import State
+from situate.vpod.model.options import Options
+from situate.vpod.model.pod_classes import NodeFacts, PodFacts
+from situate.vpod.model.vpod import (
+    Evictor,
+    Key,
+    Placement,
+    Scale,
+    ScaleClient,
+    Scheduler,
+    SchedulerFunc,
+    VPod,
+    VPodLister,
+)
+from situate.vpod.placement import rebalance
+from situate.vpod.placement.decide import Decision, MoveCause, commit, schedule_all
+from situate.vpod.scaling import autoscaler, drain
+from situate.vpod.scaling.autoscaler import Beat, Memory
+from situate.vpod.scaling.scale_cache import ScaleCacheConfig
+from situate.vpod.state.state import State
 
 T = TypeVar("T")
 

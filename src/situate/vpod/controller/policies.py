@@ -9,10 +9,10 @@ import structlog
 from situate.kube.events import WARNING, reference
 from situate.objects.configuration import ConfigMap
 from situate.objects.resources import CONFIGMAPS
-from situate.vpod.configuration import StatefulSetSettings
-from situate.vpod.controller.reporting import Record
-from situate.vpod.controller.watched import Watched
-from situate.vpod.options import Options
+from situate.vpod.config.settings import StatefulSetSettings
+from situate.vpod.controller.informers import Watched
+from situate.vpod.controller.notify import Record
+from situate.vpod.model.options import Options
 from situate.vpod.policy.configmap import parse_policy
 
 

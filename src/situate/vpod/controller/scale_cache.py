@@ -6,8 +6,8 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
-from situate.vpod.model import Scale, ScaleClient
-from situate.vpod.scale_cache import ScaleCacheConfig, ScaleEntries
+from situate.vpod.model.vpod import Scale, ScaleClient
+from situate.vpod.scaling.scale_cache import ScaleCacheConfig, ScaleEntries
 
 
 class ScaleCache:

@@ -9,9 +9,9 @@ import msgspec
 from situate.kube.events import reference
 from situate.objects.events import ObjectReference
 from situate.objects.unstructured import Unstructured
-from situate.vpod.adapters import read_vpod
-from situate.vpod.controller.watched import WatchedSource
-from situate.vpod.model import Key, PlainVPod
+from situate.vpod.controller.informers import WatchedSource
+from situate.vpod.model.vpod import Key, PlainVPod
+from situate.vpod.sources.adapters import read_vpod
 
 
 class Found(msgspec.Struct, frozen=True):

@@ -9,8 +9,8 @@ import enum
 from collections import defaultdict
 from collections.abc import Mapping
 
-from situate.vpod.model import Placement, VPod, pod_name
-from situate.vpod.policy.era_state import EraCluster, EraState, Reservations, era_state
+from situate.vpod.knative_era.state import EraCluster, EraState, Reservations, era_state
+from situate.vpod.model.vpod import Placement, VPod, pod_name
 
 
 class SpreadOver(enum.Enum):

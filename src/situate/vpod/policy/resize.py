@@ -12,17 +12,17 @@ from functools import lru_cache
 
 import numpy as np
 
-from situate.vpod.model import UNKNOWN_ZONE, pod_name
-from situate.vpod.options import Rescale
-from situate.vpod.pods import PodClass
+from situate.vpod.model.options import Rescale
+from situate.vpod.model.pod_classes import PodClass
+from situate.vpod.model.records import Places, Slot
+from situate.vpod.model.vpod import UNKNOWN_ZONE, pod_name
 from situate.vpod.policy.choose import Arithmetic, feasible_pods, filter_reasons, refusal_of, weighted_sums
 from situate.vpod.policy.filters import FULL
 from situate.vpod.policy.place import ROOM, most_that_fit, placed, removed
 from situate.vpod.policy.registry import CompiledPolicy, compiled
 from situate.vpod.policy.view import UNKNOWN_DOMAIN, Domains, View
-from situate.vpod.records import Places, Slot
-from situate.vpod.situation import Situation
-from situate.vpod.state import State
+from situate.vpod.state.state import State
+from situate.vpod.state.vpod_view import Situation
 
 _compiled = lru_cache(maxsize=64)(compiled)
 

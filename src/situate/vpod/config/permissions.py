@@ -1,0 +1,38 @@
+"""What vpod needs to be allowed, by settings: the one list behind the printed RBAC and the access check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from situate.objects.authorization import READ, Permission
+from situate.vpod.config.settings import StatefulSetSettings
+from situate.vpod.sources.crds import INTERNAL_GROUP
+
+
+def permissions(entries: Iterable[StatefulSetSettings], lease_namespace: str) -> tuple[Permission, ...]:
+    """Everything that the given entries need, without duplicates, in a stable order."""
+    found: dict[Permission, None] = {}
+    for entry in entries:
+        found.update(dict.fromkeys(_of_entry(entry)))
+    found[
+        Permission("coordination.k8s.io", "leases", ("get", "create", "patch"), "electing a leader", lease_namespace)
+    ] = None
+    return tuple(found)
+
+
+def _of_entry(entry: StatefulSetSettings) -> Iterator[Permission]:
+    namespace, name = entry.stateful_set_namespace, entry.stateful_set_name
+    yield Permission("apps", "statefulsets", READ, "knowing how many pods there are", namespace)
+    yield Permission("apps", "statefulsets/scale", ("get", "update"), "autoscaling", namespace, name)
+    yield Permission("", "pods", READ, "knowing which pods can take vreplicas", namespace)
+    yield Permission("", "nodes", READ, "knowing which pods are on nodes that are cordoned, lost or in a zone")
+    yield Permission("", "events", ("create", "patch"), "explaining on the object")
+    if entry.policy == "policy":
+        yield Permission("", "configmaps", READ, "reading predicates and priorities", namespace)
+    for source in entry.completed_sources():
+        yield Permission(source.group, source.resource, READ, f"knowing the {source.kind}s", source.namespace)
+        status = f"{source.resource}/status"
+        yield Permission(source.group, status, ("patch",), "writing placements", source.namespace)
+        if source.kind == "ConsumerGroup" and source.workers:
+            verbs = (*READ, "create", "patch", "delete")
+            yield Permission(INTERNAL_GROUP, "consumers", verbs, "one worker a placement", source.namespace)

@@ -1,0 +1,433 @@
+"""The `vpod:` section of the configuration file: one entry a StatefulSet, and the environment that Knative reads.
+
+Field names and defaults are those of the reference's configuration table. Reading the file is left to
+`situate.runtime.configuration`; what the values mean to the `decide` functions, to `situate.vpod.model.vpod`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from situate.objects.durations import format_duration
+from situate.objects.settings import (
+    ALLOWED,
+    FORM,
+    Duration,
+    Mistake,
+    NamespaceName,
+    ObjectName,
+    PositiveDuration,
+    shown,
+)
+from situate.vpod.model.options import (
+    DrainOptions,
+    Fairness,
+    Options,
+    PackOrder,
+    PolicyName,
+    Profile,
+    RebalanceOptions,
+    Rescale,
+    Shrink,
+    Topology,
+)
+from situate.vpod.model.vpod import INT32_MAX
+
+DEFAULT_RETRY_PERIOD = 1.0
+"""Seconds; what a `retryPeriod` of 0 means."""
+
+SHORTEST_PERIOD = 0.1
+"""Seconds."""
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)]
+PositiveCount = Annotated[int, msgspec.Meta(ge=1, le=INT32_MAX)]
+Period = Annotated[float, msgspec.Meta(ge=SHORTEST_PERIOD, extra={FORM: "duration"})]
+"""Seconds between two rounds of something that is done for ever: with less it would be done without a pause."""
+Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
+Percentage = Annotated[
+    str, msgspec.Meta(pattern=r"^(100|[0-9]{1,2})%$", extra={ALLOWED: 'a percentage from "0%" to "100%"'})
+]
+FieldPath = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$", extra={ALLOWED: "field names joined by dots: spec.replicas"}
+    ),
+]
+
+KIND_LABEL = "kafka.eventing.knative.dev/metadata.kind"
+"""Says on a ConsumerGroup which kind of source it serves; compared in lower case."""
+
+KINDS_OF_STATEFULSETS: Mapping[str, str] = {
+    "kafka-source-dispatcher": "kafkasource",
+    "kafka-broker-dispatcher": "trigger",
+    "kafka-channel-dispatcher": "kafkachannel",
+}
+"""Which of Knative's StatefulSets runs the consumers of which kind of source."""
+
+
+class ScaleCacheSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What Knative's `ScaleCacheConfig` says."""
+
+    refresh_period: Annotated[
+        Duration,
+        Meta(
+            description="Taken over from Knative, without effect: vpod watches the StatefulSet and keeps no scale. In "
+            "the Python API it is an argument of `ScaleCache`."
+        ),
+    ] = 300.0
+
+
+class DrainSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Scale-down in two phases: move first, then cut."""
+
+    enabled: Annotated[
+        bool,
+        Meta(description="Move vreplicas away before the scale is lowered. `false`: lower it first, as Knative does."),
+    ] = True
+    settle: Annotated[Duration, Meta(description="Pause between the last move and the write of the smaller scale.")] = (
+        10.0
+    )
+    timeout: Annotated[
+        PositiveDuration,
+        Meta(description="How long Pods may take to become empty. After it the drain is cancelled and reported."),
+    ] = 600.0
+    surge: Annotated[
+        Count,
+        Meta(
+            description="Vreplicas of one source that may run twice while it moves: new ones are added before old ones "
+            "go. 0: a source moves in one write."
+        ),
+    ] = 0
+
+
+class PackSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How `policy: pack` fills Pods."""
+
+    order: Annotated[
+        Literal["own", "lowest"],
+        Meta(description="`own`: Pods that hold the source already come first. `lowest`: strictly from ordinal 0."),
+    ] = "own"
+
+
+class RebalanceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Moves that only even out sources. Not with `policy: pack`."""
+
+    enabled: Annotated[bool, Meta(description="Even out sources that hold all they want, a few moves at a time.")] = (
+        False
+    )
+    interval: Annotated[Period, Meta(description="Pause between two rounds of moves.")] = 300.0
+    max_moves_per_v_pod: Annotated[PositiveCount, Meta(description="Most moves of one source in one round.")] = (
+        msgspec.field(default=1, name="maxMovesPerVPod")
+    )
+    max_moves: Annotated[
+        PositiveCount | Percentage,
+        Meta(description="Most moves of all sources in one round: a number, or a percentage of all placed vreplicas."),
+    ] = "5%"
+
+
+class QuotaSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Bounds for namespaces."""
+
+    namespace_max_share: Annotated[
+        Share | None,
+        Meta(
+            description="Largest part of `maxReplicas` x `podCapacity` that the sources of one namespace may take. "
+            "With `maxReplicas: null` it is a part of what the Pods hold or all sources want, whichever is more. "
+            "`null`: no limit."
+        ),
+    ] = None
+
+
+class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Which custom resources are vpods, and which of their fields hold the numbers.
+
+    For `ConsumerGroup` and `KafkaSource` of Knative the kind is enough. Any other kind names its API and paths.
+    """
+
+    kind: Annotated[str, Meta(min_length=1, description="Kind of the resource, such as `Report`.")]
+    group: Annotated[str, Meta(description="Its API group.")] = ""
+    version: Annotated[str, Meta(description="Version of the API.")] = ""
+    resource: Annotated[str, Meta(description="Plural name in the URL, such as `reports`.")] = ""
+    vreplicas_path: Annotated[
+        FieldPath | None, Meta(description="Field with the number of vreplicas wanted, such as `spec.parallelism`.")
+    ] = None
+    default_vreplicas: Annotated[
+        Count, Meta(description="Vreplicas wanted by an object without the field that `vreplicasPath` names.")
+    ] = 1
+    placements_path: Annotated[
+        FieldPath | None, Meta(description="Field that vpod writes placements to, such as `status.placements`.")
+    ] = None
+    max_vreplicas_path: Annotated[
+        FieldPath | None,
+        Meta(description="Field with the largest number of vreplicas that the object may get. `null`: no limit."),
+    ] = None
+    namespace: Annotated[NamespaceName | None, Meta(description="Only objects of this namespace. `null`: of all.")] = (
+        None
+    )
+    label_selector: Annotated[
+        str, Meta(description="Only objects with these labels, such as `team=a,tier!=test`. Empty: all.")
+    ] = ""
+    source_kind: Annotated[
+        str | None,
+        Meta(
+            description="Only ConsumerGroups whose label `kafka.eventing.knative.dev/metadata.kind` has this value, in "
+            "lower case. `null`: the kind that Knative runs on this StatefulSet."
+        ),
+    ] = None
+    condition_type: Annotated[
+        str | None,
+        Meta(
+            description="Type of the condition that says whether all vreplicas are placed. `null`: "
+            "`ConsumersScheduled` on a ConsumerGroup, else `Scheduled`."
+        ),
+    ] = None
+    workers: Annotated[
+        bool, Meta(description="Keep one Consumer for each placement of a ConsumerGroup. Other kinds have no workers.")
+    ] = True
+
+    def mistakes(self) -> Iterable[Mistake]:
+        known = KNOWN_SOURCES.get(self.kind)
+        for name, value in _address(self).items():
+            if not value and known is None:
+                yield Mistake(name, "", f"a value where kind is {shown(self.kind)}", "only Knative's kinds imply one")
+
+    @property
+    def condition(self) -> str:
+        return self.condition_type or ("ConsumersScheduled" if self.kind == "ConsumerGroup" else "Scheduled")
+
+    def completed(self, statefulset_name: str) -> SourceSettings:
+        """With everything filled in that the kind and the StatefulSet imply."""
+        known = KNOWN_SOURCES.get(self.kind)
+        if known is None:
+            return self
+        implied = {name: value for name, value in _address(known, python=True).items() if value}
+        given = {name: value for name, value in _address(self, python=True).items() if value}
+        source_kind = self.source_kind or KINDS_OF_STATEFULSETS.get(statefulset_name)
+        return msgspec.structs.replace(
+            self,
+            **{**implied, **given},
+            max_vreplicas_path=self.max_vreplicas_path or known.max_vreplicas_path,
+            source_kind=source_kind if self.kind == "ConsumerGroup" else self.source_kind,
+        )
+
+
+def _address(source: SourceSettings, *, python: bool = False) -> dict[str, Any]:
+    """What says where a kind is served and where its numbers stand, by the names of the file or of the code."""
+    fields = ("group", "version", "resource", "vreplicas_path", "placements_path")
+    written = {} if python else {each.name: each.encode_name for each in msgspec.structs.fields(SourceSettings)}
+    return {written.get(name, name): getattr(source, name) for name in fields}
+
+
+def served_kinds(entries: Iterable[StatefulSetSettings]) -> frozenset[str]:
+    """The kinds of sources, in lower case, that one of Knative's StatefulSets runs or that these entries name."""
+    named = {
+        source.source_kind.lower() for entry in entries for source in entry.completed_sources() if source.source_kind
+    }
+    return frozenset({*KINDS_OF_STATEFULSETS.values(), *named})
+
+
+KNOWN_SOURCES: Mapping[str, SourceSettings] = {
+    "ConsumerGroup": SourceSettings(
+        kind="ConsumerGroup",
+        group="internal.kafka.eventing.knative.dev",
+        version="v1alpha1",
+        resource="consumergroups",
+        vreplicas_path="spec.replicas",
+        placements_path="status.placements",
+    ),
+    "KafkaSource": SourceSettings(
+        kind="KafkaSource",
+        group="sources.knative.dev",
+        version="v1beta1",
+        resource="kafkasources",
+        vreplicas_path="spec.consumers",
+        placements_path="status.placements",
+        max_vreplicas_path="status.maxAllowedVReplicas",
+    ),
+}
+
+
+class StatefulSetSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One entry: a StatefulSet and the vpods that live on its pods."""
+
+    stateful_set_namespace: Annotated[NamespaceName, Meta(description="Namespace of the StatefulSet.")]
+    stateful_set_name: Annotated[ObjectName, Meta(description="Name of the StatefulSet.")]
+    pod_capacity: Annotated[PositiveCount, Meta(description="Vreplicas of weight 1 that one Pod holds.")]
+    sources: Annotated[
+        tuple[SourceSettings, ...],
+        Meta(description="Resources to place: ConsumerGroups of the StatefulSet by default."),
+    ] = (SourceSettings(kind="ConsumerGroup"),)
+    min_replicas: Annotated[
+        Count,
+        Meta(
+            description="Fewest Pods. With `policy: spread` also the copies that a source with fewer vreplicas gets, "
+            "one on each Pod, as long as no source lacks a vreplica that it wants."
+        ),
+    ] = 0
+    max_replicas: Annotated[
+        PositiveCount | None,
+        Meta(
+            description="Most Pods that the autoscaler asks for. Pods above it that hold vreplicas stay. `null`: no "
+            "limit."
+        ),
+    ] = 100
+    max_scale_up_step: Annotated[
+        PositiveCount | None,
+        Meta(description="Most Pods that one step of a scale-up adds; 5 s pass between two steps. `null`: no limit."),
+    ] = 10
+    policy: Annotated[
+        Literal["spread", "pack", "policy"],
+        Meta(
+            description="`spread`: one vreplica to each Pod in turn. `pack`: fill the lowest ordinals. `policy`: "
+            "predicates and priorities of two ConfigMaps."
+        ),
+    ] = "spread"
+    profile: Annotated[
+        Literal["safe", "reference"],
+        Meta(description="`safe`: without the known defects of Knative. `reference`: answers as Knative does."),
+    ] = "safe"
+    scheduler_config: Annotated[
+        ObjectName | None,
+        Meta(description="ConfigMap with predicates and priorities for placing; only `policy: policy` reads it."),
+    ] = None
+    descheduler_config: Annotated[ObjectName | None, Meta(description="The same for removing.")] = None
+    refresh_period: Annotated[
+        Period, Meta(description="How often the autoscaler looks at a set that nothing else wakes it for.")
+    ] = 100.0
+    retry_period: Annotated[
+        Duration, Meta(description="Pause after an attempt of the autoscaler that failed. `0` means `1s`.")
+    ] = 0.0
+    scale_down_stabilization: Annotated[
+        Duration, Meta(description="How long fewer Pods must be enough before the set shrinks.")
+    ] = 300.0
+    pod_grace: Annotated[
+        Duration,
+        Meta(description="How long a Pod that is missing, terminating or on a lost node keeps its vreplicas."),
+    ] = 60.0
+    require_ready: Annotated[
+        bool,
+        Meta(
+            description="Only Ready Pods receive vreplicas. Needs a `podGrace` longer than your Pods take to become "
+            "Ready."
+        ),
+    ] = False
+    drain: Annotated[DrainSettings, Meta(description="How Pods are emptied before the set shrinks.")] = DrainSettings()
+    shrink: Annotated[
+        Literal["auto", "ordinal", "spread"],
+        Meta(
+            description="Vreplicas that leave first when a source wants fewer. `ordinal`: those on the highest "
+            "ordinals. `spread`: those on the fullest Pods. `auto`: `spread` if `minReplicas` is above 0 and `policy` "
+            "is not `pack`, else `ordinal`."
+        ),
+    ] = "auto"
+    topology: Annotated[
+        Literal["none", "zone", "node"], Meta(description="Spread over zones or nodes first, then over Pods.")
+    ] = "none"
+    topology_required: Annotated[
+        bool, Meta(description="A zone or node without free capacity is a shortage, in place of an uneven spread.")
+    ] = False
+    pack: Annotated[PackSettings, Meta(description="How `policy: pack` fills Pods.")] = PackSettings()
+    rescale: Annotated[
+        Literal["keep", "replace"],
+        Meta(
+            description="With `policy: policy`, what a source that wants more does: `keep` its placements, or "
+            "`replace` all."
+        ),
+    ] = "keep"
+    rebalance: Annotated[RebalanceSettings, Meta(description="Moves that only even out sources.")] = RebalanceSettings()
+    quota: Annotated[QuotaSettings, Meta(description="Bounds for namespaces.")] = QuotaSettings()
+    fairness: Annotated[
+        Literal["none", "maxmin"],
+        Meta(
+            description="Under a shortage: `none` serves first come first; `maxmin` gives namespaces equal shares up "
+            "to what they want."
+        ),
+    ] = "none"
+    scale_cache_config: Annotated[ScaleCacheSettings, Meta(description="What Knative's `ScaleCacheConfig` says.")] = (
+        ScaleCacheSettings()
+    )
+
+    def mistakes(self) -> Iterable[Mistake]:
+        if self.max_replicas is not None and self.max_replicas < self.min_replicas:
+            yield Mistake("maxReplicas", str(self.max_replicas), f"at least minReplicas, which is {self.min_replicas}")
+        if self.topology_required and self.topology == "none":
+            yield Mistake("topologyRequired", "true", "false where topology is none", "set topology to zone or node")
+        if 0 < self.retry_period < SHORTEST_PERIOD:
+            yield Mistake("retryPeriod", format_duration(self.retry_period), "0, which means 1s, or at least 0.1s")
+        if self.rebalance.enabled and self.policy == "pack":
+            yield Mistake(
+                "rebalance.enabled",
+                "true",
+                "false where policy is pack",
+                "packing fills the lowest pods and rebalancing evens them out; for even ones set policy to spread",
+            )
+        if not self.sources:
+            yield Mistake("sources", "[]", "at least one kind", "leave the key out for Knative's ConsumerGroups")
+        for index, source in enumerate(self.sources):
+            if source.kind == "ConsumerGroup" and not (
+                source.source_kind or source.label_selector or self.stateful_set_name in KINDS_OF_STATEFULSETS
+            ):
+                yield Mistake(
+                    f"sources[{index}].sourceKind",
+                    "",
+                    f"the value of the label {KIND_LABEL} of its ConsumerGroups, in lower case",
+                    f"only the StatefulSets {', '.join(KINDS_OF_STATEFULSETS)} imply one",
+                )
+
+    @property
+    def lease_name(self) -> str:
+        """The Lease whose holder writes for this StatefulSet; the dots keep namespace and name apart."""
+        return f"vpod.{self.stateful_set_namespace}.{self.stateful_set_name}"
+
+    def options(self) -> Options:
+        """What the deciding functions read of this entry."""
+        moves = self.rebalance.max_moves
+        share = int(moves.rstrip("%")) / 100 if isinstance(moves, str) else RebalanceOptions().max_moves_share
+        return Options(
+            statefulset_namespace=self.stateful_set_namespace,
+            statefulset_name=self.stateful_set_name,
+            capacity=self.pod_capacity,
+            min_replicas=self.min_replicas,
+            policy=PolicyName(self.policy),
+            profile=Profile(self.profile),
+            refresh_period=self.refresh_period,
+            retry_period=self.retry_period or DEFAULT_RETRY_PERIOD,
+            max_replicas=self.max_replicas,
+            max_scale_up_step=self.max_scale_up_step,
+            scale_down_stabilization=self.scale_down_stabilization,
+            pod_grace=self.pod_grace,
+            require_ready=self.require_ready,
+            drain=DrainOptions(self.drain.enabled, self.drain.settle, self.drain.timeout, self.drain.surge),
+            shrink=Shrink(self.shrink),
+            topology=Topology(self.topology),
+            topology_required=self.topology_required,
+            pack_order=PackOrder(self.pack.order),
+            rescale=Rescale(self.rescale),
+            rebalance=RebalanceOptions(
+                enabled=self.rebalance.enabled,
+                interval=self.rebalance.interval,
+                max_moves_per_vpod=self.rebalance.max_moves_per_v_pod,
+                max_moves_share=share,
+                max_moves=moves if isinstance(moves, int) else None,
+            ),
+            namespace_max_share=self.quota.namespace_max_share,
+            fairness=Fairness(self.fairness),
+        )
+
+    def completed_sources(self) -> tuple[SourceSettings, ...]:
+        """The sources with everything filled in that their kinds and the StatefulSet's name imply."""
+        return tuple(source.completed(self.stateful_set_name) for source in self.sources)
+
+
+ENVIRONMENT: Mapping[str, str] = {
+    "POD_CAPACITY": "vpod[*].podCapacity",
+    "DISPATCHERS_MIN_REPLICAS": "vpod[*].minReplicas",
+    "AUTOSCALER_REFRESH_PERIOD": "vpod[*].refreshPeriod",
+    "SCHEDULER_CONFIG": "vpod[*].schedulerConfig",
+    "DESCHEDULER_CONFIG": "vpod[*].deschedulerConfig",
+}
+"""The variables that Knative's controller reads, and what each overrides in every entry."""

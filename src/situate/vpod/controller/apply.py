@@ -1,0 +1,446 @@
+"""Places vpods: keeps the state current from watch events, decides, and has the decisions written.
+
+Deciding and committing happen without an await between them, so there is one schedule at a time; the writes of
+different vpods overlap. What is in memory is a `State` that exists only while this process leads. How objects are found
+and read is `sources`, how decisions are written is `writing`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Container
+from datetime import datetime
+from functools import partial
+
+from situate.kube.client import Client
+from situate.kube.events import reference
+from situate.kube.versions import older
+from situate.objects.nodes import Node
+from situate.objects.pods import Pod
+from situate.objects.resources import STATEFULSETS
+from situate.objects.unstructured import Unstructured
+from situate.objects.workloads import StatefulSet
+from situate.runtime.actuator import Actuator
+from situate.runtime.outcomes import DONE, Result
+from situate.runtime.workqueue import WorkQueue
+from situate.vpod.controller.informers import Watched, WatchedSource, has_workers
+from situate.vpod.controller.notify import Reporter
+from situate.vpod.controller.shortage_queue import GIVES_WAY_S, Turns
+from situate.vpod.controller.sources import Found, Sources
+from situate.vpod.controller.unclaimed_objects import Unclaimed
+from situate.vpod.controller.writer import Writing
+from situate.vpod.model.options import Options
+from situate.vpod.model.pod_facts import node_facts, pod_facts
+from situate.vpod.model.vpod import Key
+from situate.vpod.placement import rebalance
+from situate.vpod.placement.decide import Decision, commit, lacking_spare_copies, retry_order
+from situate.vpod.placement.shortage import missing_statefulset
+from situate.vpod.placement.spare_copies import givers
+from situate.vpod.scaling.drain import Eviction, place, retry_at
+from situate.vpod.state.ordered_ready import blocking_ordinal
+from situate.vpod.state.state import State
+
+SHORTAGE_RETRY_S = 5.0
+"""How often vpods that are short are tried again without any event (Knative's requeue)."""
+SOONEST_RETRY_S = 0.1
+"""A vpod that waits for time to pass is never asked for in a busy loop."""
+
+Audit = Callable[[State, Decision], None]
+"""Is told of each decision before it becomes part of the state; must not block, and sees a state it must not change."""
+
+
+def no_audit(_: State, __: Decision) -> None:
+    """The audit of those who ask for none."""
+
+
+class Placing:
+    """The placing half of one StatefulSet's scheduler. Every method runs on the loop; only `reconcile` awaits."""
+
+    def __init__(
+        self,
+        watched: Watched,
+        client: Client,
+        queue: WorkQueue[Key],
+        reporter: Reporter,
+        *,
+        actuator: Actuator,
+        wall: Callable[[], datetime],
+        wake_autoscaler: Callable[[], None],
+        drained: Callable[[float], None],
+        audit: Audit = no_audit,
+        served: Container[str] | None = None,
+    ) -> None:
+        """`drained` is told from when on the pods that a drain has emptied may be cut.
+
+        `served`: the kinds that somebody schedules; ConsumerGroups of any other are told so. None: not by us.
+        """
+        self.state: State | None = None
+        """None while this process does not lead."""
+        self.queue = queue
+        self.sources = Sources(watched.sources)
+        self._watched = watched
+        self._reporter = reporter
+        self._actuator = actuator
+        self._turns = Turns(queue)
+        self._writing = Writing(watched, client, actuator, wall)
+        self._unclaimed = Unclaimed(self.sources, self._writing, reporter, served)
+        self._wake_autoscaler = wake_autoscaler
+        self._drained = drained
+        self._audit = audit
+        reporter.follow(lambda: self.state)
+        self.statefulset_seen = asyncio.Event()
+        """Set whenever the watch shows the StatefulSet; whoever waits for that clears it first."""
+        self._asked_replicas: int | None = None
+        self._replicas_version = ""
+        self._tried: tuple[object, ...] = ()  # what those that are short were last tried on
+        self._deadline: asyncio.TimerHandle | None = None
+        watched.pods.store.on_change(self._pod_changed)
+        watched.nodes.store.on_change(self._node_changed)
+        watched.statefulset.store.on_change(self._statefulset_changed)
+        for source in watched.sources:
+            source.reflector.store.on_change(partial(self._vpod_changed, source))
+        if watched.workers is not None:
+            watched.workers.store.on_change(self._worker_changed)
+
+    def promote(self, options: Options) -> None:
+        """Begins to lead with what the stores show; reservations are the statuses (D1). Promoting twice is once."""
+        self._asked_replicas = None
+        statefulset = self.statefulset()
+        self._replicas_version = statefulset.metadata.resource_version if statefulset is not None else ""
+        self.replace_state(self.rebuilt(options, self._now()))
+
+    def demote(self) -> None:
+        """Stops deciding and forgets; what is being written is refused by `may_write`."""
+        self.state = None
+        self._writing.trust()
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def replace_state(self, rebuilt: State) -> None:
+        """The kept state was wrong: goes on with another one, and looks at every vpod again."""
+        self.state = rebuilt
+        for key in rebuilt.vpods:
+            self.queue.add(key)
+        for found in self.sources.objects():
+            if self._unclaimed.why(found):
+                self.queue.add(found.key)
+        self._set_timer()
+
+    def reconfigure(self, options: Options) -> None:
+        """New settings take effect now; only what they make impossible moves (B15)."""
+        if self.state is not None:
+            self.state.reconfigure(options, self._now())
+            self._after_change()
+            self.retry_short()
+
+    def rebuilt(self, options: Options, now: float) -> State:
+        """The state as the stores show it, with what no listing shows taken from the present one."""
+        present = self.state
+        return State.rebuilt(
+            options,
+            self._replicas(),
+            [pod_facts(pod) for pod in self._watched.pods.store.list()],
+            self.sources.vpods(),
+            now,
+            [node_facts(node) for node in self._watched.nodes.store.list()],
+            None if present is None else present.reservations(),
+            present,
+        )
+
+    def statefulset(self) -> StatefulSet | None:
+        """None while it does not exist."""
+        return next(iter(self._watched.statefulset.store.list()), None)
+
+    def _replicas(self) -> int:
+        """spec.replicas as of the newest that was read, written or watched; 0 without a StatefulSet."""
+        statefulset = self.statefulset()
+        if statefulset is None:
+            return 0
+        if self.state is not None and older(statefulset.metadata.resource_version, self._replicas_version):
+            return self.state.replicas
+        return statefulset.spec.replicas
+
+    def asked_for(self, replicas: int | None) -> None:
+        """We are writing this scale: seeing it is no surprise. None: we have not written it."""
+        self._asked_replicas = replicas
+
+    def saw_replicas(self, replicas: int, version: str) -> None:
+        """spec.replicas is so as of this resourceVersion of the StatefulSet, be it read, written or watched.
+
+        A watch event from before what is known changes nothing (D2, D21).
+        """
+        state = self.state
+        if state is None or older(version, self._replicas_version):
+            return
+        self._replicas_version = version
+        before = state.replicas
+        if state.observe_replicas(replicas, self._now(), ours=replicas == self._asked_replicas):
+            statefulset = self.statefulset()
+            if statefulset is not None:
+                self._reporter.replicas_reset(reference(STATEFULSETS, statefulset), before, replicas)
+            self._wake_autoscaler()
+        if state.replicas != before:
+            self._after_change()
+            self.retry_short()
+
+    def retry_short(self) -> None:
+        """Tries every vpod again that is short, by priority and age (L5), then those that lack spare copies."""
+        if self.state is not None:
+            self._writing.held_back = False
+            self._tried = self._seen(self.state)
+            order = retry_order(self.state)
+            self._turns.begin(order)
+            for key in (*order, *lacking_spare_copies(self.state)):
+                self.queue.add(key)
+
+    def retry_short_again(self) -> None:
+        """As `retry_short`, unless the answers were the same as the last time: nothing has changed, and all is told."""
+        state = self.state
+        if state is not None and (state.drain or self._writing.held_back or self._tried != self._seen(state)):
+            self.retry_short()
+
+    def _seen(self, state: State) -> tuple[object, ...]:
+        """What decides who is short, and how that is told; a drain beside it goes by the clock as well."""
+        return id(state), state.version, self.statefulset() is None, self._reporter.blocked
+
+    async def rebalance(self) -> None:
+        """Evens out what is uneven, as far as one interval allows (B7); not while pods are drained or rolled out.
+
+        Everything else gets its turn between two vpods: plugins may take milliseconds for each.
+        """
+        state = self.state
+        if state is None or not self._evens_out(state):
+            return
+        allowed = rebalance.moves_allowed(state)
+        for key in rebalance.candidates(state):
+            await asyncio.sleep(0)
+            if allowed <= 0 or self.state is not state or not self._evens_out(state):
+                return
+            if (
+                self._writing.is_under_way(key)
+                or self._writing.is_doubtful(key)
+                or not rebalance.is_settled(state, key)
+            ):
+                continue  # what is on its way may land: its places must stay reserved until that is known
+            decision = rebalance.rebalanced(state, key, self._now(), allowed)
+            if decision is not None:
+                self._audit(state, decision)
+                commit(state, decision)
+                allowed -= sum(decision.moves.values())
+                self._reporter.moved(decision.moves)
+                self.queue.add(key)  # it is settled where the decision put it, so only the status is written
+
+    def _evens_out(self, state: State) -> bool:
+        return rebalance.is_due(state, None, self._now(), rollout=self._rolls_out())
+
+    def _rolls_out(self) -> bool:
+        statefulset = self.statefulset()
+        if statefulset is None:
+            return True
+        status = statefulset.status
+        behind = status.observed_generation < statefulset.metadata.generation
+        return behind or status.current_revision != status.update_revision
+
+    def replace_all(self, ordinals_from: int) -> None:
+        """Decides again for every vpod that holds something on these ordinals."""
+        if self.state is not None:
+            for key, entry in self.state.vpods.items():
+                if any(ordinal >= ordinals_from for ordinal in (entry.reserved or entry.status)):
+                    self.queue.add(key)
+
+    async def reconcile(self, key: Key) -> Result:
+        """One schedule of one vpod, its status and its workers. Safe to repeat."""
+        if self._writing.is_under_way(key):
+            # the evictor takes a placement out: deciding before its answer would put that back
+            return Result(requeue_after=SOONEST_RETRY_S)
+        if self._writing.is_doubtful(key):
+            await self._writing.look(key, self.sources.find(key))
+        state = self.state
+        if state is None:
+            return DONE
+        found = self.sources.find(key)
+        if found is None:
+            state.vpod_gone(key, self._now())
+            self._reporter.forget(key)
+            return await self._unclaimed.tell(key, self._now())
+        vpod = self.sources.read(found)
+        assert vpod is not None
+        start = self._now()
+        began = self._reporter.stopwatch()
+        state.observe_vpod(vpod, start)
+        if self._turns.gives_way(state, key):
+            return Result(requeue_after=GIVES_WAY_S)
+        decision = place(state, vpod, start, self._is_ready)
+        self._audit(state, decision)
+        open_before = _open_pods(state) if any(change < 0 for change in decision.delta.values()) else None
+        commit(state, decision)
+        self._turns.tried(key)
+        if open_before is not None and _open_pods(state) > open_before:
+            self.retry_short()
+        if decision.wakes_autoscaler:
+            self._wake_autoscaler()
+            for giver in givers(state):
+                self.queue.add(giver)
+        self._reporter.decided(found.reference, decision, self._reporter.stopwatch() - began)
+        if await self._writing.status(found, decision, self._why_short(decision), self._now()) and decision.changed:
+            self._reporter.placed(found.reference, vpod.placements, decision, state.options.min_replicas)
+        self._reporter.written(1000.0 * (self._now() - start))
+        if has_workers(found.source.settings):
+            await self._writing.workers(found, decision)
+        return self._after_schedule(key)
+
+    def report_blocking(self) -> None:
+        """Says which pod keeps an OrderedReady StatefulSet from having more, if one does."""
+        state, statefulset = self.state, self.statefulset()
+        if state is not None and statefulset is not None:
+            ordered = statefulset.spec.pod_management_policy != "Parallel"
+            found = blocking_ordinal(state) if ordered else None
+            self._reporter.blocking(reference(STATEFULSETS, statefulset), found, self._now(), state.options.pod_grace)
+
+    def _after_schedule(self, key: Key) -> Result:
+        """A vpod on pods that are drained is looked at again; the last one to leave tells the autoscaler."""
+        state = self.state
+        if state is None or state.drain is None:
+            return DONE
+        if not state.holds_from(state.drain.target):
+            self._drained((state.drain_moved_at or self._now()) + state.options.drain.settle)
+            return DONE
+        again = retry_at(state, key)
+        return Result(requeue_after=max(SOONEST_RETRY_S, again - self._now())) if again is not None else DONE
+
+    def _is_ready(self, _: Key, pod: str) -> bool:
+        known = self._watched.pods.store.get(pod, self._watched.pods.scope.namespace or "")
+        return known is not None and known.ready
+
+    async def evict(self, eviction: Eviction) -> bool:
+        """The evictor of the consumer side; whether the placement is gone now. A vpod that does not exist is fine."""
+        found = self.sources.find(eviction.key)
+        vpod = self.sources.read(found) if found is not None else None
+        if found is None or not await self._writing.evict(found, eviction):
+            return found is None
+        if vpod is not None and any(each.pod_name == eviction.placement.pod_name for each in vpod.placements):
+            self._reporter.left(found.reference, vpod.placements, vpod.vreplicas, eviction)
+        return True
+
+    def _why_short(self, decision: Decision) -> str:
+        """For the condition; empty if nothing is left over."""
+        if decision.shortage is None:
+            return ""
+        if self.statefulset() is None and self.state is not None:
+            return missing_statefulset(self.state.options.statefulset)
+        blocked = self._reporter.blocked
+        return f"{decision.shortage}; {blocked}" if blocked else str(decision.shortage)
+
+    def _vpod_changed(self, source: WatchedSource, old: Unstructured | None, new: Unstructured | None) -> None:
+        state = self.state
+        gone, come = (None if each is None else Found(source, each) for each in (old, new))
+        if state is None:
+            if come is None and gone is not None:
+                self.sources.forget(gone.key)
+            return
+        open_before = _open_pods(state)
+        before = self.sources.read(gone) if gone is not None else None
+        after = self.sources.read(come) if come is not None else None
+        if come is not None and after is not None:
+            entry = state.observe_vpod(after, self._now())
+            written_by_others = before is not None and before.placements != after.placements != entry.result
+            if written_by_others and not self._writing.is_under_way(after.key):
+                ours = entry.result
+                state.reserve(after.key, state.places_of(after.placements)[0])
+                if self._actuator.allowed():  # a stale leader that wakes up sees what the present one has written
+                    self._reporter.drifted(come.reference, ours)
+            self.queue.add(after.key)
+        elif come is not None and self._unclaimed.why(come):
+            self.queue.add(come.key)
+        elif come is None and gone is not None:
+            self._unclaimed.forget(gone.key)
+            self.sources.forget(gone.key)
+        if after is None and before is not None:
+            state.vpod_gone(before.key, self._now())
+            self._writing.forget(before.key)
+            self._reporter.forget(before.key)
+            self.retry_short()
+        self._after_change(open_before)
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        state = self.state
+        if state is None:
+            return
+        open_before = _open_pods(state)
+        if new is not None:
+            state.observe_pod(pod_facts(new), self._now())
+        elif old is not None:
+            state.pod_gone(old.metadata.name, self._now())
+        self._after_change(open_before)
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        state = self.state
+        if state is None:
+            return
+        open_before = _open_pods(state)
+        if new is not None:
+            state.observe_node(node_facts(new), self._now())
+        elif old is not None:
+            state.node_gone(old.metadata.name, self._now())
+        self._after_change(open_before)
+
+    def _statefulset_changed(self, old: StatefulSet | None, new: StatefulSet | None) -> None:
+        if new is not None:
+            self.statefulset_seen.set()
+        if old is None or new is None:
+            self._replicas_version = ""  # another object of the name counts its versions anew
+            self._wake_autoscaler()
+        if new is not None:
+            self.saw_replicas(new.spec.replicas, new.metadata.resource_version)
+        else:
+            self.saw_replicas(0, "")
+
+    def _worker_changed(self, old: Unstructured | None, new: Unstructured | None) -> None:
+        shown = new or old
+        owner = shown.metadata.controller if shown is not None else None
+        if self.state is None or shown is None or owner is None or owner.kind != "ConsumerGroup":
+            return
+        key = Key(shown.metadata.namespace, owner.name)
+        if self.sources.find(key) is not None:
+            self.queue.add(key)
+
+    def _after_change(self, open_before: int | None = None) -> None:
+        """Looks again at whom a change concerns: those on pods that gave up, and those who wait for room."""
+        state = self.state
+        if state is None:
+            return
+        # not those that are empty: a pod that is annotated for good must not cost every event a look at every vpod
+        ousted = {o for o in state.ousted if state.slots[o].adding or state.slots[o].committed}
+        if ousted:
+            for key, entry in state.vpods.items():
+                held = entry.reserved if entry.reserved is not None else entry.status
+                if not ousted.isdisjoint(held):
+                    self.queue.add(key)
+        if open_before is not None and _open_pods(state) > open_before:
+            self.retry_short()
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        """Wakes when a pod has been out of order for long enough."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        state = self.state
+        due = state.next_deadline() if state is not None else None
+        if due is not None:
+            self._deadline = asyncio.get_running_loop().call_at(due, self._time_passed)
+
+    def _time_passed(self) -> None:
+        self._deadline = None
+        if self.state is not None:
+            self.state.advance(self._now())
+            self._after_change()
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()
+
+
+def _open_pods(state: State) -> int:
+    return sum(len(ordinals) for ordinals in state.open.values())

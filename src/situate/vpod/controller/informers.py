@@ -1,0 +1,124 @@
+"""What one StatefulSet's scheduler watches: the set, its pods, the nodes, the sources, their workers, the policies."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from situate.kube.client import Client
+from situate.kube.reflector import Reflector
+from situate.kube.store import Store
+from situate.objects.configuration import ConfigMap
+from situate.objects.meta import KubernetesObject
+from situate.objects.nodes import Node
+from situate.objects.pods import Pod
+from situate.objects.resources import CONFIGMAPS, NODES, PODS, STATEFULSETS, ResourceType, unstructured
+from situate.objects.unstructured import Unstructured
+from situate.objects.workloads import StatefulSet
+from situate.vpod.config.settings import SourceSettings, StatefulSetSettings
+from situate.vpod.sources.crds import INTERNAL_GROUP
+
+T = TypeVar("T", bound=KubernetesObject)
+
+CONSUMERS = unstructured(INTERNAL_GROUP, "v1alpha1", "Consumer", "consumers")
+BY_OWNER = "owner"
+"""Index of workers: namespace and name of the ConsumerGroup that controls them."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedSource:
+    """One kind of vpods."""
+
+    settings: SourceSettings
+    resource: ResourceType[Unstructured]
+    reflector: Reflector[Unstructured]
+    prefix: str
+    """Before the name in a vpod's key, so that two kinds may use one name; empty for the first kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """Reflectors and their stores. They follow the server whether or not this process leads."""
+
+    statefulset: Reflector[StatefulSet]
+    pods: Reflector[Pod]
+    nodes: Reflector[Node]
+    sources: tuple[WatchedSource, ...]
+    workers: Reflector[Unstructured] | None
+    """None where no source has workers."""
+    policies: Reflector[ConfigMap] | None = field(default=None)
+    """None unless a policy is configured by ConfigMaps."""
+
+    @classmethod
+    def of(cls, settings: StatefulSetSettings, client: Client, rng: random.Random) -> Watched:
+        namespace = settings.stateful_set_namespace
+
+        def reflector(
+            resource: ResourceType[T], namespace: str | None, labels: str = "", fields: str = ""
+        ) -> Reflector[T]:
+            store: Store[T] = Store(resource.group_resource)
+            return Reflector(
+                client, resource, store, rng=rng, namespace=namespace, label_selector=labels, field_selector=fields
+            )
+
+        sources = []
+        for number, source in enumerate(settings.completed_sources()):
+            resource = unstructured(source.group, source.version, source.kind, source.resource)
+            watch = reflector(resource, source.namespace, source.label_selector)
+            sources.append(WatchedSource(source, resource, watch, f"{source.resource}/" if number else ""))
+        workers = None
+        with_workers = [source.settings for source in sources if has_workers(source.settings)]
+        if with_workers:
+            namespaces = {source.namespace for source in with_workers}
+            workers = reflector(CONSUMERS, namespaces.pop() if len(namespaces) == 1 else None)
+            workers.store.add_index(BY_OWNER, _owners)
+        policies = reflector(CONFIGMAPS, namespace) if settings.policy == "policy" else None
+        by_name = f"metadata.name={settings.stateful_set_name}"
+        return cls(
+            reflector(STATEFULSETS, namespace, fields=by_name),
+            reflector(PODS, namespace),
+            reflector(NODES, None),
+            tuple(sources),
+            workers,
+            policies,
+        )
+
+    def reflectors(self) -> Iterator[Reflector[Any]]:
+        yield self.statefulset
+        yield self.pods
+        yield self.nodes
+        for source in self.sources:
+            yield source.reflector
+        if self.workers is not None:
+            yield self.workers
+        if self.policies is not None:
+            yield self.policies
+
+    async def wait_synced(self) -> None:
+        for reflector in self.reflectors():
+            await reflector.store.wait_synced()
+
+    async def relist(self) -> None:
+        """Compares every store with fresh listings and repairs it. Raises what the client raises."""
+        await asyncio.gather(*(reflector.relist() for reflector in self.reflectors()))
+
+    def not_ready(self) -> str | None:
+        """Why placements cannot be decided yet; None once everything was seen."""
+        for reflector in self.reflectors():
+            problem = reflector.not_ready()
+            if problem is not None:
+                return problem
+        return None
+
+
+def has_workers(source: SourceSettings) -> bool:
+    return source.kind == "ConsumerGroup" and source.workers
+
+
+def _owners(worker: Unstructured) -> Iterator[tuple[str, str]]:
+    owner = worker.metadata.controller
+    if owner is not None and owner.kind == "ConsumerGroup":
+        yield worker.metadata.namespace, owner.name

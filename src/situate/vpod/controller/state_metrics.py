@@ -1,0 +1,89 @@
+"""What a scrape shows of the state of each StatefulSet that this process leads: read when somebody scrapes.
+
+So it is never late and costs nothing between scrapes. A standby shows none of it, or sums over replicas would count
+everything twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from situate.vpod.model.pod_classes import PodClass
+from situate.vpod.state.state import State
+
+_STATEFULSET: Final = "statefulset"
+_GAUGES: Final = {
+    "situate_vpod_capacity_units": "Units that the accepting pods hold",
+    "situate_vpod_used_units": "Units that are reserved",
+    "situate_vpod_pending_vreplicas": "Vreplicas that are asked for and have no place",
+    "situate_vpod_overcommitted_pods": "Pods that hold more than their capacity",
+    "situate_vpod_replicas_desired": "Pods that the demand needs, as of the last beat",
+    "situate_vpod_replicas": "spec.replicas of the StatefulSet",
+    "situate_vpod_draining": "1 while pods are emptied to be cut",
+    "kn_eventing_replicas_ready": "Placed vreplicas",
+    "kn_eventing_replicas_expected": "Wanted vreplicas",
+}
+
+
+class StateGauges(Collector):
+    """Shared by every StatefulSet of the process."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, Callable[[], State | None]] = {}
+        self._needed: dict[str, int] = {}
+
+    def follow(self, name: str, state: Callable[[], State | None]) -> None:
+        """`state` gives the one of this StatefulSet while the process leads, else None."""
+        self._states[name] = state
+
+    def needed(self, name: str, pods: int) -> None:
+        """What a beat of the autoscaler has found."""
+        self._needed[name] = pods
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """Nothing: what is there depends on who leads."""
+        return iter(())
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        pods = GaugeMetricFamily("situate_vpod_pods", "Pods by class", labels=(_STATEFULSET, "class"))
+        gauges = {name: GaugeMetricFamily(name, text, labels=(_STATEFULSET,)) for name, text in _GAUGES.items()}
+        for name, present in self._states.items():
+            state = present()
+            if state is None:
+                continue
+            classes = _classes(state)
+            for pod_class, number in classes.items():
+                pods.add_metric((name, str(pod_class)), number)
+            for gauge, value in _values(state, classes, self._needed.get(name, state.replicas)).items():
+                gauges[gauge].add_metric((name,), value)
+        yield pods
+        yield from gauges.values()
+
+
+def _classes(state: State) -> Mapping[PodClass, int]:
+    """Of the ordinals below R that something is known of."""
+    classes = dict.fromkeys(PodClass, 0)
+    for slot in state.slots.values():
+        if slot.ordinal < state.replicas:
+            classes[slot.verdict.pod_class] += 1
+    return classes
+
+
+def _values(state: State, classes: Mapping[PodClass, int], needed: int) -> Mapping[str, float]:
+    capacity = state.options.capacity
+    listed = [entry for entry in state.vpods.values() if entry.listed]
+    return {
+        "situate_vpod_capacity_units": classes[PodClass.ACCEPT] * capacity,
+        "situate_vpod_used_units": state.used.total(),
+        "situate_vpod_pending_vreplicas": state.pending.total(),
+        "situate_vpod_overcommitted_pods": sum(slot.committed > capacity for slot in state.slots.values()),
+        "situate_vpod_replicas_desired": needed,
+        "situate_vpod_replicas": state.replicas,
+        "situate_vpod_draining": state.drain is not None,
+        "kn_eventing_replicas_ready": sum(entry.status_total for entry in listed),
+        "kn_eventing_replicas_expected": sum(entry.wanted for entry in listed),
+    }

@@ -1,0 +1,93 @@
+"""The reference profile of v0.43.0 in the shipped path: the procedures of `policy` on the state that is kept.
+
+They know pods by name and rebuild their own state on every call, as that version does; the safe profile never comes
+here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from situate.vpod.knative_era.scale import era_compaction, era_replicas
+from situate.vpod.knative_era.schedule import MaxFillUp, PredicatesAndPriorities, era_decision
+from situate.vpod.knative_era.state import EraCluster, EraState, era_state
+from situate.vpod.model.options import PolicyName
+from situate.vpod.model.pod_classes import NodeFacts
+from situate.vpod.model.vpod import Key, Placement, Placements, VPod, pod_name
+from situate.vpod.state.state import State
+
+
+def answers(state: State) -> bool:
+    """Whether this profile and policy are those of v0.43.0."""
+    return not state.options.safe and state.options.policy is not PolicyName.SPREAD
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Placements, vreplicas left over, and what is reserved afterwards, by ordinal."""
+
+    placements: Placements
+    left: int
+    reservation: dict[int, int]
+    others: dict[Key, dict[int, int]]
+    """Reservations of other vpods that a call changes: committed and orphaned ones go."""
+
+
+def schedule(state: State, vpod: VPod) -> Answer:
+    before = _reserved(state)
+    decided = era_decision(_cluster(state), _vpods(state), before, vpod, _mode(state))
+    others = {
+        key: _by_ordinal(state, decided.reserved.get(key, {}))
+        for key, by_pod in before.items()
+        if key != vpod.key and decided.reserved.get(key) != by_pod
+    }
+    return Answer(decided.placements, decided.left, _by_ordinal(state, decided.reserved.get(vpod.key, {})), others)
+
+
+def _by_ordinal(state: State, reserved: Mapping[str, int]) -> dict[int, int]:
+    found = ((state.ordinal(name), vreplicas) for name, vreplicas in reserved.items())
+    return dict(sorted((ordinal, vreplicas) for ordinal, vreplicas in found if ordinal is not None))
+
+
+def replicas(state: State, may_shrink: bool) -> int:
+    """What one beat asks for."""
+    return era_replicas(_era_state(state), _mode(state), may_shrink)
+
+
+def evictions(state: State) -> list[tuple[Key, Placement]]:
+    """What compaction evicts, in order."""
+    return era_compaction(_era_state(state), _vpods(state), _mode(state))
+
+
+def _mode(state: State) -> MaxFillUp | PredicatesAndPriorities:
+    options = state.options
+    if options.policy is PolicyName.PACK:
+        return MaxFillUp()
+    return PredicatesAndPriorities(options.placing, options.removing)
+
+
+def _cluster(state: State) -> EraCluster:
+    options = state.options
+    pods = tuple(slot.pod for _, slot in sorted(state.slots.items()) if slot.pod is not None)
+    nodes = tuple(node for _, node in sorted(state.nodes.items()))
+    if not state.nodes_known:  # then they are trusted, and all in one zone
+        nodes = tuple(NodeFacts(name) for name in sorted({pod.node for pod in pods if pod.node}))
+    return EraCluster(options.statefulset_name, state.replicas, options.capacity, pods, nodes)
+
+
+def _vpods(state: State) -> list[VPod]:
+    return [entry.as_vpod() for entry in state.vpods.values() if entry.listed]
+
+
+def _reserved(state: State) -> dict[Key, dict[str, int]]:
+    name = state.options.statefulset_name
+    return {
+        entry.key: {pod_name(name, ordinal): vreplicas for ordinal, vreplicas in entry.reserved.items()}
+        for entry in state.vpods.values()
+        if entry.reserved is not None
+    }
+
+
+def _era_state(state: State) -> EraState:
+    return era_state(_cluster(state), _vpods(state), _reserved(state))[0]

@@ -1,0 +1,38 @@
+"""What vpod reads of pods and nodes: Kubernetes objects in, facts out."""
+
+from __future__ import annotations
+
+from situate.objects.nodes import Node
+from situate.objects.pods import Pod
+from situate.vpod.model.pod_classes import NodeFacts, PodFacts
+from situate.vpod.model.vpod import DRAINED_BY_ANNOTATION_KEY, POD_ANNOTATION_KEY, ZONE_LABEL
+
+UNREACHABLE_TAINT = "node.kubernetes.io/unreachable"
+_KEEPS_AWAY = frozenset({"NoExecute", "NoSchedule"})
+
+
+def pod_facts(pod: Pod) -> PodFacts:
+    """A pod as the deciding functions see it."""
+    annotations = pod.metadata.annotations
+    ready = pod.condition("Ready")
+    return PodFacts(
+        name=pod.metadata.name,
+        node=pod.spec.node_name,
+        annotation=annotations.get(POD_ANNOTATION_KEY),
+        phase=pod.status.phase,
+        ready=None if ready is None or ready.status == "Unknown" else ready.status == "True",
+        deleting=pod.metadata.deletion_timestamp is not None,
+        uid=pod.metadata.uid,
+        drained_by=annotations.get(DRAINED_BY_ANNOTATION_KEY),
+    )
+
+
+def node_facts(node: Node) -> NodeFacts:
+    """A node as the deciding functions see it. One that has not reported yet is not ready."""
+    return NodeFacts(
+        name=node.metadata.name,
+        zone=node.metadata.labels.get(ZONE_LABEL),
+        unschedulable=node.spec.unschedulable,
+        ready=node.ready,
+        unreachable=any(taint.key == UNREACHABLE_TAINT and taint.effect in _KEEPS_AWAY for taint in node.spec.taints),
+    )

@@ -1,0 +1,205 @@
+"""Where missing vreplicas go: round robin over the pods (Spread), over zones or nodes first, or into the lowest pods.
+
+Each function returns what is added by ordinal and places at most `n`; less where room runs out. Which pods accept,
+and how much, is said by the `Situation`; the policy era's plugins are in `policy`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from heapq import heapify, heappop, heappush, merge
+from itertools import chain
+
+from situate.vpod.model.options import PackOrder, Topology
+from situate.vpod.model.pod_classes import PodClass
+from situate.vpod.model.records import Places
+from situate.vpod.model.vpod import UNKNOWN_ZONE
+from situate.vpod.state.vpod_view import Situation
+
+Added = dict[int, int]
+
+
+def spread(situation: Situation, own: Places, emptied: list[int], n: int) -> Added:
+    """Section 5.1 step 7: one vreplica a pass and pod, on pods without own ones before pods that have some.
+
+    `emptied` are the accepting pods whose own vreplicas were all trimmed; they come first.
+    """
+    options = situation.state.options
+    if options.topology is not Topology.NONE and options.safe:
+        return _over_domains(situation, own, emptied, n)
+    if not own and situation.weight == 1 and not situation.known_places():
+        pods = situation.state.open.get("", [])
+        if n <= len(pods):  # the first pass is enough, and every pod in it has room for one
+            return dict.fromkeys(pods[:n], 1)
+    candidates = chain(emptied, situation.fresh(own, set(emptied)), sorted(own))
+    return _round_robin(situation, own, candidates, n)
+
+
+def pack(situation: Situation, own: Places, n: int) -> Added:
+    """Section 5.2: own pods first up to their room, then from ordinal 0 upwards; `lowest` skips the first part."""
+    ascending: Iterable[int] = merge(situation.fresh(own, set()), sorted(own))
+    if situation.state.options.pack_order is PackOrder.OWN:
+        ascending = chain(sorted(own), ascending)
+    added: Added = {}
+    for ordinal in ascending:
+        if n == 0:
+            break
+        fits = min(n, situation.room(ordinal, own.get(ordinal, 0) + added.get(ordinal, 0)))
+        if fits:
+            added[ordinal] = added.get(ordinal, 0) + fits
+            n -= fits
+    return added
+
+
+def _round_robin(situation: Situation, own: Places, candidates: Iterable[int], n: int) -> Added:
+    added: Added = {}
+    again: list[tuple[int, int]] = []  # pods with room for more than their first one, and for how many more
+    if n == 0:
+        return added
+    for ordinal in candidates:
+        room = situation.room(ordinal, own.get(ordinal, 0))
+        if room:
+            added[ordinal] = 1
+            n -= 1
+            if n == 0:
+                return added
+            if room > 1:
+                again.append((ordinal, room - 1))
+    while n and again:
+        # whole passes at once, as long as no pod fills up within them
+        passes = min(n // len(again), *(room for _, room in again))
+        if passes == 0:
+            for ordinal, _ in again[:n]:
+                added[ordinal] += 1
+            return added
+        for ordinal, _ in again:
+            added[ordinal] += passes
+        n -= passes * len(again)
+        again = [(ordinal, room - passes) for ordinal, room in again if room > passes]
+    return added
+
+
+class _Domain:
+    """One zone or node: its pods that may take a vreplica, best first."""
+
+    __slots__ = ("_emptied", "_fresh", "_held", "_next", "_situation", "name", "own")
+
+    def __init__(self, name: str, own: int, situation: Situation, emptied: list[int], fresh: Iterator[int]) -> None:
+        self.name = name
+        self.own = own  # vreplicas of the vpod there, also on pods that are held
+        self._situation = situation
+        self._held: list[tuple[int, int, int]] = []  # heap of own vreplicas, ordinal, room left: pods that have some
+        self._fresh = chain(emptied, fresh)
+        self._emptied = set(emptied)
+        self._next: tuple[int, int, int, int] | None = None  # own, 5.1's group, ordinal, room
+
+    def hold(self, ordinal: int, own: int, room: int) -> None:
+        if room:
+            heappush(self._held, (own, ordinal, room))
+
+    def best(self) -> tuple[int, int, int] | None:
+        """Own vreplicas on the best pod, its group, its ordinal; None when no pod has room."""
+        if self._next is None:
+            for ordinal in self._fresh:
+                room = self._situation.room(ordinal, 0)
+                if room:
+                    self._next = (0, 0 if ordinal in self._emptied else 1, ordinal, room)
+                    break
+        if self._next is not None:
+            return self._next[:3]
+        if self._held:
+            own, ordinal, _ = self._held[0]
+            return own, 2, ordinal
+        return None
+
+    def take(self) -> int:
+        """Places one on the best pod; its ordinal."""
+        self.own += 1
+        if self._next is not None:
+            _, _, ordinal, room = self._next
+            self._next = None
+            self.hold(ordinal, 1, room - 1)
+            return ordinal
+        own, ordinal, room = heappop(self._held)
+        self.hold(ordinal, own + 1, room - 1)
+        return ordinal
+
+
+def _over_domains(situation: Situation, own: Places, emptied: list[int], n: int) -> Added:
+    """B8: fewest own vreplicas in the domain, then fewest on the pod, then 5.1's order.
+
+    With `topology_required` a domain without room stops the others from getting further ahead of it.
+    """
+    state = situation.state
+    by_domain = own_by_domain(situation, own)
+    domains: dict[str, _Domain] = {}
+    for name in sorted({*state.open, *by_domain, *(state.slots[o].domain for o in emptied)}):
+        fresh = situation.fresh(own, set(emptied), name)
+        here = [o for o in emptied if state.slots[o].domain == name]
+        domains[name] = _Domain(name, by_domain.get(name, 0), situation, here, fresh)
+    for ordinal, held in own.items():
+        slot = state.slots.get(ordinal)
+        if slot is not None and slot.domain in domains:
+            domains[slot.domain].hold(ordinal, held, situation.room(ordinal, held))
+    for ordinal in situation.known_places() - own.keys():  # pods that are full for others, but not for this vpod
+        slot = state.slots.get(ordinal)
+        if slot is not None and slot.domain not in domains and situation.room(ordinal, 0):
+            fresh = situation.fresh(own, set(emptied), slot.domain)
+            domains[slot.domain] = _Domain(slot.domain, 0, situation, [], fresh)
+    lagging = _lagging(situation, domains, by_domain) if state.options.topology_required else None
+    queue = [((d.own, *best), d.name) for d in domains.values() if (best := d.best()) is not None]
+    heapify(queue)
+    added: Added = {}
+    while n and queue:
+        _, name = heappop(queue)
+        domain = domains[name]
+        if lagging is not None and domain.own > lagging:
+            break
+        ordinal = domain.take()
+        added[ordinal] = added.get(ordinal, 0) + 1
+        n -= 1
+        best = domain.best()
+        if best is not None:
+            heappush(queue, ((domain.own, *best), name))
+        elif lagging is not None:
+            lagging = min(lagging, domain.own)
+    return added
+
+
+def own_by_domain(situation: Situation, own: Places) -> Mapping[str, int]:
+    """The vpod's vreplicas by zone or node; those on pods that are nowhere count for none."""
+    totals: dict[str, int] = {}
+    for ordinal, held in own.items():
+        slot = situation.state.slots.get(ordinal)
+        if slot is not None and slot.domain:
+            totals[slot.domain] = totals.get(slot.domain, 0) + held
+    return totals
+
+
+def _lagging(situation: Situation, domains: Mapping[str, _Domain], own: Mapping[str, int]) -> float:
+    """The fewest own vreplicas in a domain that counts and has no room; infinite when all have room."""
+    state = situation.state
+    blocked = [float(d.own) for d in domains.values() if d.name and d.best() is None and _counts(situation, d.name)]
+    if state.options.topology is Topology.ZONE:
+        expected = usable_zones(situation)
+    else:  # a node that none of our pods is on takes no part
+        expected = {slot.domain for slot in state.slots.values() if slot.verdict.pod_class is PodClass.ACCEPT}
+    blocked += [float(own.get(name, 0)) for name in expected if name not in domains]
+    return min(blocked, default=float("inf"))
+
+
+def _counts(situation: Situation, domain: str) -> bool:
+    """Whether a domain can still take part: a zone without a usable node, or a node that is gone, does not."""
+    state = situation.state
+    if not state.nodes_known:
+        return True
+    if state.options.topology is Topology.ZONE:
+        return domain in usable_zones(situation)
+    node = state.nodes.get(domain)
+    return node is not None and not node.unschedulable and node.ready and not node.unreachable
+
+
+def usable_zones(situation: Situation) -> set[str]:
+    """Zones with at least one node that pods can run on."""
+    nodes = situation.state.nodes.values()
+    return {n.zone or UNKNOWN_ZONE for n in nodes if not n.unschedulable and n.ready and not n.unreachable}

@@ -1,0 +1,63 @@
+"""A change of a source's placement in words: from, to and why. For the Event on the source and for the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from situate.objects.counts import counted
+from situate.vpod.model.vpod import Placements, total_vreplicas
+from situate.vpod.placement.decide import MoveCause
+
+_MOST_PODS: Final = 8
+"""Pods that a message lists; a source may be on hundreds."""
+_CAUSES: Final[Mapping[MoveCause, str]] = {
+    MoveCause.LOSS: "a pod lost its vreplicas",
+    MoveCause.DRAIN: "pods are emptied for a scale-down",
+    MoveCause.REBALANCE: "the source is spread evenly",
+    MoveCause.OVERCOMMIT: "a pod was above its capacity",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementChange:
+    """What a status said before and says now."""
+
+    before: Placements
+    after: Placements
+    wanted: int
+    least: int
+    """`minReplicas`."""
+    causes: frozenset[MoveCause] = frozenset()
+    """Of the moves in it."""
+    evicted: str = ""
+    """The pod that the evictor took vreplicas from; empty if it took none."""
+
+    @property
+    def reason(self) -> str:
+        """What the change answers to, in a sentence."""
+        reasons = [f"pod {self.evicted} is evicted"] if self.evicted else []
+        reasons += [_CAUSES[cause] for cause in MoveCause if cause in self.causes]
+        held, holds = total_vreplicas(self.before), total_vreplicas(self.after)
+        if not self.evicted and held != holds:
+            if self.wanted <= holds < held <= self.least:
+                reasons.append("spare copies make room for other sources")
+            elif holds > self.wanted:
+                reasons.append(f"{self.wanted} wanted, {holds - self.wanted} spare for minReplicas")
+            else:
+                reasons.append(f"{self.wanted} wanted")
+        return "; ".join(reasons) or "status.placements is corrected"
+
+    def __str__(self) -> str:
+        """`8 vreplicas (web-0: 4, web-1: 4) became 12 (web-0: 6, web-1: 6): 12 wanted`."""
+        held, holds = total_vreplicas(self.before), total_vreplicas(self.after)
+        before, after = (f" ({listed(each)})" if each else "" for each in (self.before, self.after))
+        return f"{counted(held, 'vreplica')}{before} became {holds}{after}: {self.reason}"
+
+
+def listed(placements: Placements) -> str:
+    """`web-0: 4, web-1: 4`; of many pods the first ones."""
+    text = ", ".join(f"{each.pod_name[:253]}: {each.vreplicas}" for each in placements[:_MOST_PODS])
+    rest = placements[_MOST_PODS:]
+    return f"{text} and {counted(len(rest), 'more pod')}: {total_vreplicas(rest)}" if rest else text

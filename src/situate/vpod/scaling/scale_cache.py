@@ -1,0 +1,62 @@
+"""What a cache of StatefulSets' scales remembers, and for how long (section 8).
+
+Putting it before a client is left to `controller.scale_cache`. The clock is injected and monotonic.
+Source: pkg/scheduler/scheduler.go of knative/eventing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from situate.vpod.model.vpod import Scale
+
+DEFAULT_REFRESH_PERIOD = 300.0
+_NANOSECONDS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleCacheConfig:
+    """`refresh_period` in seconds: 0 means 300; other values are kept, negative ones too (nothing is ever fresh)."""
+
+    refresh_period: float = DEFAULT_REFRESH_PERIOD
+
+    def __post_init__(self) -> None:
+        if self.refresh_period == 0:
+            object.__setattr__(self, "refresh_period", DEFAULT_REFRESH_PERIOD)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> ScaleCacheConfig:
+        """Go's form: `{"refreshPeriod": nanoseconds}`. Raises ValueError when that is no integer."""
+        nanoseconds = document.get("refreshPeriod", 0)
+        if isinstance(nanoseconds, bool) or not isinstance(nanoseconds, int):
+            raise ValueError(f"refreshPeriod is {nanoseconds!r}, allowed is an integer of nanoseconds")
+        return cls(nanoseconds / _NANOSECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    scale: Scale
+    expires: float
+
+
+class ScaleEntries:
+    """Scales by name, each for the refresh period after it was stored."""
+
+    def __init__(self, config: ScaleCacheConfig, clock: Callable[[], float]) -> None:
+        self._period = config.refresh_period
+        self._clock = clock
+        self._kept: dict[str, _Kept] = {}
+
+    def get(self, name: str) -> Scale | None:
+        """Namespace, name and the two numbers of replicas, without resourceVersion; None if nothing is fresh."""
+        kept = self._kept.get(name)
+        return kept.scale if kept is not None and self._clock() < kept.expires else None
+
+    def put(self, scale: Scale) -> None:
+        known = Scale(scale.namespace, scale.name, scale.spec_replicas, scale.status_replicas)
+        self._kept[scale.name] = _Kept(known, self._clock() + self._period)
+
+    def reset(self) -> None:
+        self._kept.clear()

@@ -1,0 +1,41 @@
+"""Taking the vreplicas of one source off one pod, as Knative's ConsumerGroup evictor does: a JSON patch, or nothing.
+
+Pure; sending the patch to the status subresource is left to the controller. Source: eventing-kafka-broker,
+control-plane/pkg/reconciler/consumergroup/evictor.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from situate.vpod.sources.adapters import at_path
+from situate.vpod.sources.status_patch import condition_status
+
+SCHEDULED_CONDITION = "ConsumersScheduled"
+
+JsonPatch = list[dict[str, Any]]
+
+
+def may_evict(content: Mapping[str, Any], condition: str = SCHEDULED_CONDITION) -> bool:
+    """Only what is scheduled is moved: anything else is being scheduled right now. An absent condition is Unknown."""
+    return condition_status(content, condition) == "True"
+
+
+def eviction_patch(content: Mapping[str, Any], pod: str, placements_path: str = "status.placements") -> JsonPatch:
+    """Operations that remove every placement on the pod; empty if there is none.
+
+    Each removal tests first that the entry is still the one that was seen. From the last entry to the first, so that
+    indexes stay true.
+    """
+    placements = at_path(content, placements_path)
+    if not isinstance(placements, list):
+        return []
+    pointer = "/" + "/".join(part.replace("~", "~0").replace("/", "~1") for part in placements_path.split("."))
+    patch: JsonPatch = []
+    for index in range(len(placements) - 1, -1, -1):
+        entry = placements[index]
+        if isinstance(entry, Mapping) and entry.get("podName") == pod:
+            patch.append({"op": "test", "path": f"{pointer}/{index}", "value": entry})
+            patch.append({"op": "remove", "path": f"{pointer}/{index}"})
+    return patch

@@ -1,0 +1,106 @@
+"""What vpod writes into the status of a source: placements and one condition, as the smallest merge patch.
+
+Pure. Sending it, and what to do about a conflict, is left to the controller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from situate.vpod.model.vpod import Placement
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What the condition says."""
+
+    type: str
+    scheduled: bool
+    reason: str = ""
+    """Empty when all is well."""
+    message: str = ""
+
+
+def status_patch(
+    content: Mapping[str, Any],
+    placements_path: str,
+    placements: Iterable[Placement] | None,
+    verdict: Verdict | None,
+    now: datetime,
+) -> dict[str, Any] | None:
+    """The merge patch (RFC 7386) for the status subresource, or None if the object says it all already.
+
+    It carries the resourceVersion of `content`, so it fails rather than overwrite a change that we have not seen.
+    `placements` None leaves those alone, `verdict` None the conditions. Conditions of other types stay as they are, in
+    their order; the time of transition changes with the status only.
+    """
+    changes: dict[str, Any] = {}
+    if placements is not None:
+        wanted = [placement.to_json() for placement in placements]
+        *parents, last = placements_path.split(".")
+        present = _at(content, [*parents, last])
+        if present != wanted and not (not wanted and not present):
+            _put(changes, parents, last, wanted)
+    if verdict is not None:
+        conditions = _at(content, ["status", "conditions"])
+        updated = _with_verdict(conditions if isinstance(conditions, list) else [], verdict, now)
+        if updated != conditions:
+            _put(changes, ["status"], "conditions", updated)
+    if not changes:
+        return None
+    metadata = content.get("metadata")
+    version = metadata.get("resourceVersion") if isinstance(metadata, Mapping) else None
+    return {**({"metadata": {"resourceVersion": version}} if version else {}), **changes}
+
+
+def condition_status(content: Mapping[str, Any], type_: str) -> str:
+    """`True`, `False` or `Unknown`; a condition that is absent is Unknown."""
+    conditions = _at(content, ["status", "conditions"])
+    for condition in conditions if isinstance(conditions, list) else []:
+        if isinstance(condition, Mapping) and condition.get("type") == type_:
+            status = condition.get("status")
+            return status if status in ("True", "False") else "Unknown"
+    return "Unknown"
+
+
+def _with_verdict(conditions: list[Any], verdict: Verdict, now: datetime) -> list[Any]:
+    status = "True" if verdict.scheduled else "False"
+    updated: list[Any] = []
+    found = False
+    for condition in conditions:
+        if not isinstance(condition, Mapping) or condition.get("type") != verdict.type:
+            updated.append(condition)
+        elif not found:
+            found = True
+            updated.append(_condition(verdict, status, condition, now))
+    if not found:
+        updated.append(_condition(verdict, status, {}, now))
+    return updated
+
+
+def _condition(verdict: Verdict, status: str, before: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    since = before.get("lastTransitionTime") if before.get("status") == status else None
+    condition = {
+        "type": verdict.type,
+        "status": status,
+        "lastTransitionTime": since or now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+    texts = {"reason": verdict.reason, "message": verdict.message}
+    return condition | {key: value for key, value in texts.items() if value}
+
+
+def _at(content: object, path: list[str]) -> Any:
+    for name in path:
+        if type(content) is not dict and not isinstance(content, Mapping):  # the common case needs no abstract class
+            return None
+        content = content.get(name)
+    return content
+
+
+def _put(changes: dict[str, Any], parents: list[str], name: str, value: Any) -> None:
+    for parent in parents:
+        changes = changes.setdefault(parent, {})
+    changes[name] = value

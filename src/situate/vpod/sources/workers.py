@@ -1,0 +1,132 @@
+"""One worker for each placement: the Consumers of a ConsumerGroup, as Knative's own controller keeps them.
+
+Pure: what is there and what should be in, orders out. A worker's name is that of its group and pod, so making it twice
+makes it once. Source: eventing-kafka-broker, control-plane/pkg/reconciler/consumergroup/consumergroup.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, TypeAlias
+
+from situate.vpod.model.vpod import Placement
+from situate.vpod.sources.crds import INTERNAL_GROUP
+
+LONGEST_NAME = 253
+"""Characters in the name of an object (DNS-1123 subdomain)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A Consumer as it exists."""
+
+    name: str
+    pod: str
+    """The pod that it is bound to; empty where its spec does not say."""
+    vreplicas: int | None
+    """None where its spec does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateWorker:
+    """Make this Consumer. If one of the name exists, it is this one."""
+
+    name: str
+    content: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeWorker:
+    """Give the worker this number of vreplicas."""
+
+    name: str
+    vreplicas: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteWorker:
+    """The worker has no placement any more. If it is gone, that is as good."""
+
+    name: str
+
+
+WorkerChange: TypeAlias = CreateWorker | ResizeWorker | DeleteWorker
+
+
+def worker_of(content: Mapping[str, Any]) -> Worker:
+    """Reads a Consumer, whatever is in it."""
+    spec = _mapping(content.get("spec"))
+    pod = _mapping(spec.get("podBind")).get("podName")
+    vreplicas = spec.get("vReplicas")
+    return Worker(
+        name=str(_mapping(content.get("metadata")).get("name", "")),
+        pod=pod if isinstance(pod, str) else "",
+        vreplicas=vreplicas if isinstance(vreplicas, int) and not isinstance(vreplicas, bool) else None,
+    )
+
+
+def worker_changes(
+    group: Mapping[str, Any], placements: Iterable[Placement], existing: Iterable[Worker], pod_namespace: str
+) -> tuple[WorkerChange, ...]:
+    """What makes the workers of a ConsumerGroup match its placements: removals first, then in the order of the pods.
+
+    A second worker on one pod is removed, so that each placement has exactly one.
+    """
+    wanted = {placement.pod_name: placement.vreplicas for placement in placements if placement.vreplicas > 0}
+    kept: dict[str, Worker] = {}
+    changes: list[WorkerChange] = []
+    for worker in existing:
+        if worker.pod in wanted and worker.pod not in kept:
+            kept[worker.pod] = worker
+        else:
+            changes.append(DeleteWorker(worker.name))
+    for pod, vreplicas in wanted.items():
+        worker_there = kept.get(pod)
+        if worker_there is None:
+            content = _consumer(group, pod, pod_namespace, vreplicas)
+            changes.append(CreateWorker(content["metadata"]["name"], content))
+        elif worker_there.vreplicas != vreplicas:
+            changes.append(ResizeWorker(worker_there.name, vreplicas))
+    return tuple(changes)
+
+
+def _consumer(group: Mapping[str, Any], pod: str, pod_namespace: str, vreplicas: int) -> dict[str, Any]:
+    metadata = _mapping(group.get("metadata"))
+    template = _mapping(_mapping(group.get("spec")).get("template"))
+    template_metadata = _mapping(template.get("metadata"))
+    owner = {
+        "apiVersion": f"{INTERNAL_GROUP}/v1alpha1",
+        "kind": "ConsumerGroup",
+        "name": metadata.get("name"),
+        "uid": metadata.get("uid"),
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    return {
+        "metadata": {
+            "name": _name(str(metadata.get("name", "")), pod),
+            "namespace": metadata.get("namespace"),
+            "labels": dict(_mapping(template_metadata.get("labels"))),
+            "annotations": dict(_mapping(template_metadata.get("annotations"))),
+            "ownerReferences": [owner],
+        },
+        "spec": {
+            **_mapping(template.get("spec")),
+            "vReplicas": vreplicas,
+            "podBind": {"podName": pod, "podNamespace": pod_namespace},
+        },
+    }
+
+
+def _name(group: str, pod: str) -> str:
+    name = f"{group}-{pod}"
+    if len(name) <= LONGEST_NAME:
+        return name
+    digest = sha256(name.encode()).hexdigest()[:10]
+    return f"{name[: LONGEST_NAME - len(digest) - 1]}-{digest}"
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

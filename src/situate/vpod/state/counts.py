@@ -1,0 +1,170 @@
+"""What takes room: each vpod's status and reservation, summed by pod, by namespace and by priority.
+
+Changed in O(entries touched). What a status and a reservation count for stands in D9: `committed` is what the statuses
+say, `adding` what room for more is measured by, `trimming` what an overcommit is measured by. Only this module changes
+these counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from situate.vpod.model.options import Options
+from situate.vpod.model.records import NO_PLACES, Entry, Places, add, differing
+from situate.vpod.model.vpod import Key, Placement, Placements, ordinal_of, pod_name
+from situate.vpod.state.pods import JudgedPods
+
+
+class CountedPlaces(JudgedPods):
+    """The vpods, and what of them is on each pod."""
+
+    def __init__(self, options: Options, replicas: int, now: float) -> None:
+        super().__init__(options, replicas, now)
+        self.vpods: dict[Key, Entry] = {}
+        self.drain_moved_at: float | None = None  # when something last left the ordinals that are drained
+        self.wants: Counter[str] = Counter()  # by namespace: units asked for
+        self.used: Counter[str] = Counter()  # by namespace: units reserved
+        self.pending: Counter[int] = Counter()  # by priority: units asked for and not reserved, for want of room
+        self.spare = 0  # vreplicas reserved beyond what is asked for
+        self.short: dict[Key, Entry] = {}  # vpods whose last decision left some over
+
+    def free(self, ordinal: int) -> int:
+        """Units that may still be added on a pod, whatever its class; negative where it is overcommitted."""
+        slot = self.slots.get(ordinal)
+        return self.options.capacity - (slot.adding if slot is not None else 0)
+
+    def reservations(self) -> dict[Key, dict[int, int]]:
+        """A copy, without vpods that have none."""
+        return {key: dict(entry.reserved) for key, entry in self.vpods.items() if entry.reserved}
+
+    def holds_from(self, ordinal: int) -> bool:
+        """Whether any status placement or reservation lies on this ordinal or a higher one."""
+        return any(o >= ordinal and (slot.adding > 0 or slot.committed > 0) for o, slot in self.slots.items())
+
+    def places_of(self, placements: Placements, entry: Entry | None = None) -> tuple[Places, Placements]:
+        """A status by ordinal, duplicates summed, and those of its entries that cannot be charged to a pod of ours."""
+        if entry is not None and self.options.safe and placements == entry.result and entry.reserved is not None:
+            return entry.reserved, ()  # a result is its reservation, but in the policy era's shortages
+        places: dict[int, int] = {}
+        invalid: list[Placement] = []
+        ordinals = self._ordinals
+        for placement in placements:
+            ordinal = ordinals.get(placement.pod_name)
+            if ordinal is None:
+                ordinal = ordinal_of(placement.pod_name, self.options.statefulset_name)
+            if ordinal is None or placement.vreplicas < 0:
+                invalid.append(placement)
+            else:
+                places[ordinal] = places.get(ordinal, 0) + placement.vreplicas
+        return places, tuple(invalid)
+
+    def placements_of(self, places: Places) -> Placements:
+        """Sorted by ordinal."""
+        slots, name = self.slots, self.options.statefulset_name
+        return tuple(
+            Placement(slots[o].name if o in slots else pod_name(name, o), n) for o, n in sorted(places.items())
+        )
+
+    def _charge(self, entry: Entry) -> None:
+        """For `rebuilt`: counts what a vpod holds, on slots that are judged later."""
+        weight, status = entry.weight, entry.status
+        held = entry.reserved if entry.reserved is not None else status if self.options.safe else NO_PLACES
+        for ordinal in status.keys() | held.keys():
+            slot = self.slots.get(ordinal) or self._slot(ordinal)
+            here, there = status.get(ordinal, 0), held.get(ordinal, 0)
+            slot.committed += here * weight
+            slot.trimming += there * weight
+            slot.adding += (max(here, there) if self.options.safe else there) * weight
+
+    def _set_places(self, entry: Entry, status: Places, reserved: Places | None) -> None:
+        """Replaces a vpod's status and reservation, and moves what the slots count; O(entries)."""
+        if not self.options.safe:
+            self._recount_reference(entry, status, reserved)
+        elif reserved is entry.reserved and reserved is not None:
+            self._recount_status(entry, status, reserved)
+        else:
+            self._recount(entry, status, reserved)
+        entry.status, entry.reserved = status, reserved
+        entry.status_total = sum(status.values())
+        entry.reserved_total = sum(reserved.values()) if reserved else 0
+
+    def _recount(self, entry: Entry, status: Places, reserved: Places | None) -> None:
+        weight, old_status = entry.weight, entry.status
+        old_held = old_status if entry.reserved is None else entry.reserved
+        held = status if reserved is None else reserved
+        for ordinal in {*differing(old_status, status), *differing(old_held, held)}:
+            slot = self._slot(ordinal)
+            was_status, is_status = old_status.get(ordinal, 0), status.get(ordinal, 0)
+            was_held, is_held = old_held.get(ordinal, 0), held.get(ordinal, 0)
+            slot.committed += (is_status - was_status) * weight
+            slot.trimming += (is_held - was_held) * weight
+            slot.adding += (max(is_status, is_held) - max(was_status, was_held)) * weight
+            self._refresh(slot)
+
+    def _recount_status(self, entry: Entry, status: Places, reserved: Places) -> None:
+        """The common case, a status that follows its reservation: only what it says beyond that takes room."""
+        weight, old = entry.weight, entry.status
+        for ordinal in differing(old, status):
+            slot = self._slot(ordinal)
+            was, now, held = old.get(ordinal, 0), status.get(ordinal, 0), reserved.get(ordinal, 0)
+            slot.committed += (now - was) * weight
+            if was > held or now > held or not slot.committed:
+                slot.adding += (max(now, held) - max(was, held)) * weight
+                self._refresh(slot)
+
+    def _recount_reference(self, entry: Entry, status: Places, reserved: Places | None) -> None:
+        """The reference lets nothing but reservations take room."""
+        weight = entry.weight
+        old, new = entry.reserved or NO_PLACES, reserved or NO_PLACES
+        for ordinal in {*differing(entry.status, status), *differing(old, new)}:
+            slot = self._slot(ordinal)
+            slot.committed += (status.get(ordinal, 0) - entry.status.get(ordinal, 0)) * weight
+            change = (new.get(ordinal, 0) - old.get(ordinal, 0)) * weight
+            slot.adding += change
+            slot.trimming += change
+            self._refresh(slot)
+
+    def _shift(self, entry: Entry, delta: Places, old: Places | None, reserved: Places | None) -> None:
+        """As `_set_places` for a reservation alone, of which only `delta` changes; O(delta)."""
+        if not self.options.safe or ((old is None or reserved is None) and entry.status):
+            self._set_places(entry, entry.status, reserved)
+            return
+        weight, status, capacity = entry.weight, entry.status, self.options.capacity
+        slots, ousted, places = self.slots, self.ousted, reserved or NO_PLACES
+        for ordinal, change in delta.items():
+            slot = slots.get(ordinal) or self._slot(ordinal)
+            held = places.get(ordinal, 0)
+            slot.trimming += change * weight
+            if ordinal in status:
+                committed = status[ordinal]
+                change = max(committed, held) - max(committed, held - change)
+            slot.adding += change * weight
+            if slot.open is not (slot.adding < capacity) or slot.trimming > capacity or ordinal in ousted:
+                self._refresh(slot)
+        entry.reserved = reserved
+        entry.reserved_total += sum(delta.values())
+
+    def _set_short(self, entry: Entry, since: float | None) -> None:
+        """Remembers since when decisions have left some of a vpod over; None: the last one left none."""
+        entry.short_since = since
+        if since is None:
+            self.short.pop(entry.key, None)
+        else:
+            self.short[entry.key] = entry
+
+    def _note_drain_move(self, touched: Iterable[int]) -> None:
+        """Remembers when ordinals that are drained last changed; a smaller scale waits for that to settle."""
+        if self.drain is not None and any(ordinal >= self.drain.target for ordinal in touched):
+            self.drain_moved_at = self.now
+
+    def _count(self, entry: Entry, sign: int = 1) -> None:
+        """Adds a vpod to the sums by namespace and priority. One that no pod could ever hold is in none (B10)."""
+        namespace, weight = entry.key.namespace, entry.weight
+        add(self.used, namespace, sign * entry.reserved_total * weight)
+        if entry.listed and entry.reserved_total > entry.wanted:
+            self.spare += sign * (entry.reserved_total - entry.wanted)
+        if weight <= self.options.capacity:
+            add(self.wants, namespace, sign * entry.wanted * weight)
+            if entry.wanted > entry.reserved_total and not entry.ruled_out:
+                add(self.pending, entry.priority, sign * (entry.wanted - entry.reserved_total) * weight)

@@ -1,0 +1,267 @@
+"""The pods of one StatefulSet as they are known: their slots, nodes and zones, and the class of each (section 3).
+
+Each ordinal that has a pod, or on which anything is placed or reserved, has a `Slot` of `records`; nothing else takes
+memory, so it is bounded by pods plus placement entries however large an ordinal a status names (D11). What is on a slot
+is counted by `state_counts`.
+
+Time only moves forward and comes in as an argument: a pod out of order is held until `pod_grace` has passed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import Counter
+
+from situate.vpod.model.options import Options, Topology
+from situate.vpod.model.pod_classes import ACCEPTED, Cause, NodeFacts, PodClass, PodFacts, Verdict, is_true, trouble
+from situate.vpod.model.records import DrainGoal, Slot, add
+from situate.vpod.model.vpod import UNKNOWN_ZONE, ordinal_of, pod_name
+
+
+class JudgedPods:
+    """Pods by ordinal, and which of them receive, keep or lose vreplicas."""
+
+    def __init__(self, options: Options, replicas: int, now: float) -> None:
+        self.options = options
+        self.replicas = replicas
+        self.now = now
+        self.version = 0  # another one after every change: without one, the same question has the same answer
+        self.nodes: dict[str, NodeFacts] = {}
+        self.nodes_known = False
+        self.slots: dict[int, Slot] = {}
+        self.drain: DrainGoal | None = None
+        self.reset_from: int | None = None  # R before somebody else lowered it, as long as that is held against
+        self.reset_since = 0.0
+        self.open: dict[str, list[int]] = {}  # by domain: ordinals with room, ascending
+        self.ousted: set[int] = set()  # ordinals where something has to go: rejecting or overcommitted
+        self.causes: Counter[Cause] = Counter()  # of the existing pods below R; NONE: they accept
+        self._ordinals: dict[str, int] = {}
+        self._on_node: dict[str, set[int]] = {}
+        self._deadlines: dict[int, float] = {}  # ordinal: when its hold ends
+        self._next_deadline = float("inf")
+
+    def advance(self, now: float) -> None:
+        """Holds that have lasted long enough end. Time that stands still or turns back is ignored."""
+        if now <= self.now:
+            return
+        self.now = now
+        if now < self._next_deadline:
+            return
+        if self.reset_from is not None and now >= self.reset_since + self.options.pod_grace:
+            self.reset_from = None
+            self.version += 1
+        for ordinal in sorted(o for o, deadline in self._deadlines.items() if deadline <= now):
+            self._judge(self.slots[ordinal])
+        self._next_deadline = min(self._deadlines.values(), default=float("inf"))
+
+    def next_deadline(self) -> float | None:
+        """When the next hold ends, if nothing changes before."""
+        return None if self._next_deadline == float("inf") else self._next_deadline
+
+    def judge_all(self, now: float) -> None:
+        """Every pod's class anew, from the facts."""
+        self.now = max(self.now, now)
+        for slot in list(self.slots.values()):
+            self._judge(slot)
+
+    def observe_pod(self, pod: PodFacts, now: float) -> None:
+        """A pod is as described. Pods of other StatefulSets are ignored (D12)."""
+        self.advance(now)
+        ordinal = self.ordinal(pod.name)
+        if ordinal is None:
+            return
+        slot = self._slot(ordinal)
+        if slot.pod == pod:
+            return
+        self._unlink(slot)
+        self._replace_pod(slot, pod)
+        self._judge(slot)
+
+    def pod_gone(self, name: str, now: float) -> None:
+        """The pod does not exist any more."""
+        self.advance(now)
+        slot = self.slots.get(self._ordinals.get(name, -1))
+        if slot is None or slot.pod is None:
+            return
+        self._unlink(slot)
+        self._replace_pod(slot, None)
+        self._judge(slot)
+        self._drop_if_idle(slot)
+
+    def observe_node(self, node: NodeFacts, now: float) -> None:
+        """A node is as described. The first node that is observed makes unknown nodes count as gone."""
+        self.advance(now)
+        first = not self.nodes_known
+        self.nodes_known = True
+        before = self.nodes.get(node.name)
+        self.nodes[node.name] = node
+        if first:
+            self.judge_all(now)
+        elif before != node:
+            self.version += 1  # a zone counts also where no pod is
+            self._judge_node(node.name)
+
+    def node_gone(self, name: str, now: float) -> None:
+        self.advance(now)
+        if self.nodes.pop(name, None) is not None:
+            self.version += 1
+            self._judge_node(name)
+
+    def verdict(self, ordinal: int) -> Verdict:
+        """The class of a pod, be there one or not."""
+        slot = self.slots.get(ordinal)
+        return slot.verdict if slot is not None else self._verdict(None, ordinal, self.now)
+
+    def is_drained(self, ordinal: int) -> bool:
+        """Whether a drain empties this ordinal, whatever else holds its pod."""
+        return self.drain is not None and ordinal >= self.drain.target
+
+    def ordinal(self, pod: str) -> int | None:
+        """The ordinal of one of our pods, or None (D10, D12)."""
+        known = self._ordinals.get(pod)
+        return known if known is not None else ordinal_of(pod, self.options.statefulset_name)
+
+    def domain(self, slot: Slot) -> str | None:
+        """The zone or node that the pod is in, as `topology` says; None while it is nowhere."""
+        if slot.pod is None or not slot.pod.node:
+            return None
+        if self.options.topology is Topology.NODE:
+            return slot.pod.node
+        node = self.nodes.get(slot.pod.node)
+        return (node.zone if node is not None else None) or UNKNOWN_ZONE
+
+    def _list_pod(self, pod: PodFacts) -> None:
+        """For `rebuilt`: a pod that is judged later."""
+        ordinal = self.ordinal(pod.name)
+        if ordinal is None:
+            return
+        slot = self.slots.get(ordinal)
+        if slot is None:
+            slot = self.slots[ordinal] = Slot(ordinal, pod.name)
+            self._ordinals[slot.name] = ordinal
+        self._unlink(slot)
+        self._replace_pod(slot, pod)
+
+    def _slot(self, ordinal: int) -> Slot:
+        slot = self.slots.get(ordinal)
+        if slot is None:
+            slot = self.slots[ordinal] = Slot(ordinal, pod_name(self.options.statefulset_name, ordinal))
+            self._ordinals[slot.name] = ordinal
+            # there is no pod, else there were a slot: it is held, or rejected, from now on
+            slot.verdict = self._verdict(slot, ordinal, self.now)
+            self._remember_deadline(slot)
+        return slot
+
+    def _drop_if_idle(self, slot: Slot) -> None:
+        """Sparse: a slot without pod and without anything on it is forgotten (D11)."""
+        if slot.pod is None and not slot.committed and not slot.adding and not slot.trimming:
+            self.slots.pop(slot.ordinal, None)
+            self._ordinals.pop(slot.name, None)
+            self._deadlines.pop(slot.ordinal, None)
+            self.ousted.discard(slot.ordinal)
+
+    def _replace_pod(self, slot: Slot, pod: PodFacts | None) -> None:
+        slot.pod = pod
+        if pod is not None and pod.node:
+            self._on_node.setdefault(pod.node, set()).add(slot.ordinal)
+
+    def _unlink(self, slot: Slot) -> None:
+        if slot.pod is not None and slot.pod.node:
+            there = self._on_node[slot.pod.node]
+            there.discard(slot.ordinal)
+            if not there:
+                del self._on_node[slot.pod.node]
+
+    def _judge_node(self, name: str) -> None:
+        for ordinal in sorted(self._on_node.get(name, ())):
+            self._judge(self.slots[ordinal])
+
+    def _judge(self, slot: Slot) -> None:
+        """A slot's class anew, and all that follows from it."""
+        self.version += 1
+        slot.verdict = self._verdict(slot, slot.ordinal, self.now)
+        domain = (self.domain(slot) or "") if self.options.topology is not Topology.NONE else ""
+        if domain != slot.domain:
+            if slot.open:
+                self._close(slot)
+                slot.open = False
+            slot.domain = domain
+        self._remember_deadline(slot)
+        self._count_cause(slot)
+        self._refresh(slot)
+
+    def _remember_deadline(self, slot: Slot) -> None:
+        until = slot.verdict.until
+        if until is None:
+            self._deadlines.pop(slot.ordinal, None)
+        else:
+            self._deadlines[slot.ordinal] = until
+            self._next_deadline = min(self._next_deadline, until)
+
+    def _verdict(self, slot: Slot | None, ordinal: int, now: float) -> Verdict:
+        """Section 3's table; the first match wins. Keeps the slot's `since`."""
+        options = self.options
+        pod = slot.pod if slot is not None else None
+        if not options.safe:
+            return self._reference_verdict(pod, ordinal)
+        node = self.nodes.get(pod.node) if pod is not None and pod.node else None
+        cause = trouble(pod, node, self.nodes_known, options)
+        since = now if slot is None or slot.since is None else slot.since
+        if slot is not None:
+            slot.since = None if cause is Cause.NONE else since
+        if pod is not None and is_true(pod.annotation):
+            return Verdict(PodClass.REJECT, Cause.UNSCHEDULABLE)
+        if ordinal >= self.replicas:
+            until = self.reset_since + options.pod_grace
+            if self.reset_from is not None and ordinal < self.reset_from and now < until:
+                return Verdict(PodClass.HOLD, Cause.REPLICAS_RESET, until)
+            return Verdict(PodClass.REJECT, Cause.BEYOND_REPLICAS)
+        if cause is not Cause.NONE:
+            until = since + options.pod_grace
+            return Verdict(PodClass.HOLD, cause, until) if now < until else Verdict(PodClass.REJECT, cause)
+        if node is not None and node.unschedulable:
+            return Verdict(PodClass.HOLD, Cause.CORDONED)
+        if self.is_drained(ordinal):
+            return Verdict(PodClass.HOLD, Cause.DRAINING)
+        return ACCEPTED
+
+    def _reference_verdict(self, pod: PodFacts | None, ordinal: int) -> Verdict:
+        if pod is None:
+            return Verdict(PodClass.REJECT, Cause.MISSING)
+        if is_true(pod.annotation):
+            return Verdict(PodClass.REJECT, Cause.UNSCHEDULABLE)
+        if ordinal >= self.replicas:
+            return Verdict(PodClass.REJECT, Cause.BEYOND_REPLICAS)
+        return ACCEPTED if pod.node else Verdict(PodClass.REJECT, Cause.PENDING)
+
+    def _count_cause(self, slot: Slot) -> None:
+        """Counts an existing pod below R by its cause; those that accept under `Cause.NONE`."""
+        if slot.counted is not None:
+            add(self.causes, slot.counted, -1)
+        slot.counted = slot.verdict.cause if slot.pod is not None and slot.ordinal < self.replicas else None
+        if slot.counted is not None:
+            add(self.causes, slot.counted, 1)
+
+    def _refresh(self, slot: Slot) -> None:
+        """Brings `open` and `ousted` in line with a slot's counts and verdict."""
+        capacity = self.options.capacity
+        pod_class = slot.verdict.pod_class
+        is_open = pod_class is PodClass.ACCEPT and slot.adding < capacity
+        if is_open is not slot.open:
+            slot.open = is_open
+            if is_open:
+                insort(self.open.setdefault(slot.domain, []), slot.ordinal)
+            else:
+                self._close(slot)
+        if pod_class is PodClass.REJECT or slot.trimming > capacity:
+            self.ousted.add(slot.ordinal)
+        elif self.ousted:
+            self.ousted.discard(slot.ordinal)
+        if slot.pod is None:
+            self._drop_if_idle(slot)
+
+    def _close(self, slot: Slot) -> None:
+        ordinals = self.open[slot.domain]
+        del ordinals[bisect_left(ordinals, slot.ordinal)]
+        if not ordinals:
+            del self.open[slot.domain]

@@ -1,0 +1,270 @@
+"""What is known and counted of one StatefulSet: kept, and changed by events and decisions in O(entries touched).
+
+This is the whole of it: what is observed of vpods and of the scale, and what is decided. Which pods there are, and what
+class each is in, is `state_pods`; what is on them is `state_counts`. Deciding is left to `decide`, the JSON form to
+`state_json`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from situate.vpod.model.options import Options
+from situate.vpod.model.pod_classes import NodeFacts, PodFacts
+from situate.vpod.model.records import NO_PLACES, DrainGoal, Entry, Places
+from situate.vpod.model.vpod import Key, Placements, VPod, priority_of, weight_of
+from situate.vpod.state.counts import CountedPlaces
+
+
+class State(CountedPlaces):
+    """One StatefulSet's pods, vpods, placements and reservations. Equal histories give equal states (S9)."""
+
+    def __init__(self, options: Options, replicas: int = 0, now: float = 0.0) -> None:
+        super().__init__(options, replicas, now)
+
+    @classmethod
+    def rebuilt(
+        cls,
+        options: Options,
+        replicas: int,
+        pods: Iterable[PodFacts],
+        vpods: Iterable[VPod],
+        now: float,
+        nodes: Iterable[NodeFacts] | None = None,
+        reserved: Mapping[Key, Places] | None = None,
+        previous: State | None = None,
+    ) -> State:
+        """The state as listings show it.
+
+        `reserved` None: reservations are rebuilt from the statuses of vpods that are not being deleted, as a
+        promotion does (D1). `nodes` None: nodes cannot be listed, so they are trusted. `previous` lends what no
+        listing shows: since when pods have been out of order, a drain, replicas that somebody else lowered.
+        """
+        state = cls(options, replicas, now)
+        if previous is not None:
+            state.drain, state.drain_moved_at = previous.drain, previous.drain_moved_at
+            state.reset_from, state.reset_since = previous.reset_from, previous.reset_since
+            state.version = previous.version  # an answer about that one is none about this one
+        if nodes is not None:
+            state.nodes_known = True
+            state.nodes = {node.name: node for node in nodes}
+        for pod in pods:
+            state._list_pod(pod)
+        for vpod in vpods:
+            state._list_vpod(vpod, None if previous is None else previous.vpods.get(vpod.key))
+        for key, places in (reserved or {}).items():
+            if places:
+                state._list_reserved(state.vpods.get(key) or state.vpods.setdefault(key, Entry(key)), places)
+        for entry in state.vpods.values():
+            state._charge(entry)
+            state._count(entry)
+        for ordinal, slot in state.slots.items():
+            old = previous.slots.get(ordinal) if previous is not None else None
+            if old is not None and old.since is not None:
+                slot.since = min(now, old.since)  # forgotten if the pod is in order now
+        state.judge_all(now)
+        if reserved is None:
+            state.reserve_from_status()
+        return state
+
+    def observe_replicas(self, replicas: int, now: float, ours: bool = False) -> bool:
+        """spec.replicas is so; `ours` when we asked for it. True when somebody else lowered it (ReplicasReset)."""
+        self.advance(now)
+        before, self.replicas = self.replicas, replicas
+        if replicas == before:
+            return False
+        self.version += 1
+        reset = replicas < before and not ours
+        if reset:
+            self.reset_from, self.reset_since = max(before, self.reset_from or 0), now
+        elif self.reset_from is not None and (replicas >= self.reset_from or (ours and replicas < before)):
+            self.reset_from = None
+        if self.drain is not None and self.drain.target >= replicas:
+            self._end_drain()
+        for ordinal in [o for o in self.slots if o >= min(before, replicas, self.reset_from or replicas)]:
+            self._judge(self.slots[ordinal])
+        return reset
+
+    def observe_vpod(self, vpod: VPod, now: float) -> Entry:
+        """A vpod is as described; its reservation stays."""
+        self.advance(now)
+        entry = self.vpods.get(vpod.key)
+        if entry is None:
+            entry = self.vpods[vpod.key] = Entry(vpod.key)
+        deleting = vpod.deletion_timestamp is not None
+        wanted = 0 if deleting else max(0, vpod.vreplicas)
+        weight, priority = weight_of(vpod), priority_of(vpod)
+        entry.resource_version = vpod.resource_version
+        if (
+            entry.listed
+            and entry.placements is vpod.placements
+            and (entry.wanted, entry.weight, entry.priority, entry.deleting) == (wanted, weight, priority, deleting)
+        ):
+            return entry
+        self.version += 1
+        self._count(entry, -1)
+        entry.listed = True
+        entry.wanted, entry.priority, entry.deleting = wanted, priority, deleting
+        if weight != entry.weight:
+            held, status = entry.reserved, entry.status
+            self._set_places(entry, NO_PLACES, None)
+            entry.weight = weight
+            self._set_places(entry, status, held)
+        if entry.placements is not vpod.placements:
+            if entry.placements != vpod.placements:
+                status, entry.invalid = self.places_of(vpod.placements, entry)
+                self._note_drain_move(entry.status)
+                self._set_places(entry, status, entry.reserved)
+            entry.placements = vpod.placements
+        self._count(entry)
+        return entry
+
+    def vpod_gone(self, key: Key, now: float) -> None:
+        """The vpod does not exist any more: its status and its reservation are released (D24)."""
+        self.advance(now)
+        entry = self.vpods.pop(key, None)
+        self.short.pop(key, None)
+        if entry is not None:
+            self.version += 1
+            self._count(entry, -1)
+            self._set_places(entry, NO_PLACES, None)
+
+    def drop_unlisted(self, listed: Iterable[Key], now: float) -> list[Key]:
+        """Forgets vpods that a listing does not show; which ones."""
+        alive = set(listed)
+        gone = [key for key in self.vpods if key not in alive]
+        for key in gone:
+            self.vpod_gone(key, now)
+        return gone
+
+    def reserve(self, key: Key, places: Places | None, status: Places | None = None) -> None:
+        """Replaces the vpod's reservation; None or empty deletes it. `status`: what counts as written from now on."""
+        entry = self.vpods.get(key)
+        if entry is None:
+            if not places:
+                return
+            entry = self.vpods[key] = Entry(key)
+        self.version += 1
+        self._count(entry, -1)
+        self._set_places(
+            entry, entry.status if status is None else status, dict(sorted(places.items())) if places else None
+        )
+        entry.result = self.placements_of(entry.reserved or NO_PLACES)
+        self._count(entry)
+        self._drop_unknown(entry)
+
+    def reserve_from_status(self) -> None:
+        """Promotion: reservations are the statuses of all vpods that are not being deleted, nothing else (D1)."""
+        for key in list(self.vpods):
+            entry = self.vpods[key]
+            alive = entry.listed and not entry.deleting
+            places = {o: n for o, n in entry.status.items() if n > 0 or not self.options.safe}
+            self.reserve(key, places if alive else None)
+
+    def commit(
+        self,
+        key: Key,
+        reservation: Places,
+        result: Placements,
+        left: int,
+        delta: Places,
+        base: Places | None,
+        rule: str = "",
+    ) -> None:
+        """What a decision changes: the vpod's reservation, which differs by `delta` from the `base` it was made on.
+
+        O(delta), unless the reservation is no longer that one. `rule` left some over; empty: want of room did.
+        """
+        entry = self.vpods.get(key)
+        if entry is None:
+            entry = self.vpods[key] = Entry(key)
+        self._set_short(entry, None if left == 0 else self.now if entry.short_since is None else entry.short_since)
+        entry.result = result
+        current = entry.reserved is base
+        if rule != entry.rule:
+            self.version += 1
+            self._count(entry, -1)
+            entry.rule = rule
+            self._count(entry)
+        if current and not delta and (base is not None or not reservation):
+            return
+        self.version += 1
+        self._note_drain_move(delta)
+        self._count(entry, -1)
+        if current:
+            self._shift(entry, delta, base, reservation or None)
+        else:
+            self._set_places(entry, entry.status, reservation or None)
+        self._count(entry)
+        self._drop_unknown(entry)
+
+    def _drop_unknown(self, entry: Entry) -> None:
+        """Forgets a vpod that no listing shows and that holds nothing."""
+        if not entry.listed and entry.reserved is None:
+            del self.vpods[entry.key]
+            self.short.pop(entry.key, None)
+
+    def set_drain(self, goal: DrainGoal | None) -> None:
+        """Begin, change or cancel a drain; the pods concerned are held, or accept again."""
+        self.version += 1
+        lowest = min(g.target for g in (self.drain, goal) if g is not None) if self.drain or goal else 0
+        self.drain = goal
+        if goal is None:
+            self._end_drain()
+        for ordinal in [o for o in self.slots if o >= lowest]:
+            self._judge(self.slots[ordinal])
+
+    def _end_drain(self) -> None:
+        """Nothing runs twice on purpose any more: what does is too much."""
+        self.version += 1
+        self.drain, self.drain_moved_at = None, None
+        for entry in self.vpods.values():
+            entry.surge = 0
+
+    def set_surge(self, key: Key, vreplicas: int) -> None:
+        """So many vreplicas of the vpod run twice on purpose, until a drain has moved them."""
+        self.version += 1
+        self.vpods[key].surge = vreplicas
+        self.vpods[key].surge_since = self.now
+
+    def reconfigure(self, options: Options, now: float) -> None:
+        """The settings changed (B15); nothing moves by this alone."""
+        self.version += 1
+        self.advance(now)
+        for entry in self.vpods.values():
+            self._count(entry, -1)
+        recount = options.profile is not self.options.profile
+        self.options = options
+        if recount:
+            held = [(entry, entry.status, entry.reserved) for entry in self.vpods.values()]
+            for slot in self.slots.values():
+                slot.committed = slot.adding = slot.trimming = 0
+            for entry, status, reserved in held:
+                entry.status, entry.reserved = NO_PLACES, None
+                self._set_places(entry, status, reserved)
+        for entry in self.vpods.values():
+            self._count(entry)
+        self.judge_all(now)
+
+    def _list_vpod(self, vpod: VPod, before: Entry | None) -> None:
+        """For `rebuilt`: a vpod that is not counted yet, with what no listing shows of it taken from `before`."""
+        entry = self.vpods[vpod.key] = Entry(vpod.key)
+        entry.listed = True
+        entry.deleting = vpod.deletion_timestamp is not None
+        entry.wanted = 0 if entry.deleting else max(0, vpod.vreplicas)
+        entry.weight, entry.priority = weight_of(vpod), priority_of(vpod)
+        entry.resource_version = vpod.resource_version
+        entry.placements = vpod.placements
+        if vpod.placements:
+            entry.status, entry.invalid = self.places_of(vpod.placements)
+            entry.status_total = sum(entry.status.values())
+        if before is not None:
+            entry.rule = before.rule
+            self._set_short(entry, before.short_since)
+            entry.surge, entry.surge_since = before.surge, before.surge_since
+
+    def _list_reserved(self, entry: Entry, places: Places) -> None:
+        """For `rebuilt`: a reservation that is not counted yet."""
+        entry.reserved = dict(sorted(places.items()))
+        entry.reserved_total = sum(places.values())
+        entry.result = self.placements_of(entry.reserved)
