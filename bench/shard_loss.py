@@ -10,8 +10,8 @@ from typing import Any
 from bench.shard_place import Bench, Place, place
 from bench.shard_table import Peer, heading, line, note
 from situate.objects.resources import LEASES
-from situate.sharding.leases import LeaseTimes
-from situate.sharding.names import EXECUTOR
+from situate.sharding.leases.membership import LeaseTimes
+from situate.sharding.model.names import EXECUTOR
 
 _TIMES = LeaseTimes()
 

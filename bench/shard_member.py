@@ -24,16 +24,16 @@ from situate.objects.resources import unstructured
 from situate.runtime.logs import configure_logging
 from situate.runtime.manager import Manager, stop_on_signals
 from situate.runtime.startup import run_process
-from situate.sharding.adapter import Content, FieldPaths
-from situate.sharding.configuration import SupervisorConfig
-from situate.sharding.controller.executor import Executor
-from situate.sharding.controller.supervisor import Supervisor
-from situate.sharding.controller.work import Work
-from situate.sharding.executing import Outcome
-from situate.sharding.executor_configuration import ExecutorConfig, ExecutorIdentity
-from situate.sharding.leases import ExecutorWatch
-from situate.sharding.scope import Scope
+from situate.sharding.executor.config import ExecutorConfig, ExecutorIdentity
+from situate.sharding.executor.controller.executor import Executor
+from situate.sharding.executor.controller.work import Work
+from situate.sharding.executor.next_step import Outcome
+from situate.sharding.leases.membership import ExecutorWatch
+from situate.sharding.model.field_paths import Content, FieldPaths
+from situate.sharding.model.supervisor_config import SupervisorConfig
 from situate.sharding.strategies import MinScheduled
+from situate.sharding.supervisor.controller.supervisor import Supervisor
+from situate.sharding.supervisor.scope import Scope
 
 UNITS: Final = unstructured("bench.example.com", "v1", "Unit", "units")
 Connect: TypeAlias = Callable[[], Client]

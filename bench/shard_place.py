@@ -36,8 +36,8 @@ from situate.kube.errors import AlreadyExists, NotFound, TooManyRequests
 from situate.kube.patches import MergePatch
 from situate.objects.resources import LEASES, PODS, ResourceType, unstructured
 from situate.objects.unstructured import Unstructured
-from situate.sharding.leases import LONGEST_LEASE_S
-from situate.sharding.names import EPOCH, EXECUTOR, EXECUTOR_UID, POOL, STATUS
+from situate.sharding.leases.membership import LONGEST_LEASE_S
+from situate.sharding.model.names import EPOCH, EXECUTOR, EXECUTOR_UID, POOL, STATUS
 
 PATIENCE_S: Final = 300.0
 IN_FLIGHT: Final = 32

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from functools import partial
 from math import ceil
 
-from situate.sharding.adapter import Content
-from situate.sharding.controller.work import Work
-from situate.sharding.executing import Outcome
-from situate.sharding.hashing import fnv1a64
-from situate.sharding.partitions import partition_of, static_partition
+from situate.sharding.executor.controller.work import Work
+from situate.sharding.executor.next_step import Outcome
+from situate.sharding.model.field_paths import Content
+from situate.sharding.partitions.hashing import fnv1a64
+from situate.sharding.partitions.partitions import partition_of, static_partition
 from situate.sharding.rebalancing import Goal, RebalanceConfig
 from situate.testing.network import Weather
 from situate.testing.sharding import events

@@ -15,12 +15,12 @@ from tests.sharding.herd import peak_to_mean
 from bench.shard_place import Bench
 from bench.shard_placing import percentile
 from bench.shard_table import Peer, heading, line, note
-from situate.sharding.adapter import Content
-from situate.sharding.configuration import SupervisorConfig
-from situate.sharding.controller.work import Work
-from situate.sharding.leases import LeaseTimes
-from situate.sharding.members import ExecutorStatus
-from situate.sharding.ring import HashRing, ring_key
+from situate.sharding.executor.controller.work import Work
+from situate.sharding.leases.membership import LeaseTimes
+from situate.sharding.model.executors import ExecutorStatus
+from situate.sharding.model.field_paths import Content
+from situate.sharding.model.supervisor_config import SupervisorConfig
+from situate.sharding.partitions.hash_ring import HashRing, ring_key
 from situate.sharding.strategies import ObjectFacts, RoundRobin
 from situate.testing.sharding.shipped.caches import split_caches
 from situate.testing.sharding.shipped.outage import TTL_S, outage

@@ -13,7 +13,7 @@ from bench.shard_member import UNITS
 from bench.shard_place import Bench, Target, many, place, real
 from bench.shard_table import Peer, heading, line, note
 from situate.objects.messages import Request
-from situate.sharding.names import FINALIZER
+from situate.sharding.model.names import FINALIZER
 
 LISTS: Final = 7
 

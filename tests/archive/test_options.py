@@ -12,7 +12,7 @@ import pytest
 from situate.archive import ArchiveOptions, BadOptions, add_archive_options
 from situate.archive.filesystem import FilesystemArchiver
 from situate.archive.retention import Retention
-from situate.sharding.names import FINALIZER
+from situate.sharding.model.names import FINALIZER
 
 pytestmark = pytest.mark.rule("sharding:K15")
 

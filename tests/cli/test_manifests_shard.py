@@ -11,7 +11,7 @@ import yaml
 from typer.testing import CliRunner
 
 from situate.cli.main import app
-from situate.sharding.names import PARTITION, POOL
+from situate.sharding.model.names import PARTITION, POOL
 
 pytestmark = pytest.mark.rule("sharding:K15")
 

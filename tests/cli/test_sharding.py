@@ -14,9 +14,8 @@ from typer.testing import CliRunner
 
 from situate.cli.main import app
 from situate.objects.timestamps import micro_time, rfc3339
-from situate.sharding.hashing import fnv1a64
-from situate.sharding.leases import lease_name
-from situate.sharding.names import (
+from situate.sharding.leases.membership import lease_name
+from situate.sharding.model.names import (
     ASSIGNED_AT,
     CORDON,
     EPOCH,
@@ -29,7 +28,8 @@ from situate.sharding.names import (
     TERM,
     WHY,
 )
-from situate.sharding.slots import even_table, frozen, slot_of
+from situate.sharding.partitions.hashing import fnv1a64
+from situate.sharding.partitions.slots import even_table, frozen, slot_of
 from situate.testing.sharding.shipped.reports import definition, report
 from tests.cli.processes import KUBECTL, call, process
 from tests.cli.test_completion import offered

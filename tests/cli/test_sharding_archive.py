@@ -17,7 +17,7 @@ from situate.archive.record import Record
 from situate.cli.main import app
 from situate.cluster.effects import ADMIN
 from situate.embedded.running import Settings
-from situate.sharding.names import EPOCH, EXECUTOR_SELECTOR, FINALIZER, RESTORING
+from situate.sharding.model.names import EPOCH, EXECUTOR_SELECTOR, FINALIZER, RESTORING
 from situate.testing.sharding.shipped.reports import CRDS, GROUP, definition
 from tests.archive.reports import archived, report
 from tests.archive.stores import Filesystem

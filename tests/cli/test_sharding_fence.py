@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 from situate.cli.main import app
 from situate.objects.timestamps import micro_time
-from situate.sharding.hashing import fnv1a64
-from situate.sharding.leases import lease_name
-from situate.sharding.names import EXECUTOR, EXECUTOR_UID, PARTITION, POOL
-from situate.sharding.partitions import partition_of
+from situate.sharding.leases.membership import lease_name
+from situate.sharding.model.names import EXECUTOR, EXECUTOR_UID, PARTITION, POOL
+from situate.sharding.partitions.hashing import fnv1a64
+from situate.sharding.partitions.partitions import partition_of
 from situate.testing.sharding.shipped.reports import definition, report
 from tests.cli.processes import KUBECTL, call, process
 from tests.controlplane.process import Process

@@ -12,8 +12,8 @@ from situate.archive.equality import Marks
 from situate.archive.protocol import ArchiveCorrupt, NotArchived
 from situate.archive.query import Query
 from situate.archive.record import ByName, ByUid
-from situate.sharding.archiving import Retry
-from situate.sharding.names import EPOCH, FINALIZER
+from situate.sharding.assignment.archive_steps import Retry
+from situate.sharding.model.names import EPOCH, FINALIZER
 from situate.testing.sharding.shipped.outage import outage
 from tests.conformance.ksched_archive_play import KIND, MARKS, NAME, Play
 from tests.conformance.ksched_world import ADAPTER

@@ -21,10 +21,8 @@ from situate.archive.protocol import (
 from situate.archive.record import ByName, ByUid, GroupKind, Record, record_of
 from situate.archive.restoring import restored
 from situate.cluster.patches import json_patch
-from situate.sharding import archiving
-from situate.sharding.actions import Archive
-from situate.sharding.admitting import Request, Role, Writer, admit
-from situate.sharding.archiving import (
+from situate.sharding.assignment import archive_steps
+from situate.sharding.assignment.archive_steps import (
     Corrupt,
     Deleted,
     Finished,
@@ -45,11 +43,13 @@ from situate.sharding.archiving import (
     marks_of,
     released_write,
 )
-from situate.sharding.assignment import ObjectView, view_of
-from situate.sharding.configuration import SupervisorConfig
-from situate.sharding.deciding import decide
-from situate.sharding.names import FINALIZER
-from situate.sharding.situation import NEW
+from situate.sharding.assignment.decide import decide
+from situate.sharding.fencing.admit import Request, Role, Writer, admit
+from situate.sharding.model.actions import Archive
+from situate.sharding.model.decision_inputs import NEW
+from situate.sharding.model.names import FINALIZER
+from situate.sharding.model.object_view import ObjectView, view_of
+from situate.sharding.model.supervisor_config import SupervisorConfig
 from tests.conformance.ksched_archive_backends import Backend
 from tests.conformance.ksched_archive_steps import (
     Archived,
@@ -305,7 +305,7 @@ class Play:
             leader.progress = Progress(uid, orders[0].delete) if orders else None
         return leader.progress
 
-    def _advance(self, name: str, progress: Progress, outcome: archiving.Outcome) -> None:
+    def _advance(self, name: str, progress: Progress, outcome: archive_steps.Outcome) -> None:
         leader = self.leaders[name]
         after = advanced(progress, outcome, Moment(self.now, builders.wall(self.now), _CONFIG))
         leader.last = after
@@ -319,7 +319,7 @@ class Play:
             case Progress():
                 leader.progress = after
 
-    async def _performed(self, progress: Progress, result: Result, name: str) -> archiving.Outcome:
+    async def _performed(self, progress: Progress, result: Result, name: str) -> archive_steps.Outcome:
         match progress.step:
             case Step.READ:
                 present = self.objects.get(progress.uid)
@@ -346,7 +346,7 @@ class Play:
             term=self.leaders[name].term,
         )
 
-    async def _put(self, view: ObjectView, result: Result, name: str) -> archiving.Outcome:
+    async def _put(self, view: ObjectView, result: Result, name: str) -> archive_steps.Outcome:
         record = self._record(view, name)
         archiver = self.backend.archiver
         if self.down or result is Result.FAILED:
@@ -370,7 +370,7 @@ class Play:
             return Unavailable("no answer", archive=True)
         return Stored(record.digest)
 
-    async def _verified(self, progress: Progress, result: Result) -> archiving.Outcome:
+    async def _verified(self, progress: Progress, result: Result) -> archive_steps.Outcome:
         key = ByUid(KIND, progress.uid, (builders.NAMESPACE, NAME))
         if result is Result.MISSING:
             return NotThere()
@@ -392,7 +392,7 @@ class Play:
             return Refused(str(error))
         return ReadBack(record.digest, record.subject.resource_version)
 
-    def _release(self, view: ObjectView, result: Result, name: str) -> archiving.Outcome:
+    def _release(self, view: ObjectView, result: Result, name: str) -> archive_steps.Outcome:
         stored = self.objects.get(view.uid)
         if stored is None or result is Result.MISSING:
             self.rejected += name != self.leading
@@ -423,7 +423,7 @@ class Play:
         lost = result in (Result.LOST, Result.UNKNOWN)
         return Unavailable("no answer", archive=False) if lost else Released(answer)
 
-    def _delete(self, uid: str, result: Result, version: str = "", name: str = "") -> archiving.Outcome:
+    def _delete(self, uid: str, result: Result, version: str = "", name: str = "") -> archive_steps.Outcome:
         """With the UID as precondition, and the version if it is given: others are none of its business."""
         if result in (Result.FAILED, Result.FULL):
             return Unavailable("the API server is away", archive=False)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeAlias
 
-from situate.sharding.archiving import Step
+from situate.sharding.assignment.archive_steps import Step
 from tests.conformance.outcome import UnknownPhraseError
 
 

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from situate.sharding.errors import NoCapacity, NoExecutors, NoHealthyExecutors, NoMetrics, Unschedulable
-from situate.sharding.members import Executor, ExecutorStatus
+from situate.sharding.model.errors import NoCapacity, NoExecutors, NoHealthyExecutors, NoMetrics, Unschedulable
+from situate.sharding.model.executors import Executor, ExecutorStatus
 from situate.sharding.strategies import (
     MetricSettings,
     MinMetricScore,

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from situate.sharding.adapter import Content, FieldPaths
-from situate.sharding.admitting import Fence, Refusal, Request, Role, Sink, Writer, admit
-from situate.sharding.assignment import Holder, Placement, placed, released, view_of
-from situate.sharding.names import DRAIN, EPOCH, EXECUTOR_UID, FINALIZER
+from situate.sharding.fencing.admit import Fence, Refusal, Request, Role, Sink, Writer, admit
+from situate.sharding.model.field_paths import Content, FieldPaths
+from situate.sharding.model.names import DRAIN, EPOCH, EXECUTOR_UID, FINALIZER
+from situate.sharding.model.object_view import Holder, Placement, placed, released, view_of
 from tests.conformance.outcome import Case, Outcome, UnknownOperationError, UnknownPhraseError, compared, failed
 
 PATHS = FieldPaths()

@@ -13,18 +13,18 @@ from itertools import pairwise
 from math import lcm
 from typing import Any
 
-from situate.sharding.hash_arrays import fnv1a64_many, hashes_of, partitions_of
-from situate.sharding.hashing import SPACE, fnv1a64, xxhash64
-from situate.sharding.partitions import (
+from situate.sharding.leases.ring_leases import RingState, ring_state
+from situate.sharding.partitions.hash_arrays import fnv1a64_many, hashes_of, partitions_of
+from situate.sharding.partitions.hash_ring import HashRing, Rendezvous
+from situate.sharding.partitions.hashing import SPACE, fnv1a64, xxhash64
+from situate.sharding.partitions.partitions import (
     PartitionBy,
     partition_of,
     static_partition,
     static_ranges,
 )
-from situate.sharding.resizing import resized, split
-from situate.sharding.ring import HashRing, Rendezvous
-from situate.sharding.ring_leases import RingState, ring_state
-from situate.sharding.slots import SLOTS, even_table, slot_of
+from situate.sharding.partitions.repartition import resized, split
+from situate.sharding.partitions.slots import SLOTS, even_table, slot_of
 from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, UnknownPhraseError, compared, failed
 
 Json = Any

@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from situate.sharding.actions import Assign, write_of
-from situate.sharding.assignment import Holder, Placement
-from situate.sharding.configuration import OrphanPolicy, SupervisorConfig
-from situate.sharding.leases import LeaseTimes
-from situate.sharding.members import ExecutorStatus
-from situate.sharding.names import EPOCH, FINALIZER
+from situate.sharding.leases.membership import LeaseTimes
+from situate.sharding.model.actions import Assign, write_of
+from situate.sharding.model.executors import ExecutorStatus
+from situate.sharding.model.names import EPOCH, FINALIZER
+from situate.sharding.model.object_view import Holder, Placement
+from situate.sharding.model.supervisor_config import OrphanPolicy, SupervisorConfig
 from tests.conformance.ksched_world import ADAPTER, Actor, Supervisor, World
 from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, UnknownPhraseError, failed
 from tests.sharding import builders

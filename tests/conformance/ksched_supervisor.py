@@ -11,18 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from situate.archive.canonical import canonical_json, digest
-from situate.sharding.actions import (
-    Action,
-    Archive,
-    Assign,
-    Complete,
-    Delete,
-    RemoveFinalizer,
-    RequestDrain,
-    Revoke,
-    TellCompleted,
-)
-from situate.sharding.archiving import (
+from situate.sharding.assignment.archive_steps import (
     Deleted,
     Finished,
     Moment,
@@ -38,14 +27,25 @@ from situate.sharding.archiving import (
     advanced,
     released_write,
 )
-from situate.sharding.archiving import (
+from situate.sharding.assignment.archive_steps import (
     Outcome as StepOutcome,
 )
-from situate.sharding.assignment import ObjectView
-from situate.sharding.configuration import ArchiveTtl, OrphanPolicy, SupervisorConfig
-from situate.sharding.deciding import decide
-from situate.sharding.situation import NEW, Decision
-from situate.sharding.standing import remembered
+from situate.sharding.assignment.decide import decide
+from situate.sharding.assignment.holder_status import remembered
+from situate.sharding.model.actions import (
+    Action,
+    Archive,
+    Assign,
+    Complete,
+    Delete,
+    RemoveFinalizer,
+    RequestDrain,
+    Revoke,
+    TellCompleted,
+)
+from situate.sharding.model.decision_inputs import NEW, Decision
+from situate.sharding.model.object_view import ObjectView
+from situate.sharding.model.supervisor_config import ArchiveTtl, OrphanPolicy, SupervisorConfig
 from tests.conformance.ksched_world import Actor, Supervisor, World
 from tests.conformance.outcome import Case, Outcome, UnknownOperationError, UnknownPhraseError, compared, failed
 from tests.sharding import builders

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from situate.sharding.actions import Archive
-from situate.sharding.assignment import view_of
-from situate.sharding.configuration import ArchiveTtl, SupervisorConfig
-from situate.sharding.deciding import decide
-from situate.sharding.members import Members
-from situate.sharding.names import PREFIX
-from situate.sharding.situation import NEW, Situation
+from situate.sharding.assignment.decide import decide
+from situate.sharding.model.actions import Archive
+from situate.sharding.model.decision_inputs import NEW, Situation
+from situate.sharding.model.executors import Members
+from situate.sharding.model.names import PREFIX
+from situate.sharding.model.object_view import view_of
+from situate.sharding.model.supervisor_config import ArchiveTtl, SupervisorConfig
 from tests.conformance.ksched_world import ADAPTER
 from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, failed
 from tests.sharding import builders

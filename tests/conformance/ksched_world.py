@@ -11,18 +11,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from situate.cluster.patches import json_patch
-from situate.sharding.actions import Action, Archive, Delete, TellCompleted, Write, write_of
-from situate.sharding.adapter import FieldPaths
-from situate.sharding.admitting import Fence, Request, Role, Writer, admit
-from situate.sharding.assignment import ObjectView, released, view_of
-from situate.sharding.configuration import SupervisorConfig
-from situate.sharding.deciding import decide
-from situate.sharding.draining import under_way
-from situate.sharding.errors import NoHealthyExecutors
-from situate.sharding.leases import ExecutorWatch, LeaseTimes, Membership
-from situate.sharding.members import Members
-from situate.sharding.patching import guarded_patch
-from situate.sharding.situation import NEW, Decision, Memory, MoveLimit, Ownership, Situation
+from situate.sharding.assignment.decide import decide
+from situate.sharding.assignment.drain import under_way
+from situate.sharding.fencing.admit import Fence, Request, Role, Writer, admit
+from situate.sharding.leases.membership import ExecutorWatch, LeaseTimes, Membership
+from situate.sharding.model.actions import Action, Archive, Delete, TellCompleted, Write, write_of
+from situate.sharding.model.decision_inputs import NEW, Decision, Memory, MoveLimit, Ownership, Situation
+from situate.sharding.model.errors import NoHealthyExecutors
+from situate.sharding.model.executors import Members
+from situate.sharding.model.field_paths import FieldPaths
+from situate.sharding.model.object_view import ObjectView, released, view_of
+from situate.sharding.model.patches import guarded_patch
+from situate.sharding.model.supervisor_config import SupervisorConfig
 from tests.sharding import builders
 
 ADAPTER = FieldPaths()

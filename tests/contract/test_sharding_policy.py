@@ -15,16 +15,16 @@ from urllib.parse import quote
 import pytest
 
 from situate.objects.resources import unstructured
-from situate.sharding.adapter import FieldPaths
-from situate.sharding.admitting import Fence, Refusal, Role, Writer
-from situate.sharding.assignment import Holder
-from situate.sharding.names import EPOCH, EXECUTOR
-from situate.sharding.policy import POD_UID, LeaderLease, fencing_policies
+from situate.sharding.fencing.admission_policy import POD_UID, LeaderLease, fencing_policies
+from situate.sharding.fencing.admit import Fence, Refusal, Role, Writer
+from situate.sharding.model.field_paths import FieldPaths
+from situate.sharding.model.names import EPOCH, EXECUTOR
+from situate.sharding.model.object_view import Holder
 from situate.testing.sharding.shipped.reports import CRDS, assigning, definition, report, revoking
 from tests.contract.api import Answer, Api
 from tests.contract.servers import Server
 from tests.contract.waiting import eventually
-from tests.sharding.fencing import ACCOUNTS, given_up, user_info
+from tests.sharding.fencing.fenced_writes import ACCOUNTS, given_up, user_info
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

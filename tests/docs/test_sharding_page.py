@@ -14,7 +14,7 @@ import pytest
 from situate.archive import ArchiveOptions
 from situate.objects.settings_options import options_of
 from situate.sharding import ExecutorOptions, SupervisorOptions
-from situate.sharding.controller import supervisor_metrics
+from situate.sharding.supervisor.controller.act import metrics
 from tests.cli.processes import KUBECTL, environment
 from tests.waiting import eventually
 
@@ -37,7 +37,7 @@ def test_no_option_is_in_a_table_that_is_none() -> None:
 
 @pytest.mark.rule("sharding:B11")
 def test_the_metrics_are_those_that_are_shown() -> None:
-    source = Path(supervisor_metrics.__file__).read_text(encoding="utf-8")
+    source = Path(metrics.__file__).read_text(encoding="utf-8")
     for name in re.findall(r"`situate_shard_([a-z_]+)`", PAGE):
         assert f'"{name.removesuffix("_total")}"' in source or f'"situate_shard_{name}"' in source, name
 

@@ -11,7 +11,7 @@ from situate.kube.connect import connect, find_connection
 from situate.objects.resources import unstructured
 from situate.runtime.manager import Manager, stop_on_signals
 from situate.sharding import Executor, ExecutorOptions, Outcome, Work, add_executor_options, parse_options
-from situate.sharding.adapter import Content
+from situate.sharding.model.field_paths import Content
 
 REPORTS = unstructured("fenced.example.com", "v1", "Report", "reports")
 

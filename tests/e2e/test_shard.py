@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 import yaml
 
-from situate.sharding.admitting import Refusal
-from situate.sharding.names import POOL
+from situate.sharding.fencing.admit import Refusal
+from situate.sharding.model.names import POOL
 from situate.testing.sharding.shipped.reports import definition, report
 from tests.controlplane.process import Process
 from tests.e2e.shard_executor import REPORTS

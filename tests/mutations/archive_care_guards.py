@@ -7,7 +7,7 @@ from tests.mutations.patch import Mutation
 _BUCKET, _DOCUMENTS = "tests/archive/test_s3.py", "tests/archive/test_mongodb_documents.py"
 _RETENTION, _MIGRATING = "tests/archive/test_retention.py", "tests/archive/test_migrating.py"
 _RESTORING, _READING = "tests/archive/test_restoring.py", "tests/archive/test_reading.py"
-_SERVER = "tests/sharding/server/test_answering.py"
+_SERVER = "tests/sharding/server/test_request_handler.py"
 
 ARCHIVE_CARE_GUARDS = (
     Mutation(
@@ -133,7 +133,7 @@ ARCHIVE_CARE_GUARDS = (
     Mutation(
         "archive-server-paths",
         "a path that leads elsewhere is none",
-        "sharding/server/asked.py",
+        "sharding/server/request.py",
         '    if any(step in (".", "..") or "%" in step for step in steps):',
         "    if False:",
         (_SERVER,),
@@ -141,7 +141,7 @@ ARCHIVE_CARE_GUARDS = (
     Mutation(
         "archive-restored-held",
         "nobody works on what is restored before its status says that it was done (S6)",
-        "sharding/controller/restoring.py",
+        "sharding/supervisor/controller/archive/restore.py",
         "    content = _held(new.content) if held else new.content",
         "    content = new.content",
         ("tests/cli/test_sharding_archive.py",),

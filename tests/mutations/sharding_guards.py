@@ -4,32 +4,35 @@ from __future__ import annotations
 
 from tests.mutations.patch import Mutation
 
-_ASSIGNMENT, _LEASES = "tests/sharding/test_assignment.py", "tests/sharding/test_leases.py"
-_DECIDING, _DRAINING = "tests/sharding/test_deciding.py", "tests/sharding/test_draining.py"
+_ASSIGNMENT, _LEASES = "tests/sharding/model/test_object_view.py", "tests/sharding/leases/test_membership.py"
+_DECIDING, _DRAINING = "tests/sharding/assignment/test_decide.py", "tests/sharding/assignment/test_drain.py"
 _EXPLORING = "tests/testing/sharding/test_exploring.py"
-_LOSSES, _ARCHIVING = "tests/sharding/test_losses.py", "tests/sharding/test_archiving.py"
+_LOSSES, _ARCHIVING = (
+    "tests/sharding/assignment/test_lost_holders.py",
+    "tests/sharding/assignment/test_archive_steps.py",
+)
 
 SHARDING_GUARDS = (
     Mutation(
         "sharding-epoch-test",
         "a write under another epoch than the stored one is refused (S2)",
-        "sharding/admitting.py",
+        "sharding/fencing/admit.py",
         "    if request.epoch is not None and request.epoch != before.epoch:",
         "    if False:",
-        ("tests/sharding/test_admitting.py",),
+        ("tests/sharding/fencing/test_admit.py",),
     ),
     Mutation(
         "sharding-missing-lease",
         "a leader's Lease that is missing locks no user out (8.2)",
-        "sharding/policy.py",
+        "sharding/fencing/admission_policy.py",
         '"parameterNotFoundAction": "Allow"',
         '"parameterNotFoundAction": "Deny"',
-        ("tests/sharding/test_policy.py",),
+        ("tests/sharding/fencing/test_admission_policy.py",),
     ),
     Mutation(
         "sharding-epoch-read",
         "an epoch that cannot be read is no 0, which would give epochs out twice (S3)",
-        "sharding/assignment.py",
+        "sharding/model/object_view.py",
         '            self.faults.append(str(unreadable(self._content, f"annotation {annotation}", text, allowed)))',
         "            del allowed",
         (_ASSIGNMENT, _DECIDING),
@@ -37,7 +40,7 @@ SHARDING_GUARDS = (
     Mutation(
         "sharding-epoch-step",
         "every assignment has the next epoch (S3)",
-        "sharding/assignment.py",
+        "sharding/model/object_view.py",
         "            EPOCH: str(view.epoch + 1),\n            EXECUTOR_UID: placement.holder.uid,",
         "            EPOCH: str(max(view.epoch, 1)),\n            EXECUTOR_UID: placement.holder.uid,",
         (_ASSIGNMENT, _DECIDING),
@@ -45,7 +48,7 @@ SHARDING_GUARDS = (
     Mutation(
         "sharding-uid-precondition",
         "a write lands on the object of that UID, not on its successor of the same name (S9)",
-        "sharding/patching.py",
+        "sharding/model/patches.py",
         '        {"op": "test", "path": "/metadata/uid", "value": metadata.get("uid")},\n',
         "",
         (_ASSIGNMENT,),
@@ -53,7 +56,7 @@ SHARDING_GUARDS = (
     Mutation(
         "sharding-version-precondition",
         "a write lands on the version that was decided on (S2, S7)",
-        "sharding/patching.py",
+        "sharding/model/patches.py",
         '        {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata.get("resourceVersion")},\n',
         "",
         (_ASSIGNMENT,),
@@ -61,7 +64,7 @@ SHARDING_GUARDS = (
     Mutation(
         "sharding-ack",
         "a living holder keeps its object until it acks or its time is over (S5)",
-        "sharding/draining.py",
+        "sharding/assignment/drain.py",
         "            if memory.drain_due is not None and situation.now >= memory.drain_due:",
         "            if memory.drain_due is not None:",
         (_DRAINING, f"{_EXPLORING}::test_every_order_of_events[hand-over: messages under way]"),
@@ -69,7 +72,7 @@ SHARDING_GUARDS = (
     Mutation(
         "sharding-asked-first",
         "what is being deleted is archived after its holder has stopped (X9)",
-        "sharding/deciding.py",
+        "sharding/assignment/decide.py",
         "    stop = None if view.completed else _stopped(view, memory, situation)",
         "    stop = None",
         (_DECIDING,),
@@ -77,7 +80,7 @@ SHARDING_GUARDS = (
     Mutation(
         "sharding-revoked",
         "what was revoked goes to nobody before its holder's lease would have run out (S5)",
-        "sharding/standing.py",
+        "sharding/assignment/holder_status.py",
         "    return Free() if now >= until else Fading(until)\n",
         "    return Free()\n",
         (_DRAINING,),
@@ -85,7 +88,7 @@ SHARDING_GUARDS = (
     Mutation(
         "sharding-incarnation",
         "an equal name of another incarnation is another executor (X4)",
-        "sharding/standing.py",
+        "sharding/assignment/holder_status.py",
         "    if (executor := members.living.get(holder.uid)) is not None:\n",
         "    if (executor := members.current.get(holder.executor)) is not None:\n",
         (_DECIDING,),
@@ -93,7 +96,7 @@ SHARDING_GUARDS = (
     Mutation(
         "sharding-half-assigned",
         "half an assignment is taken back, not believed (S2)",
-        "sharding/standing.py",
+        "sharding/assignment/holder_status.py",
         "        return Working(executor) if executor.id == holder.executor else Edited()",
         "        return Working(executor)",
         (_DECIDING,),
@@ -101,7 +104,7 @@ SHARDING_GUARDS = (
     Mutation(
         "sharding-unseen",
         "a holder that nobody knows may be at work for a lease's duration (S5, X14)",
-        "sharding/standing.py",
+        "sharding/assignment/holder_status.py",
         "    return Lost() if until is not None and now >= until else Fading(until)",
         "    return Lost()",
         (_DECIDING,),
@@ -109,7 +112,7 @@ SHARDING_GUARDS = (
     Mutation(
         "sharding-monotonic",
         "a lease's age is the time since it was seen to change, by the observer's clock (X15)",
-        "sharding/leases.py",
+        "sharding/leases/membership.py",
         "        return now - seen.changed_at >= self._lease_s(seen)\n",
         "        renewed = seen.claim.renewed if seen.claim is not None else None\n"
         "        said = (renewed - datetime(2026, 1, 1, tzinfo=UTC)).total_seconds() if renewed is not None else now\n"
@@ -119,7 +122,7 @@ SHARDING_GUARDS = (
     Mutation(
         "sharding-suspects",
         "a lease counts as expired when it was looked at, not because a watch stands still (S1, S5)",
-        "sharding/leases.py",
+        "sharding/leases/membership.py",
         "        return Ending.EXPIRED if self._overdue(seen, now) and known_to_be else None",
         "        return Ending.EXPIRED if self._overdue(seen, now) or known_to_be else None",
         (_LEASES,),
@@ -127,7 +130,7 @@ SHARDING_GUARDS = (
     Mutation(
         "sharding-sign-of-life",
         "only a renewal is a sign of life, not any change of a Lease (X15)",
-        "sharding/leases.py",
+        "sharding/leases/membership.py",
         "        if found.claim is None or not found.claim.same_claim(claim):",
         "        if True:",
         (_LEASES,),
@@ -135,7 +138,7 @@ SHARDING_GUARDS = (
     Mutation(
         "sharding-no-release",
         "a pod that is gone is no proof of death (S5)",
-        "sharding/leases.py",
+        "sharding/leases/membership.py",
         "        self._incarnations[uid].pod = None\n",
         "        self._incarnations[uid].pod = None\n        self._incarnations[uid].proven_dead = True\n",
         (_LEASES,),
@@ -143,7 +146,7 @@ SHARDING_GUARDS = (
     Mutation(
         "sharding-pod-condition",
         "a pod on a lost node gets no new work, though its containers stay ready (S4, X7)",
-        "sharding/leases.py",
+        "sharding/leases/membership.py",
         '        condition is not None\n        and condition.status == "True"\n        and bool(pod',
         "        bool(pod",
         (_LEASES,),
@@ -151,7 +154,7 @@ SHARDING_GUARDS = (
     Mutation(
         "sharding-lease-times",
         "an executor has stopped before its lease has run out, or does not start (S1)",
-        "sharding/leases.py",
+        "sharding/leases/membership.py",
         "        if self.renew_deadline_s + self.cancel_grace_s > most:",
         "        if False:",
         (_LEASES,),
@@ -159,7 +162,7 @@ SHARDING_GUARDS = (
     Mutation(
         "sharding-eligible",
         "only healthy executors get work, whatever a strategy says (S4)",
-        "sharding/members.py",
+        "sharding/model/executors.py",
         "        healthy = {id_: each for id_, each in current.items() if each.status is ExecutorStatus.HEALTHY}",
         "        healthy = dict(current)",
         (_DECIDING,),
@@ -167,7 +170,7 @@ SHARDING_GUARDS = (
     Mutation(
         "sharding-synced",
         "nobody is placed before executors have been listed (S4)",
-        "sharding/deciding.py",
+        "sharding/assignment/decide.py",
         "    if members.synced_at is None or not members.eligible:",
         "    if not members.eligible:",
         (_DECIDING,),
@@ -175,7 +178,7 @@ SHARDING_GUARDS = (
     Mutation(
         "sharding-completed",
         "what is completed is never placed again (S6, X8)",
-        "sharding/deciding.py",
+        "sharding/assignment/decide.py",
         "    if not view.completed:\n        return None\n",
         "    if not view.completed or not view.executor:\n        return None\n",
         (_DECIDING,),
@@ -183,7 +186,7 @@ SHARDING_GUARDS = (
     Mutation(
         "sharding-bounded-jitter",
         "no object starves while executors come and go (L5, X6)",
-        "sharding/deciding.py",
+        "sharding/assignment/decide.py",
         "    until = min(settled_at, since + most - memory.jittered_s)",
         "    until = settled_at",
         (_DECIDING,),
@@ -191,7 +194,7 @@ SHARDING_GUARDS = (
     Mutation(
         "sharding-reassign-limit",
         "an object that takes down its executors is quarantined (8.1)",
-        "sharding/losses.py",
+        "sharding/assignment/lost_holders.py",
         "    if len(losses) > config.max_reassigns:",
         "    if False:",
         (_LOSSES,),
@@ -199,7 +202,7 @@ SHARDING_GUARDS = (
     Mutation(
         "sharding-turns",
         "forced moves take turns (8.1)",
-        "sharding/losses.py",
+        "sharding/assignment/lost_holders.py",
         "    if memory.forced_at is not None and situation.now < memory.forced_at:",
         "    if False:",
         (_LOSSES,),
@@ -207,7 +210,7 @@ SHARDING_GUARDS = (
     Mutation(
         "sharding-read-back",
         "the finalizer goes only from the version that was read back from the archive (S7)",
-        "sharding/archiving.py",
+        "sharding/assignment/archive_steps.py",
         "    if found == wanted:",
         "    if found:",
         (_ARCHIVING,),
@@ -215,7 +218,7 @@ SHARDING_GUARDS = (
     Mutation(
         "sharding-not-there",
         "a record that is not there lets nothing go (S7)",
-        "sharding/archiving.py",
+        "sharding/assignment/archive_steps.py",
         "        case NotThere():\n",
         "        case NotThere() if progress.step is Step.VERIFY:\n"
         "            return replace(progress, step=Step.RELEASE)\n"
@@ -225,7 +228,7 @@ SHARDING_GUARDS = (
     Mutation(
         "sharding-same-uid",
         "a successor of the same name is not archived and deleted (S9)",
-        "sharding/archiving.py",
+        "sharding/assignment/archive_steps.py",
         "    if view.uid != progress.uid:",
         "    if False:",
         (_ARCHIVING,),
@@ -233,7 +236,7 @@ SHARDING_GUARDS = (
     Mutation(
         "sharding-archived-already",
         "an object that has changed since it was archived is archived anew, not only deleted (S8)",
-        "sharding/archiving.py",
+        "sharding/assignment/archive_steps.py",
         "    return view.archived == content_digest(view.content, marks_of(config))",
         "    return True",
         (_ARCHIVING,),

@@ -10,7 +10,7 @@ SHARDING_HISTORIES_GUARDS = (
     Mutation(
         "sharding-cordoned-chosen",
         "an executor whose pod is cordoned gets nothing new (S4)",
-        "sharding/leases.py",
+        "sharding/leases/membership.py",
         '        pod.metadata.deletion_timestamp is not None or pod.metadata.annotations.get(CORDON) == "true"',
         "        pod.metadata.deletion_timestamp is not None",
         _TIMED,
@@ -18,7 +18,7 @@ SHARDING_HISTORIES_GUARDS = (
     Mutation(
         "sharding-unready-chosen",
         "an executor whose pod is not ready gets nothing new (S4)",
-        "sharding/leases.py",
+        "sharding/leases/membership.py",
         "    if not ready:\n        return ExecutorStatus.UNHEALTHY\n",
         "",
         _TIMED,
@@ -26,7 +26,7 @@ SHARDING_HISTORIES_GUARDS = (
     Mutation(
         "sharding-new-looked-at",
         "a new object is looked at when it comes (L1)",
-        "sharding/controller/looking.py",
+        "sharding/supervisor/controller/triggers.py",
         '        """An object was seen to be so, or to be gone."""\n        self._queue.add(request)\n',
         '        """An object was seen to be so, or to be gone."""\n'
         "        if before is not None or view is None or view.epoch:\n            self._queue.add(request)\n",
@@ -35,7 +35,7 @@ SHARDING_HISTORIES_GUARDS = (
     Mutation(
         "sharding-lost-looked-at",
         "what a lost executor held is looked at when it is known to be lost (L2)",
-        "sharding/controller/looking.py",
+        "sharding/supervisor/controller/triggers.py",
         "            for request in self._listing.held_by(uid):\n",
         "            for request in () if uid in after.removed else self._listing.held_by(uid):\n",
         _TIMED,
@@ -43,7 +43,7 @@ SHARDING_HISTORIES_GUARDS = (
     Mutation(
         "sharding-drain-ends",
         "what its holder does not give up is taken back in time (L3)",
-        "sharding/draining.py",
+        "sharding/assignment/drain.py",
         "            if memory.drain_due is not None and situation.now >= memory.drain_due:",
         "            if memory.drain_due is not None and situation.now >= memory.drain_due + 5.0:",
         _TIMED,
@@ -51,21 +51,21 @@ SHARDING_HISTORIES_GUARDS = (
     Mutation(
         "sharding-archive-apart",
         "whoever places objects does not wait for the archive (B9, X13)",
-        "sharding/controller/supervising.py",
+        "sharding/supervisor/controller/term.py",
         "                    self.archive.begin(request, view.uid, delete=delete)\n",
         "                    self.archive.begin(request, view.uid, delete=delete)\n"
         "                    await self.archive.reconcile(request)\n",
         (
-            "tests/sharding/controller/test_archive_queue.py::test_an_archive_that_is_away_for_an_hour_"
+            "tests/sharding/supervisor/controller/archive/test_queue.py::test_an_archive_that_is_away_for_an_hour_"
             "delays_no_assignment_and_lacks_nothing_afterwards",
         ),
     ),
     Mutation(
         "sharding-own-watch",
         "an executor is sent events of its own objects alone (B8)",
-        "sharding/executor_configuration.py",
+        "sharding/executor/config.py",
         '        return f"{EXECUTOR}={executor_label(executor)}", ""\n',
         '        return EXECUTOR, ""\n',
-        ("tests/sharding/controller/test_caches.py",),
+        ("tests/sharding/supervisor/controller/test_caches.py",),
     ),
 )

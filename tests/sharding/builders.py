@@ -21,8 +21,8 @@ from situate.objects.pods import (
     PodStatus,
 )
 from situate.objects.timestamps import micro_time, rfc3339
-from situate.sharding.leases import OUT_OF_SERVICE, lease_name
-from situate.sharding.names import CORDON, EPOCH, EXECUTOR, EXECUTOR_UID, FINALIZER, PARTITION, POOL, STATUS
+from situate.sharding.leases.membership import OUT_OF_SERVICE, lease_name
+from situate.sharding.model.names import CORDON, EPOCH, EXECUTOR, EXECUTOR_UID, FINALIZER, PARTITION, POOL, STATUS
 
 WALL = datetime(2026, 1, 1, tzinfo=UTC)
 """When the monotonic clock shows 0."""

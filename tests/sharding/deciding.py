@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from situate.sharding.actions import Action, Archive, Delete, TellCompleted, write_of
-from situate.sharding.adapter import FieldPaths
-from situate.sharding.assignment import ObjectView, view_of
-from situate.sharding.configuration import SupervisorConfig
-from situate.sharding.errors import NoHealthyExecutors
-from situate.sharding.members import Ending, Executor, ExecutorStatus, Members, Removed
-from situate.sharding.situation import NEW, Memory, Ownership, Situation
-from situate.sharding.standing import remembered
+from situate.sharding.assignment.holder_status import remembered
+from situate.sharding.model.actions import Action, Archive, Delete, TellCompleted, write_of
+from situate.sharding.model.decision_inputs import NEW, Memory, Ownership, Situation
+from situate.sharding.model.errors import NoHealthyExecutors
+from situate.sharding.model.executors import Ending, Executor, ExecutorStatus, Members, Removed
+from situate.sharding.model.field_paths import FieldPaths
+from situate.sharding.model.object_view import ObjectView, view_of
+from situate.sharding.model.supervisor_config import SupervisorConfig
 from tests.conformance.ksched_world import World
 from tests.sharding import builders
 

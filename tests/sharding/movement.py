@@ -6,8 +6,9 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 
-from situate.sharding.errors import NoHealthyExecutors
-from situate.sharding.members import ExecutorStatus
+from situate.sharding.model.errors import NoHealthyExecutors
+from situate.sharding.model.executors import ExecutorStatus
+from situate.sharding.partitions.hash_ring import HashRing
 from situate.sharding.rebalancing import (
     Held,
     RebalanceConfig,
@@ -16,7 +17,6 @@ from situate.sharding.rebalancing import (
     Surface,
     rebalance,
 )
-from situate.sharding.ring import HashRing
 from situate.sharding.strategies import MinScheduled, ObjectFacts, Placer
 
 

@@ -41,8 +41,8 @@ from situate.objects.counts import counted
 from situate.objects.messages import Request
 from situate.objects.resources import CONFIGMAPS, STATEFULSETS
 from situate.runtime.configuration import Configuration, as_plain, configuration_schema
-from situate.sharding.controller.fence_check import Fence, check_fence
-from situate.sharding.controller.section import ShardSettings
+from situate.sharding.supervisor.controller.config.section import ShardSettings
+from situate.sharding.supervisor.controller.fence_check import Fence, check_fence
 from situate.spot.controller.webhook_check import Found, check_on_demand_policy, check_webhook
 from situate.spot.model.object_names import WEBHOOK
 from situate.spot.model.pods_nodes_workloads import ON_DEMAND

@@ -20,15 +20,15 @@ from situate.kube.discovery import discover
 from situate.kube.errors import Forbidden, KubeError, NotFound
 from situate.objects.coordination import Lease
 from situate.objects.resources import LEASES, unstructured
-from situate.sharding.controller.fence_check import Writing, check_writing
-from situate.sharding.controller.section import ShardSettings
-from situate.sharding.liveness import supervisor_problem
-from situate.sharding.names import PARTITION, POOL
-from situate.sharding.owning import owned_by, owned_under
-from situate.sharding.partitions import PartitionBy
-from situate.sharding.situation import Ownership
-from situate.sharding.slots import SlotTable
-from situate.sharding.supervisor_reports import supervisor_report
+from situate.sharding.leases.lease_age import supervisor_problem
+from situate.sharding.model.decision_inputs import Ownership
+from situate.sharding.model.names import PARTITION, POOL
+from situate.sharding.partitions.ownership import owned_by, owned_under
+from situate.sharding.partitions.partitions import PartitionBy
+from situate.sharding.partitions.slots import SlotTable
+from situate.sharding.supervisor.controller.config.section import ShardSettings
+from situate.sharding.supervisor.controller.fence_check import Writing, check_writing
+from situate.sharding.supervisor.report import supervisor_report
 
 _DEPLOYMENTS = unstructured("apps", "v1", "Deployment", "deployments")
 _PODS = unstructured("", "v1", "Pod", "pods")

@@ -26,7 +26,7 @@ from situate.runtime.configuration import (
 )
 from situate.runtime.reload import ConfigurationFile, NamedFiles, Parse
 from situate.scheduler.configuration import SchedulerSettings
-from situate.sharding.controller.section import ShardSettings, overlapping, without_secrets
+from situate.sharding.supervisor.controller.config.section import ShardSettings, overlapping, without_secrets
 from situate.spot.config.settings import SpotSettings
 from situate.vm.config.neon_settings import read_reference
 from situate.vm.config.settings import VmSettings

@@ -18,13 +18,13 @@ from situate.cli.failures import WrongInput
 from situate.objects.authorization import Permission
 from situate.objects.resources import unstructured
 from situate.objects.settings_options import BadOptions, options_of
-from situate.sharding.adapter import FieldPaths
-from situate.sharding.admitting import Fence
-from situate.sharding.controller.executor_options import ExecutorOptions
-from situate.sharding.controller.section import ShardSettings
-from situate.sharding.names import PARTITION, POOL
-from situate.sharding.permissions import executor_permissions
-from situate.sharding.policy import LeaderLease, ServiceAccounts, fencing_policies
+from situate.sharding.executor.controller.executor_options import ExecutorOptions
+from situate.sharding.fencing.admission_policy import LeaderLease, ServiceAccounts, fencing_policies
+from situate.sharding.fencing.admit import Fence
+from situate.sharding.model.field_paths import FieldPaths
+from situate.sharding.model.names import PARTITION, POOL
+from situate.sharding.supervisor.controller.config.section import ShardSettings
+from situate.sharding.supervisor.permissions import executor_permissions
 
 NAME: Final = "situate-shard"
 URL_FOLDER: Final = PurePosixPath("/etc/situate/archive")

@@ -9,8 +9,8 @@ from situate.cli.failures import WrongInput
 from situate.kube.lease_record import LeaseName
 from situate.objects.authorization import Permission
 from situate.runtime.configuration import Configuration
-from situate.sharding.controller.section import ShardSettings
-from situate.sharding.permissions import supervisor_permissions
+from situate.sharding.supervisor.controller.config.section import ShardSettings
+from situate.sharding.supervisor.permissions import supervisor_permissions
 from situate.spot.config.permissions import permissions as spot_permissions
 from situate.spot.config.settings import SpotSettings
 from situate.vm.backends.systems import system_of

@@ -24,9 +24,9 @@ from situate.objects.resources import ResourceType
 from situate.objects.settings_options import BadOptions
 from situate.objects.unstructured import Unstructured
 from situate.runtime.metrics import Metrics
-from situate.sharding.controller.fence_check import Fence, check_fence
-from situate.sharding.controller.section import ShardSettings
-from situate.sharding.controller.supervisor import Supervisor
+from situate.sharding.supervisor.controller.config.section import ShardSettings
+from situate.sharding.supervisor.controller.fence_check import Fence, check_fence
+from situate.sharding.supervisor.controller.supervisor import Supervisor
 
 _RETRY: Final = Backoff(initial_s=1.0, cap_s=30.0)
 _FENCE_AGAIN_S: Final = 60.0

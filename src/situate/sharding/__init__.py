@@ -12,28 +12,28 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from situate.sharding.adapter import FieldPaths, ObjectAdapter
-from situate.sharding.configuration import SupervisorConfig
-from situate.sharding.executing import Outcome
-from situate.sharding.executor_configuration import ExecutorConfig, ExecutorIdentity
-from situate.sharding.leases import ExecutorWatch
-from situate.sharding.scope import Scope
+from situate.sharding.executor.config import ExecutorConfig, ExecutorIdentity
+from situate.sharding.executor.next_step import Outcome
+from situate.sharding.leases.membership import ExecutorWatch
+from situate.sharding.model.field_paths import FieldPaths, ObjectAdapter
+from situate.sharding.model.supervisor_config import SupervisorConfig
+from situate.sharding.supervisor.scope import Scope
 
 if TYPE_CHECKING:
     from situate.objects.settings_flags import parse_options
     from situate.objects.settings_options import BadOptions
-    from situate.sharding.controller.executor import Executor
-    from situate.sharding.controller.executor_options import ExecutorOptions
-    from situate.sharding.controller.kopf_handlers import KopfHandler
-    from situate.sharding.controller.options import (
+    from situate.sharding.executor.controller.executor import Executor
+    from situate.sharding.executor.controller.executor_options import ExecutorOptions
+    from situate.sharding.executor.controller.kopf_handlers import KopfHandler
+    from situate.sharding.executor.controller.work import NotOwner, Work
+    from situate.sharding.supervisor.controller.config.flags import (
         add_executor_options,
         add_supervisor_options,
         with_executor_options,
         with_supervisor_options,
     )
-    from situate.sharding.controller.supervisor import Supervisor
-    from situate.sharding.controller.supervisor_options import SupervisorOptions
-    from situate.sharding.controller.work import NotOwner, Work
+    from situate.sharding.supervisor.controller.config.options import SupervisorOptions
+    from situate.sharding.supervisor.controller.supervisor import Supervisor
 
 __all__ = [
     "BadOptions",
@@ -62,18 +62,18 @@ __all__ = [
 
 _LOADED: Final = {
     "BadOptions": "situate.objects.settings_options",
-    "Executor": "situate.sharding.controller.executor",
-    "ExecutorOptions": "situate.sharding.controller.executor_options",
-    "KopfHandler": "situate.sharding.controller.kopf_handlers",
-    "NotOwner": "situate.sharding.controller.work",
-    "Supervisor": "situate.sharding.controller.supervisor",
-    "SupervisorOptions": "situate.sharding.controller.supervisor_options",
-    "Work": "situate.sharding.controller.work",
-    "add_executor_options": "situate.sharding.controller.options",
-    "add_supervisor_options": "situate.sharding.controller.options",
+    "Executor": "situate.sharding.executor.controller.executor",
+    "ExecutorOptions": "situate.sharding.executor.controller.executor_options",
+    "KopfHandler": "situate.sharding.executor.controller.kopf_handlers",
+    "NotOwner": "situate.sharding.executor.controller.work",
+    "Supervisor": "situate.sharding.supervisor.controller.supervisor",
+    "SupervisorOptions": "situate.sharding.supervisor.controller.config.options",
+    "Work": "situate.sharding.executor.controller.work",
+    "add_executor_options": "situate.sharding.supervisor.controller.config.flags",
+    "add_supervisor_options": "situate.sharding.supervisor.controller.config.flags",
     "parse_options": "situate.objects.settings_flags",
-    "with_executor_options": "situate.sharding.controller.options",
-    "with_supervisor_options": "situate.sharding.controller.options",
+    "with_executor_options": "situate.sharding.supervisor.controller.config.flags",
+    "with_supervisor_options": "situate.sharding.supervisor.controller.config.flags",
 }
 
 

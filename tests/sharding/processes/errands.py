@@ -6,8 +6,8 @@ import itertools
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from situate.sharding.assignment import Holder, Placement, placed, view_of
-from situate.sharding.names import EXECUTOR, EXECUTOR_SELECTOR, EXECUTOR_UID, FINALIZER, POOL, REVOKED, Cause
+from situate.sharding.model.names import EXECUTOR, EXECUTOR_SELECTOR, EXECUTOR_UID, FINALIZER, POOL, REVOKED, Cause
+from situate.sharding.model.object_view import Holder, Placement, placed, view_of
 from situate.testing.sharding.shipped.reports import PATHS, REPORTS, report
 from tests.sharding.processes.company import Company
 from tests.sharding.processes.units import KINDS, kind_of

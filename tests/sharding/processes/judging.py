@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from situate.sharding.assignment import ObjectView, view_of
-from situate.sharding.names import FINALIZER
+from situate.sharding.model.names import FINALIZER
+from situate.sharding.model.object_view import ObjectView, view_of
 from situate.testing.sharding.shipped.reports import PATHS
 
 

@@ -38,8 +38,8 @@ from situate.kube.patches import MergePatch
 from situate.kube.transport import Stream, Transport
 from situate.objects.messages import Request, Response
 from situate.objects.resources import LEASES
-from situate.sharding.controller.lease import EXIT_CODE
-from situate.sharding.leases import LeaseTimes
+from situate.sharding.executor.controller.lease import EXIT_CODE
+from situate.sharding.leases.membership import LeaseTimes
 from situate.testing.archive import ForwardingArchiver
 from tests.sharding.processes import supervised
 from tests.sharding.processes.calls import LEASE, NOTHING, NOW_AND_THEN, PAIRS, READS, WRITES, Call, call_of

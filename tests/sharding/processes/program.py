@@ -13,13 +13,13 @@ from pathlib import Path
 from situate.kube.client import Client
 from situate.kube.connect import find_connection
 from situate.runtime.manager import Manager, stop_on_signals
-from situate.sharding.adapter import Content
-from situate.sharding.controller.executor import Executor
-from situate.sharding.controller.runs import Handler
-from situate.sharding.controller.work import Work
-from situate.sharding.executing import Outcome
-from situate.sharding.executor_configuration import ExecutorConfig, ExecutorIdentity
-from situate.sharding.leases import LeaseTimes
+from situate.sharding.executor.config import ExecutorConfig, ExecutorIdentity
+from situate.sharding.executor.controller.executor import Executor
+from situate.sharding.executor.controller.runs import Handler
+from situate.sharding.executor.controller.work import Work
+from situate.sharding.executor.next_step import Outcome
+from situate.sharding.leases.membership import LeaseTimes
+from situate.sharding.model.field_paths import Content
 from situate.testing.sharding.shipped.reports import REPORTS
 from tests.sharding.processes.hearing import hearing
 

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from situate.sharding.assignment import Holder, ObjectView, view_of
-from situate.sharding.patching import Operations
+from situate.sharding.model.object_view import Holder, ObjectView, view_of
+from situate.sharding.model.patches import Operations
 from situate.testing.sharding.shipped.reports import PATHS, REPORTS, assigning, report, revoking
 from tests.contract.servers import Server
 from tests.controlplane.process import Process

@@ -18,17 +18,17 @@ from situate.kube.connect import find_connection
 from situate.kube.connection import Connection
 from situate.kube.lease_record import ElectionTimes
 from situate.runtime.manager import Manager, stop_on_signals
-from situate.sharding.adapter import Content, FieldPaths
-from situate.sharding.configuration import SupervisorConfig
-from situate.sharding.controller.executor import Executor
-from situate.sharding.controller.runs import Handler
-from situate.sharding.controller.supervisor import Supervisor
-from situate.sharding.controller.work import Work
-from situate.sharding.executing import Outcome
-from situate.sharding.executor_configuration import ExecutorConfig, ExecutorIdentity
-from situate.sharding.leases import ExecutorWatch, LeaseTimes
-from situate.sharding.scope import Scope
+from situate.sharding.executor.config import ExecutorConfig, ExecutorIdentity
+from situate.sharding.executor.controller.executor import Executor
+from situate.sharding.executor.controller.runs import Handler
+from situate.sharding.executor.controller.work import Work
+from situate.sharding.executor.next_step import Outcome
+from situate.sharding.leases.membership import ExecutorWatch, LeaseTimes
+from situate.sharding.model.field_paths import Content, FieldPaths
+from situate.sharding.model.supervisor_config import SupervisorConfig
 from situate.sharding.strategies import MinScheduled
+from situate.sharding.supervisor.controller.supervisor import Supervisor
+from situate.sharding.supervisor.scope import Scope
 from situate.testing.sharding.shipped.reports import REPORTS
 from tests.sharding.processes.hearing import hearing
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from situate.sharding.names import EPOCH, EXECUTOR_UID, FINALIZER, TERM
+from situate.sharding.model.names import EPOCH, EXECUTOR_UID, FINALIZER, TERM
 from tests.sharding.processes.judging import Run, Seen, breaches
 
 DONE = {"completedAt": "2026-01-01T00:00:09Z", "successful": True, "reason": "Done"}

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from situate.sharding.assignment import view_of
+from situate.sharding.model.object_view import view_of
 from situate.testing.sharding.shipped.reports import PATHS, REPORTS
 from tests.contract.servers import RealServer
 from tests.sharding.processes.company import Company

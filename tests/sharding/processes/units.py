@@ -11,10 +11,10 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
-from situate.sharding.adapter import Content
-from situate.sharding.configuration import SupervisorConfig
-from situate.sharding.controller.work import Work
-from situate.sharding.executing import Outcome
+from situate.sharding.executor.controller.work import Work
+from situate.sharding.executor.next_step import Outcome
+from situate.sharding.model.field_paths import Content
+from situate.sharding.model.supervisor_config import SupervisorConfig
 
 LEDGER: Final = "LEDGER"
 DRAIN_S: Final = 1.0

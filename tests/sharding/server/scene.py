@@ -17,8 +17,8 @@ from situate.cluster.names import Names
 from situate.kube.client import Client
 from situate.objects.messages import Request, Response
 from situate.runtime.serving.access import Access
-from situate.sharding.server.answering import Answering
-from situate.sharding.server.served import Served, discovered
+from situate.sharding.server.discovery import Served, discovered
+from situate.sharding.server.request_handler import Answering
 from situate.testing.sharding.shipped.reports import CRDS, GROUP, definition, report
 
 NOW = 1_800_000_000.0

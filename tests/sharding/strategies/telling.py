@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from situate.sharding.errors import Unschedulable
-from situate.sharding.members import Executor, ExecutorStatus
+from situate.sharding.model.errors import Unschedulable
+from situate.sharding.model.executors import Executor, ExecutorStatus
 from situate.sharding.strategies import ObjectFacts, Strategy, tell_member
 
 HEALTHY, FULL, UNHEALTHY = ExecutorStatus.HEALTHY, ExecutorStatus.FULL, ExecutorStatus.UNHEALTHY

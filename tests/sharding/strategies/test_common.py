@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from situate.sharding.errors import NoExecutors, NoHealthyExecutors, Unschedulable
-from situate.sharding.members import Executor, ExecutorStatus
+from situate.sharding.model.errors import NoExecutors, NoHealthyExecutors, Unschedulable
+from situate.sharding.model.executors import Executor, ExecutorStatus
 from situate.sharding.strategies import (
     ExplainsItself,
     MinMetricScore,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from situate.sharding.ring import HashRing, Rendezvous, ring_key
+from situate.sharding.partitions.hash_ring import HashRing, Rendezvous, ring_key
 from situate.sharding.strategies import ObjectFacts, RendezvousHash, Ring
 from tests.sharding.strategies.telling import UNHEALTHY, healthy
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from situate.sharding.errors import NoCapacity, NoMetrics
-from situate.sharding.members import Executor
+from situate.sharding.model.errors import NoCapacity, NoMetrics
+from situate.sharding.model.executors import Executor
 from situate.sharding.strategies import (
     MetricSettings,
     MinMetricScore,

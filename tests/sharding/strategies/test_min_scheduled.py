@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from situate.sharding.errors import NoCapacity, NoExecutors, NoHealthyExecutors, Unschedulable
-from situate.sharding.members import Executor, ExecutorStatus
+from situate.sharding.model.errors import NoCapacity, NoExecutors, NoHealthyExecutors, Unschedulable
+from situate.sharding.model.executors import Executor, ExecutorStatus
 from situate.sharding.strategies import MinScheduled, ObjectFacts, tell_member
 from tests.sharding.strategies.telling import (
     FULL,

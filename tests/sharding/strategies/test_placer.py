@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from situate.sharding.adapter import FieldPaths
-from situate.sharding.assignment import view_of
-from situate.sharding.errors import NoCapacity, NoExecutors, NoHealthyExecutors, Unschedulable
-from situate.sharding.members import Executor, ExecutorStatus
-from situate.sharding.names import EXECUTOR_SELECTOR, PRIORITY
-from situate.sharding.situation import Choose
+from situate.sharding.model.decision_inputs import Choose
+from situate.sharding.model.errors import NoCapacity, NoExecutors, NoHealthyExecutors, Unschedulable
+from situate.sharding.model.executors import Executor, ExecutorStatus
+from situate.sharding.model.field_paths import FieldPaths
+from situate.sharding.model.names import EXECUTOR_SELECTOR, PRIORITY
+from situate.sharding.model.object_view import view_of
 from situate.sharding.strategies import (
     MinScheduled,
     ObjectFacts,

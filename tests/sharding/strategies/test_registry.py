@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from situate.sharding.errors import NoExecutors
+from situate.sharding.model.errors import NoExecutors
 from situate.sharding.strategies import (
     BUILT_IN,
     BadArguments,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from situate.sharding.members import ExecutorStatus
+from situate.sharding.model.executors import ExecutorStatus
 from situate.sharding.strategies import RoundRobin
 from tests.sharding.strategies.telling import FULL, HEALTHY, NOTHING, UNHEALTHY, chosen, healthy
 

@@ -24,7 +24,7 @@ from situate.kube.errors import AlreadyExists, NotFound
 from situate.kube.patches import MergePatch
 from situate.objects.pods import Pod
 from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, LEASES, PODS, unstructured
-from situate.sharding.names import CORDON, POOL
+from situate.sharding.model.names import CORDON, POOL
 
 _DEPLOYMENTS: Final = unstructured("apps", "v1", "Deployment", "deployments")
 _MANAGER: Final = "situate-demo"

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from situate.cli.sharding.reading import Observed
 from situate.objects.events import CoreEvent
-from situate.sharding.supervisor_reports import supervisor_report
+from situate.sharding.supervisor.report import supervisor_report
 
 RECENT: Final = timedelta(minutes=10)
 """A refused write is retried at least this often, so an older Event tells of the past."""

@@ -24,11 +24,11 @@ from situate.kube.patches import MergePatch
 from situate.objects.coordination import Lease
 from situate.objects.resources import LEASES
 from situate.objects.settings import did_you_mean
-from situate.sharding.assignment import executor_label, view_of
-from situate.sharding.controller.section import ShardSettings
-from situate.sharding.leases import ExecutorWatch, lease_name
-from situate.sharding.names import CORDON, EXECUTOR, EXECUTOR_UID, STATUS
-from situate.sharding.reports import report_of
+from situate.sharding.leases.executor_report import report_of
+from situate.sharding.leases.membership import ExecutorWatch, lease_name
+from situate.sharding.model.names import CORDON, EXECUTOR, EXECUTOR_UID, STATUS
+from situate.sharding.model.object_view import executor_label, view_of
+from situate.sharding.supervisor.controller.config.section import ShardSettings
 
 _LOOK_S: Final = 1.0
 

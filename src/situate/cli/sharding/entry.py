@@ -11,7 +11,7 @@ from situate.cli.configured import load, sharding_entries
 from situate.cli.failures import WrongInput
 from situate.cli.read_cluster.where import Where
 from situate.objects.settings_options import BadOptions
-from situate.sharding.controller.section import ShardSettings
+from situate.sharding.supervisor.controller.config.section import ShardSettings
 
 
 @dataclass(frozen=True, slots=True)

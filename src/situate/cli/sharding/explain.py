@@ -23,7 +23,8 @@ from situate.cli.streams import complain, say
 from situate.objects.events import CoreEvent
 from situate.objects.settings import did_you_mean
 from situate.objects.timestamps import rfc3339
-from situate.sharding.actions import (
+from situate.sharding.assignment.decide import decide
+from situate.sharding.model.actions import (
     Action,
     Archive,
     Assign,
@@ -34,11 +35,10 @@ from situate.sharding.actions import (
     Revoke,
     TellCompleted,
 )
-from situate.sharding.assignment import ObjectView
-from situate.sharding.controller.section import ShardSettings
-from situate.sharding.deciding import decide
-from situate.sharding.situation import NEW, Decision, Ownership
+from situate.sharding.model.decision_inputs import NEW, Decision, Ownership
+from situate.sharding.model.object_view import ObjectView
 from situate.sharding.strategies import Explanation, facts_of, oddities_of
+from situate.sharding.supervisor.controller.config.section import ShardSettings
 
 _COLUMNS = (
     Column("executor"),

@@ -17,8 +17,8 @@ from situate.cli.output import yaml_text
 from situate.cli.streams import say
 from situate.objects.resources import unstructured
 from situate.objects.settings import shown
-from situate.sharding.admitting import Fence
-from situate.sharding.policy import LeaderLease, ServiceAccounts, fencing_policies
+from situate.sharding.fencing.admission_policy import LeaderLease, ServiceAccounts, fencing_policies
+from situate.sharding.fencing.admit import Fence
 
 _SUFFIX: Final = ".template"
 _PACKAGE: Final = "package"

@@ -27,12 +27,11 @@ from situate.kube.errors import AlreadyExists, Conflict, NotFound
 from situate.kube.patches import MergePatch
 from situate.objects.configuration import ConfigMap
 from situate.objects.resources import CONFIGMAPS, LEASES
-from situate.sharding.assignment import view_of
-from situate.sharding.controller.section import ShardSettings
-from situate.sharding.liveness import supervisor_problem
-from situate.sharding.partitions import PartitionBy, hash_of
-from situate.sharding.resizing import merged, resized, split
-from situate.sharding.slots import (
+from situate.sharding.leases.lease_age import supervisor_problem
+from situate.sharding.model.object_view import view_of
+from situate.sharding.partitions.partitions import PartitionBy, hash_of
+from situate.sharding.partitions.repartition import merged, resized, split
+from situate.sharding.partitions.slots import (
     SLOTS,
     BadTable,
     SlotTable,
@@ -43,7 +42,8 @@ from situate.sharding.slots import (
     slot_of,
     thawed,
 )
-from situate.sharding.supervisor_reports import confirmed_versions
+from situate.sharding.supervisor.controller.config.section import ShardSettings
+from situate.sharding.supervisor.report import confirmed_versions
 
 _COLUMNS = (
     Column("partition", right=True),

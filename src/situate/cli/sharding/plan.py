@@ -17,11 +17,11 @@ from situate.cli.sharding.entry import Asked
 from situate.cli.sharding.reading import Observed, observe
 from situate.cli.streams import complain, say
 from situate.objects.counts import counted
-from situate.sharding.assignment import ObjectView
-from situate.sharding.members import ExecutorStatus
+from situate.sharding.assignment.desired_executors import SizingConfig, SizingState, desired_executors
+from situate.sharding.model.executors import ExecutorStatus
+from situate.sharding.model.object_view import ObjectView
 from situate.sharding.rebalancing import Goal, Held, Plan
 from situate.sharding.rebalancing import plan as planned
-from situate.sharding.sizing import SizingConfig, SizingState, desired_executors
 from situate.sharding.strategies import facts_of
 
 _COLUMNS = (Column("object"), Column("from"), Column("to"), Column("why"))

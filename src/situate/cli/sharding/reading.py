@@ -30,18 +30,18 @@ from situate.objects.events import CoreEvent
 from situate.objects.resources import CONFIGMAPS, CORE_EVENTS, LEASES, NODES, PODS
 from situate.objects.timestamps import rfc3339
 from situate.runtime.logs import configure_logging
-from situate.sharding.assignment import ObjectView, view_of
-from situate.sharding.controller.section import ShardSettings
-from situate.sharding.leases import Membership
-from situate.sharding.liveness import age_s, expired, supervisor_problem
-from situate.sharding.members import Executor, Members, Suspect
-from situate.sharding.names import EXECUTOR_UID, POOL
-from situate.sharding.owning import Owned, owned_by, owned_under
-from situate.sharding.partitions import Identified, PartitionBy, hash_of, partition_of
-from situate.sharding.scope import Scope
-from situate.sharding.situation import Ownership, Situation
-from situate.sharding.slots import SlotTable, parse_table, slot_of
+from situate.sharding.leases.lease_age import age_s, expired, supervisor_problem
+from situate.sharding.leases.membership import Membership
+from situate.sharding.model.decision_inputs import Ownership, Situation
+from situate.sharding.model.executors import Executor, Members, Suspect
+from situate.sharding.model.names import EXECUTOR_UID, POOL
+from situate.sharding.model.object_view import ObjectView, view_of
+from situate.sharding.partitions.ownership import Owned, owned_by, owned_under
+from situate.sharding.partitions.partitions import Identified, PartitionBy, hash_of, partition_of
+from situate.sharding.partitions.slots import SlotTable, parse_table, slot_of
 from situate.sharding.strategies import Placer, facts_of, rebuild
+from situate.sharding.supervisor.controller.config.section import ShardSettings
+from situate.sharding.supervisor.scope import Scope
 
 ENTRY: Final = "table"
 """Of the ConfigMap with the partitions."""

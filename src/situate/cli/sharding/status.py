@@ -16,9 +16,9 @@ from situate.cli.sharding.reading import Observed, observe
 from situate.cli.streams import complain, say
 from situate.cli.watching import show_status
 from situate.objects.coordination import Lease
-from situate.sharding.assignment import ObjectView
-from situate.sharding.liveness import age_s
-from situate.sharding.members import Ending, Executor
+from situate.sharding.leases.lease_age import age_s
+from situate.sharding.model.executors import Ending, Executor
+from situate.sharding.model.object_view import ObjectView
 
 NOT_READY: Final = "NotReady"
 """In place of a status, for an executor whose Lease has run out; Kubernetes says so of nodes."""

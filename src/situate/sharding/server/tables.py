@@ -9,7 +9,7 @@ from typing import Any, Final
 from situate.archive.reading import Found
 from situate.objects.durations import human_duration
 from situate.objects.timestamps import BadTime, parse_time
-from situate.sharding.server.asked import Include
+from situate.sharding.server.request import Include
 
 _UNKNOWN: Final = "<unknown>"
 _COLUMNS: Final = (

@@ -31,10 +31,10 @@ from situate.sharding.strategies.protocol import (
     tell_member,
     tell_object,
 )
+from situate.sharding.strategies.random_choice import Random, RandomSource
 from situate.sharding.strategies.registry import BUILT_IN, GROUP, BadArguments, Builder, Surroundings, build, installed
 from situate.sharding.strategies.round_robin import RoundRobin
 from situate.sharding.strategies.rules import Filter, Rules, Score
-from situate.sharding.strategies.uniform import Random, RandomSource
 
 if TYPE_CHECKING:
     from situate.sharding.strategies.hashed import RendezvousHash, Ring

@@ -10,9 +10,9 @@ from typing import Final
 import msgspec
 
 from situate.objects.settings import shown
-from situate.sharding.adapter import Content
-from situate.sharding.assignment import ObjectView, Source, content_of
-from situate.sharding.names import PRIORITY
+from situate.sharding.model.field_paths import Content
+from situate.sharding.model.names import PRIORITY
+from situate.sharding.model.object_view import ObjectView, Source, content_of
 
 HIGHEST_PRIORITY: Final = 1_000_000_000
 """As of a PriorityClass that users may make; the lowest is its negative."""

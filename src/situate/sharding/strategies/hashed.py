@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Protocol
 
-from situate.sharding.members import ExecutorStatus
-from situate.sharding.ring import HashRing, Rendezvous, ring_key
+from situate.sharding.model.executors import ExecutorStatus
+from situate.sharding.partitions.hash_ring import HashRing, Rendezvous, ring_key
 from situate.sharding.strategies.facts import ObjectFacts
-from situate.sharding.strategies.observed import Roster
+from situate.sharding.strategies.open_objects import Roster
 from situate.sharding.strategies.protocol import Standing, TieBreak
 
 

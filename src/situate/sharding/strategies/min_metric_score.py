@@ -14,12 +14,12 @@ from typing import Final
 
 import numpy as np
 
-from situate.sharding.errors import NoMetrics
-from situate.sharding.members import Executor, ExecutorStatus
+from situate.sharding.model.errors import NoMetrics
+from situate.sharding.model.executors import Executor, ExecutorStatus
 from situate.sharding.strategies.facts import ObjectFacts
 from situate.sharding.strategies.metric_settings import MetricSettings
 from situate.sharding.strategies.min_scheduled import MinScheduled
-from situate.sharding.strategies.observed import OpenObjects, Roster
+from situate.sharding.strategies.open_objects import OpenObjects, Roster
 from situate.sharding.strategies.protocol import Standing, TieBreak, tell_member
 from situate.sharding.strategies.round_robin import RoundRobin
 from situate.sharding.strategies.samples import AssignedSince, Bools, Floats, Rows, Sample, Samples, usable_values

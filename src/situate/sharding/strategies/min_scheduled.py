@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Sequence
 from math import isfinite
 
-from situate.sharding.members import Executor, ExecutorStatus
+from situate.sharding.model.executors import Executor, ExecutorStatus
 from situate.sharding.strategies.facts import ObjectFacts
-from situate.sharding.strategies.observed import OpenObjects, Roster
+from situate.sharding.strategies.open_objects import OpenObjects, Roster
 from situate.sharding.strategies.protocol import Standing, TieBreak
 from situate.sharding.strategies.ranking import Ranking
 from situate.sharding.strategies.slow_start import SlowStart

@@ -1,7 +1,7 @@
 """A strategy with the rules that narrow its choice: executor selectors, users' hooks, owners, whom the caller prefers.
 
 The rules are the same whatever the strategy. One that is not `Selective` is asked once, and its answer must obey them.
-Which executors a rollout or a planned restart prefers is said by `situate.sharding.placing`.
+Which executors a rollout or a planned restart prefers is said by `situate.sharding.assignment.place`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
-from situate.sharding.assignment import ObjectView
-from situate.sharding.errors import NoExecutors, NoHealthyExecutors, Unschedulable
-from situate.sharding.members import Executor, ExecutorStatus
+from situate.sharding.model.errors import NoExecutors, NoHealthyExecutors, Unschedulable
+from situate.sharding.model.executors import Executor, ExecutorStatus
+from situate.sharding.model.object_view import ObjectView
 from situate.sharding.strategies.facts import ObjectFacts, facts_of
-from situate.sharding.strategies.observed import OpenObjects, Roster
+from situate.sharding.strategies.open_objects import OpenObjects, Roster
 from situate.sharding.strategies.protocol import (
     ExplainsItself,
     Ineligible,
@@ -94,7 +94,7 @@ class Placer:
         return self._open.of(executor)
 
     def choose(self, view: ObjectView, among: frozenset[str] | None) -> str:
-        """As `situate.sharding.situation.Choose` wants it."""
+        """As `situate.sharding.model.decision_inputs.Choose` wants it."""
         obj = facts_of(view, self._weight_of)
         return self.choose_executor(obj) if among is None else self.choose_among(obj, among)
 

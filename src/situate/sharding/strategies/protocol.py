@@ -10,8 +10,8 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from situate.sharding.errors import Unschedulable
-from situate.sharding.members import Executor, ExecutorStatus
+from situate.sharding.model.errors import Unschedulable
+from situate.sharding.model.executors import Executor, ExecutorStatus
 from situate.sharding.strategies.facts import ObjectFacts
 
 TieBreak = Callable[[ObjectFacts, Sequence[str]], str]

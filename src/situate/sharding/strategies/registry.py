@@ -17,8 +17,8 @@ from situate.objects.settings import Mistake, did_you_mean, parse_section, shown
 from situate.sharding.strategies.metric_settings import MetricSettings
 from situate.sharding.strategies.min_scheduled import MinScheduled
 from situate.sharding.strategies.protocol import Strategy
+from situate.sharding.strategies.random_choice import Random, RandomSource
 from situate.sharding.strategies.round_robin import RoundRobin
-from situate.sharding.strategies.uniform import Random, RandomSource
 
 GROUP: Final = "situate.sharding.strategies"
 """Of entry points."""

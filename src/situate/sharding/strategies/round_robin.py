@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 
-from situate.sharding.members import ExecutorStatus
+from situate.sharding.model.executors import ExecutorStatus
 from situate.sharding.strategies.facts import ObjectFacts
-from situate.sharding.strategies.observed import Roster
+from situate.sharding.strategies.open_objects import Roster
 from situate.sharding.strategies.protocol import Standing, TieBreak
 
 _END = ""  # of the list, before its first and after its last element; no executor has this name

@@ -7,8 +7,8 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from situate.objects.label_selectors import BadSelector, Selector, parse_selector
-from situate.sharding.errors import Unschedulable
-from situate.sharding.members import Executor
+from situate.sharding.model.errors import Unschedulable
+from situate.sharding.model.executors import Executor
 from situate.sharding.strategies.facts import ObjectFacts
 from situate.sharding.strategies.protocol import TieBreak
 

@@ -10,9 +10,17 @@ from typing import Any, Final, TypeVar
 from situate.archive.memory import MemoryArchiver
 from situate.archive.protocol import ArchiveConflict, NotArchived
 from situate.archive.record import ByUid, GroupKind, Record
-from situate.sharding.archiving import Corrupt, NotThere, Outcome, ReadBack, Stored, Superseded, Unavailable
-from situate.sharding.archiving import Refused as NotTaken
-from situate.sharding.assignment import ObjectView
+from situate.sharding.assignment.archive_steps import (
+    Corrupt,
+    NotThere,
+    Outcome,
+    ReadBack,
+    Stored,
+    Superseded,
+    Unavailable,
+)
+from situate.sharding.assignment.archive_steps import Refused as NotTaken
+from situate.sharding.model.object_view import ObjectView
 
 KIND: Final = GroupKind("batch.example.com", "Report")
 _T = TypeVar("_T")

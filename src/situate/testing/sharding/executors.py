@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from situate.sharding.admitting import Role, Writer
-from situate.sharding.assignment import ObjectView, released
-from situate.sharding.executing import (
+from situate.sharding.executor.next_step import (
     Forgone,
     Local,
     Me,
@@ -26,9 +24,11 @@ from situate.sharding.executing import (
     next_step,
     owns,
 )
-from situate.sharding.leases import LeaseTimes
-from situate.sharding.patching import fenced_patch, guarded_patch
-from situate.sharding.tenure import Tenure
+from situate.sharding.fencing.admit import Role, Writer
+from situate.sharding.leases.membership import LeaseTimes
+from situate.sharding.leases.tenure import Tenure
+from situate.sharding.model.object_view import ObjectView, released
+from situate.sharding.model.patches import fenced_patch, guarded_patch
 from situate.testing.sharding import events
 from situate.testing.sharding.processes import Process
 from situate.testing.sharding.store import PATHS, Refused, Stored

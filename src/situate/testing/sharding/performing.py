@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, assert_never
 
-from situate.sharding.configuration import OrphanPolicy, SupervisorConfig
-from situate.sharding.names import FINALIZER
+from situate.sharding.model.names import FINALIZER
+from situate.sharding.model.supervisor_config import OrphanPolicy, SupervisorConfig
 from situate.testing.sharding import steps
 from situate.testing.sharding.archives import Trouble
 from situate.testing.sharding.executors import Executor

@@ -18,9 +18,9 @@ from situate.objects.pods import (
     PodSpec,
     PodStatus,
 )
-from situate.sharding.executing import Me
-from situate.sharding.leases import OUT_OF_SERVICE, lease_name
-from situate.sharding.names import CORDON, EXECUTOR, EXECUTOR_UID, POOL
+from situate.sharding.executor.next_step import Me
+from situate.sharding.leases.membership import OUT_OF_SERVICE, lease_name
+from situate.sharding.model.names import CORDON, EXECUTOR, EXECUTOR_UID, POOL
 
 NAMESPACE: Final = "work"
 SELECTOR: Final = "app=reports"

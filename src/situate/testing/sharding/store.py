@@ -12,11 +12,11 @@ from enum import Enum
 from typing import Any, Final
 
 from situate.cluster.patches import json_patch
-from situate.sharding import admitting
-from situate.sharding.adapter import Content, FieldPaths
-from situate.sharding.admitting import Fence, Writer, admit
-from situate.sharding.assignment import ObjectView, view_of
-from situate.sharding.patching import Operations
+from situate.sharding.fencing import admit as admitting
+from situate.sharding.fencing.admit import Fence, Writer, admit
+from situate.sharding.model.field_paths import Content, FieldPaths
+from situate.sharding.model.object_view import ObjectView, view_of
+from situate.sharding.model.patches import Operations
 
 PATHS: Final = FieldPaths()
 FENCE: Final = Fence(PATHS)

@@ -13,9 +13,7 @@ from typing import Final
 
 from situate.archive.record import record_of
 from situate.objects.coordination import Lease
-from situate.sharding.actions import Archive, Delete, Patching, TellCompleted, Write, write_of
-from situate.sharding.admitting import Role, Writer
-from situate.sharding.archiving import (
+from situate.sharding.assignment.archive_steps import (
     Deleted,
     Finished,
     Gone,
@@ -31,16 +29,18 @@ from situate.sharding.archiving import (
     advanced,
     released_write,
 )
-from situate.sharding.archiving import Refused as NotTaken
-from situate.sharding.assignment import ObjectView
-from situate.sharding.configuration import SupervisorConfig
-from situate.sharding.deciding import decide
-from situate.sharding.draining import under_way
-from situate.sharding.errors import NoHealthyExecutors
-from situate.sharding.executing import Me
-from situate.sharding.leases import ExecutorWatch, LeaseTimes, Membership
-from situate.sharding.members import Members, Suspect
-from situate.sharding.situation import NEW, Memory, MoveLimit, Situation
+from situate.sharding.assignment.archive_steps import Refused as NotTaken
+from situate.sharding.assignment.decide import decide
+from situate.sharding.assignment.drain import under_way
+from situate.sharding.executor.next_step import Me
+from situate.sharding.fencing.admit import Role, Writer
+from situate.sharding.leases.membership import ExecutorWatch, LeaseTimes, Membership
+from situate.sharding.model.actions import Archive, Delete, Patching, TellCompleted, Write, write_of
+from situate.sharding.model.decision_inputs import NEW, Memory, MoveLimit, Situation
+from situate.sharding.model.errors import NoHealthyExecutors
+from situate.sharding.model.executors import Members, Suspect
+from situate.sharding.model.object_view import ObjectView
+from situate.sharding.model.supervisor_config import SupervisorConfig
 from situate.sim.timeline import Due
 from situate.testing.sharding.pods import NAMESPACE, POOL_NAME, SELECTOR, Host, lease_of, lost_node
 from situate.testing.sharding.processes import Process

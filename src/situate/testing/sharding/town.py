@@ -11,10 +11,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from situate.archive.record import Record
-from situate.sharding.archiving import Outcome, ReadBack
-from situate.sharding.assignment import ObjectView
-from situate.sharding.executing import Me
-from situate.sharding.names import FINALIZER
+from situate.sharding.assignment.archive_steps import Outcome, ReadBack
+from situate.sharding.executor.next_step import Me
+from situate.sharding.model.names import FINALIZER
+from situate.sharding.model.object_view import ObjectView
 from situate.testing.sharding import events
 from situate.testing.sharding.archives import Archive
 from situate.testing.sharding.invariants import Breach, Limits, breaches

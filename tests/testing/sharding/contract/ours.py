@@ -8,8 +8,8 @@ import os
 from situate.objects.resources import unstructured
 from situate.runtime.manager import Manager, stop_on_signals
 from situate.sharding import Executor, ExecutorConfig, ExecutorIdentity, Outcome, Work
-from situate.sharding.adapter import Content
-from situate.sharding.leases import LeaseTimes
+from situate.sharding.leases.membership import LeaseTimes
+from situate.sharding.model.field_paths import Content
 
 
 async def work(obj: Content, at: Work) -> Outcome | None:

@@ -18,10 +18,10 @@ from situate.cli.sharding.archive.named import key_of
 from situate.cli.sharding.archive.opened import archive_options, opened, run
 from situate.cli.streams import complain, say
 from situate.kube.errors import AlreadyExists
-from situate.sharding.adapter import BadFieldPath, FieldPaths
-from situate.sharding.configuration import BadConfiguration, SupervisorConfig
-from situate.sharding.controller.restoring import RestoredObject
-from situate.sharding.controller.restoring import restore as restored
+from situate.sharding.model.field_paths import BadFieldPath, FieldPaths
+from situate.sharding.model.supervisor_config import BadConfiguration, SupervisorConfig
+from situate.sharding.supervisor.controller.archive.restore import RestoredObject
+from situate.sharding.supervisor.controller.archive.restore import restore as restored
 
 _PATHS = FieldPaths()
 Convert = Callable[[dict[str, Any]], Content]

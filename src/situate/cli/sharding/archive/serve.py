@@ -27,8 +27,8 @@ from situate.runtime.manager import Manager, ServiceFailed, stop_on_signals
 from situate.runtime.serving.access import Access
 from situate.runtime.serving.listener import Certificate, Listener
 from situate.runtime.startup import run_process
-from situate.sharding.server.answering import Answering
-from situate.sharding.server.served import NotServed, discovered
+from situate.sharding.server.discovery import NotServed, discovered
+from situate.sharding.server.request_handler import Answering
 
 _RESOURCE: Final = re.compile(r"([a-z0-9.-]+\.[a-z0-9.-]+)/(v[a-z0-9]+)/([a-z0-9-]+)")
 

@@ -14,7 +14,9 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import Any, Final
 
-from situate.sharding.assignment import (
+from situate.sharding.leases.executor_report import report_of
+from situate.sharding.model.names import EXECUTOR, EXECUTOR_UID, POOL, STATUS, Cause
+from situate.sharding.model.object_view import (
     DrainRequest,
     Holder,
     Placement,
@@ -23,9 +25,7 @@ from situate.sharding.assignment import (
     revoked,
     view_of,
 )
-from situate.sharding.names import EXECUTOR, EXECUTOR_UID, POOL, STATUS, Cause
-from situate.sharding.patching import Operations, guarded_patch
-from situate.sharding.reports import report_of
+from situate.sharding.model.patches import Operations, guarded_patch
 from situate.testing.sharding.contract import place as places
 from situate.testing.sharding.contract.place import PATHS, POD, UNITS, Place
 from situate.testing.sharding.contract.rules import Finding

@@ -20,11 +20,11 @@ from situate.cluster.store import Event
 from situate.embedded.kubeconfig import kubeconfig, write_kubeconfig
 from situate.embedded.running import EmbeddedServer, Settings
 from situate.objects.messages import Request, Response
-from situate.sharding import admitting
-from situate.sharding.adapter import FieldPaths
-from situate.sharding.admitting import Fence, Refusal, Role, Writer, admit
-from situate.sharding.assignment import ObjectView, view_of
-from situate.sharding.leases import lease_name
+from situate.sharding.fencing import admit as admitting
+from situate.sharding.fencing.admit import Fence, Refusal, Role, Writer, admit
+from situate.sharding.leases.membership import lease_name
+from situate.sharding.model.field_paths import FieldPaths
+from situate.sharding.model.object_view import ObjectView, view_of
 from situate.testing.sharding.contract.rules import Timing
 
 GROUP: Final = "contract.situate.dev"

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from situate.archive.record import Record, record_of
 from situate.cluster.patches import json_patch
-from situate.sharding.archiving import (
+from situate.sharding.assignment.archive_steps import (
     Deleted,
     Finished,
     Gone,
@@ -34,9 +34,9 @@ from situate.sharding.archiving import (
     advanced,
     released_write,
 )
-from situate.sharding.assignment import ObjectView, view_of
-from situate.sharding.configuration import SupervisorConfig
-from situate.sharding.names import FINALIZER
+from situate.sharding.model.names import FINALIZER
+from situate.sharding.model.object_view import ObjectView, view_of
+from situate.sharding.model.supervisor_config import SupervisorConfig
 from situate.testing.sharding.exploring.search import Broken, Guard
 from situate.testing.sharding.store import PATHS
 

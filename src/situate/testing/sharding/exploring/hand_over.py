@@ -17,19 +17,19 @@ from typing import Any, Final, NamedTuple
 from msgspec.structs import replace
 
 from situate.cluster.patches import json_patch
-from situate.sharding import executing
-from situate.sharding.actions import Archive, Delete, TellCompleted, write_of
-from situate.sharding.adapter import Content
-from situate.sharding.admitting import Request, Role, Writer, admit
-from situate.sharding.assignment import Holder, ObjectView, Placement, placed, released, view_of
-from situate.sharding.configuration import SupervisorConfig
-from situate.sharding.deciding import decide
-from situate.sharding.errors import NoHealthyExecutors
-from situate.sharding.executing import Local, Me, Release, Rest, Start, Stop, next_step
-from situate.sharding.leases import ExecutorWatch, LeaseTimes, Membership
-from situate.sharding.members import Members
-from situate.sharding.patching import fenced_patch
-from situate.sharding.situation import NEW, Decision, Memory, Situation
+from situate.sharding.assignment.decide import decide
+from situate.sharding.executor import next_step as executing
+from situate.sharding.executor.next_step import Local, Me, Release, Rest, Start, Stop, next_step
+from situate.sharding.fencing.admit import Request, Role, Writer, admit
+from situate.sharding.leases.membership import ExecutorWatch, LeaseTimes, Membership
+from situate.sharding.model.actions import Archive, Delete, TellCompleted, write_of
+from situate.sharding.model.decision_inputs import NEW, Decision, Memory, Situation
+from situate.sharding.model.errors import NoHealthyExecutors
+from situate.sharding.model.executors import Members
+from situate.sharding.model.field_paths import Content
+from situate.sharding.model.object_view import Holder, ObjectView, Placement, placed, released, view_of
+from situate.sharding.model.patches import fenced_patch
+from situate.sharding.model.supervisor_config import SupervisorConfig
 from situate.testing.sharding.exploring.search import Broken, Guard
 from situate.testing.sharding.pods import NAMESPACE, POOL_NAME, SELECTOR, Host, lease_of
 from situate.testing.sharding.store import FENCE, PATHS

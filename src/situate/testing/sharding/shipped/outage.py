@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from situate.archive.query import Query
-from situate.sharding.adapter import Content
-from situate.sharding.configuration import SupervisorConfig
-from situate.sharding.controller.work import Work
-from situate.sharding.executing import Outcome
+from situate.sharding.executor.controller.work import Work
+from situate.sharding.executor.next_step import Outcome
+from situate.sharding.model.field_paths import Content
+from situate.sharding.model.supervisor_config import SupervisorConfig
 from situate.testing.archive import Call, Fault, FaultyArchiver
 from situate.testing.sharding.archives import at_once
 from situate.testing.sharding.shipped.place import Member

@@ -14,14 +14,14 @@ from random import Random
 from typing import Any, Final, assert_never
 
 from situate.kube.errors import KubeError
-from situate.sharding.adapter import Content
-from situate.sharding.admitting import Role, Writer
-from situate.sharding.assignment import ObjectView, view_of
-from situate.sharding.configuration import OrphanPolicy, SupervisorConfig
-from situate.sharding.controller.work import NotOwner, Work
-from situate.sharding.executing import Outcome
-from situate.sharding.leases import OUT_OF_SERVICE
-from situate.sharding.names import CORDON, FINALIZER
+from situate.sharding.executor.controller.work import NotOwner, Work
+from situate.sharding.executor.next_step import Outcome
+from situate.sharding.fencing.admit import Role, Writer
+from situate.sharding.leases.membership import OUT_OF_SERVICE
+from situate.sharding.model.field_paths import Content
+from situate.sharding.model.names import CORDON, FINALIZER
+from situate.sharding.model.object_view import ObjectView, view_of
+from situate.sharding.model.supervisor_config import OrphanPolicy, SupervisorConfig
 from situate.sharding.rebalancing import Goal, RebalanceConfig
 from situate.testing.network import CALM, Weather, Wire
 from situate.testing.processes import ProcessState

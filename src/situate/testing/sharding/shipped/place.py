@@ -19,14 +19,14 @@ from situate.cluster.names import Names
 from situate.cluster.watch import Watch
 from situate.kube.client import Client
 from situate.objects.messages import Request, Response
-from situate.sharding.adapter import Content
-from situate.sharding.assignment import Holder, view_of
-from situate.sharding.controller.executor import Executor
-from situate.sharding.controller.surroundings import Surroundings
-from situate.sharding.controller.work import Work
-from situate.sharding.executing import Outcome
-from situate.sharding.executor_configuration import ExecutorConfig, ExecutorIdentity
-from situate.sharding.names import EPOCH
+from situate.sharding.executor.config import ExecutorConfig, ExecutorIdentity
+from situate.sharding.executor.controller.environment import Surroundings
+from situate.sharding.executor.controller.executor import Executor
+from situate.sharding.executor.controller.work import Work
+from situate.sharding.executor.next_step import Outcome
+from situate.sharding.model.field_paths import Content
+from situate.sharding.model.names import EPOCH
+from situate.sharding.model.object_view import Holder, view_of
 from situate.testing.network import Network, Wire
 from situate.testing.processes import Process, ProcessState, World
 from situate.testing.sharding import events

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from situate.cluster.store import Event
-from situate.sharding.assignment import ObjectView, view_of
+from situate.sharding.model.object_view import ObjectView, view_of
 from situate.testing.sharding.shipped.place import TABLE
 from situate.testing.sharding.shipped.reports import PATHS
 from situate.testing.sharding.shipped.standings import Standings

@@ -6,8 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from situate.objects.resources import unstructured
-from situate.sharding.adapter import Content, FieldPaths
-from situate.sharding.assignment import (
+from situate.sharding.model.field_paths import Content, FieldPaths
+from situate.sharding.model.names import Cause
+from situate.sharding.model.object_view import (
     DrainRequest,
     Holder,
     Placement,
@@ -16,8 +17,7 @@ from situate.sharding.assignment import (
     revoked,
     view_of,
 )
-from situate.sharding.names import Cause
-from situate.sharding.patching import Operations, guarded_patch
+from situate.sharding.model.patches import Operations, guarded_patch
 
 GROUP = "batch.example.com"
 REPORTS = unstructured(GROUP, "v1", "Report", "reports")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from situate.sharding.assignment import view_of
+from situate.sharding.model.object_view import view_of
 from situate.testing.playing import Played
 from situate.testing.processes import Stuck
 from situate.testing.sharding.history import History

@@ -20,12 +20,12 @@ from situate.cluster.store import Event
 from situate.cluster.stored import Stored
 from situate.cluster.watch import Watch
 from situate.objects.messages import Request, Response
-from situate.sharding import admitting
-from situate.sharding.adapter import Content
-from situate.sharding.admitting import Fence, Role, Writer, admit
-from situate.sharding.assignment import ObjectView, view_of
-from situate.sharding.configuration import SupervisorConfig
-from situate.sharding.names import ARCHIVED, DRAIN
+from situate.sharding.fencing import admit as admitting
+from situate.sharding.fencing.admit import Fence, Role, Writer, admit
+from situate.sharding.model.field_paths import Content
+from situate.sharding.model.names import ARCHIVED, DRAIN
+from situate.sharding.model.object_view import ObjectView, view_of
+from situate.sharding.model.supervisor_config import SupervisorConfig
 from situate.testing.archive import Call, Fault, FaultyArchiver, ForwardingArchiver
 from situate.testing.network import CALM
 from situate.testing.processes import ProcessState

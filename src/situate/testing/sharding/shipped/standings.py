@@ -14,8 +14,8 @@ import msgspec
 
 from situate.cluster.store import Event
 from situate.cluster.stored import Stored
-from situate.sharding.leases import OUT_OF_SERVICE
-from situate.sharding.names import CORDON, EXECUTOR_UID, STATUS
+from situate.sharding.leases.membership import OUT_OF_SERVICE
+from situate.sharding.model.names import CORDON, EXECUTOR_UID, STATUS
 
 _LEASES: Final = "leases.coordination.k8s.io"
 _NOBODY: Final[dict[str, Any]] = {}

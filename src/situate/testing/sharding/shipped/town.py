@@ -25,17 +25,17 @@ from situate.kube.client import Client
 from situate.objects.messages import Request, Response
 from situate.objects.meta import NO_LABELS
 from situate.runtime.metrics import Metrics
-from situate.sharding import admitting
-from situate.sharding.adapter import Content
-from situate.sharding.admitting import Fence, Role, Writer
-from situate.sharding.assignment import ObjectView, view_of
-from situate.sharding.configuration import SupervisorConfig
-from situate.sharding.controller.supervisor import Supervisor
-from situate.sharding.controller.surroundings import Surroundings
-from situate.sharding.leases import ExecutorWatch
-from situate.sharding.names import CORDON, EXECUTOR_UID, FINALIZER
-from situate.sharding.scope import Scope
+from situate.sharding.executor.controller.environment import Surroundings
+from situate.sharding.fencing import admit
+from situate.sharding.fencing.admit import Fence, Role, Writer
+from situate.sharding.leases.membership import ExecutorWatch
+from situate.sharding.model.field_paths import Content
+from situate.sharding.model.names import CORDON, EXECUTOR_UID, FINALIZER
+from situate.sharding.model.object_view import ObjectView, view_of
+from situate.sharding.model.supervisor_config import SupervisorConfig
 from situate.sharding.strategies import MinScheduled, Strategy
+from situate.sharding.supervisor.controller.supervisor import Supervisor
+from situate.sharding.supervisor.scope import Scope
 from situate.testing.archive import ForwardingArchiver
 from situate.testing.network import Wire
 from situate.testing.processes import Process
@@ -362,8 +362,8 @@ class Town(Place):
     def audit(self, request: Request, stored: Content, answer: Response, role: Role, uid: str) -> None:
         """As the policy judges; the leader's term apart, of which a server without it cannot know."""
         subresource = "status" if request.path.endswith("/status") else ""
-        asked = admitting.Request(Writer(role, uid), msgspec.json.decode(answer.body), subresource)
-        if refusal := admitting.admit(stored, asked, Fence()):
+        asked = admit.Request(Writer(role, uid), msgspec.json.decode(answer.body), subresource)
+        if refusal := admit.admit(stored, asked, Fence()):
             self.forbidden.append(f"{role.value}: {request.body!r}: {refusal}")
 
     @property

@@ -1,0 +1,184 @@
+"""What a supervisor does about one object: the rules of section 5, in order, of which the first that matches decides.
+
+Each phase is a step of its own, gives a decision or None to hand on, and may be called alone. The order is KSched's:
+look at it, at its finalizer, at its completion, then at its holder, and place it if nobody has it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from situate.sharding.assignment.archive_steps import due_in, hastened
+from situate.sharding.assignment.drain import drain_cause, grace_ends, stopping, successor_due, successors
+from situate.sharding.assignment.holder_status import (
+    Edited,
+    Fading,
+    Free,
+    Lost,
+    Standing,
+    Working,
+    remembered,
+    standing,
+    unseen_until,
+)
+from situate.sharding.assignment.lost_holders import lost, recent_losses
+from situate.sharding.assignment.place import assignment, chosen, newest, nobody
+from situate.sharding.model.actions import Action, Archive, Delete, RemoveFinalizer, TellCompleted
+from situate.sharding.model.decision_inputs import Decision, Memory, Ownership, Situation, Verdict
+from situate.sharding.model.names import Cause, Reason
+from situate.sharding.model.object_view import ObjectView
+
+
+def decide(view: ObjectView | None, memory: Memory, situation: Situation) -> Decision:
+    """What to do about an object now; None: it is gone. The memory comes back changed, also if nothing is done."""
+    if view is not None:
+        memory = remembered(memory, view, situation)
+    decision = start(view, memory, situation)
+    if decision is None and view is not None:
+        decision = (
+            handle_finalizer(view, memory, situation)
+            or check_for_completion(view, memory, situation)
+            or check_holder(view, memory, situation)
+            or schedule_if_ready(view, memory, situation)
+        )
+    assert decision is not None, "the last phase always decides"
+    return decision
+
+
+def start(view: ObjectView | None, memory: Memory, situation: Situation) -> Decision | None:
+    """Rule 1: an object that is gone, or of another partition, is nothing to us."""
+    if view is None or situation.ownership(view) is Ownership.FOREIGN:
+        return Decision(memory, situation.limit)
+    return None
+
+
+def handle_finalizer(view: ObjectView, memory: Memory, situation: Situation) -> Decision | None:
+    """Rule 2: of an object that is being deleted, the last version is archived, when nobody can write it any longer."""
+    if not view.deleting:
+        return None
+    config = situation.config
+    if not view.has_finalizer(config.finalizer):
+        return Decision(memory, situation.limit)
+    if not situation.has_archiver:
+        return Decision(memory, situation.limit, (RemoveFinalizer(config.finalizer, situation.term),))
+    stop = None if view.completed else _stopped(view, memory, situation)
+    return stop or Decision(memory, situation.limit, (Archive(delete=False),))
+
+
+def check_for_completion(view: ObjectView, memory: Memory, situation: Situation) -> Decision | None:
+    """Rule 3: a completed object is never placed again; in time it is archived, and deleted."""
+    if not view.completed:
+        return None
+    told: tuple[Action, ...] = ()
+    if not memory.told:
+        told, memory = (TellCompleted(),), replace(memory, told=True)
+    config = situation.config
+    due_s = due_in(view, config, situation.wall, situation.rank(view))
+    left_s = hastened(view, config, due_s, situation.owners_due_s(view)) if situation.has_archiver else due_s
+    if left_s == math.inf or not (situation.has_archiver or config.delete_without_archive):
+        return Decision(memory, situation.limit, told, waits=True)
+    if left_s > 0:
+        return Decision(memory, situation.limit, told, wake_at=situation.now + left_s, waits=True)
+    if situation.has_archiver:
+        if any(each.has_finalizer(config.finalizer) for each in situation.dependents(view)):
+            # with the owner they would be deleted, and must be in the archive by then
+            later = situation.now + config.requeue_delay
+            return Decision(memory, situation.limit, told, wake_at=later, waits=True)
+        return Decision(memory, situation.limit, (*told, Archive(delete=True)))
+    remove = (RemoveFinalizer(config.finalizer, situation.term),) if view.has_finalizer(config.finalizer) else ()
+    return Decision(memory, situation.limit, (*told, *remove, Delete(view.uid)))
+
+
+def check_holder(view: ObjectView, memory: Memory, situation: Situation) -> Decision | None:
+    """Rules 4 and 5: an object keeps its holder while that lives and is not drained."""
+    if view.faults:
+        verdict = Verdict(False, Reason.QUARANTINED, view.faults[0])
+        return Decision(memory, situation.limit, waits=True, verdict=verdict)
+    now = standing(view, memory, situation.members, situation.now)
+    match now:
+        case Free():
+            return None
+        case Lost():
+            return lost(view, memory, situation)
+        case Working(executor):
+            cause = drain_cause(view, executor, situation)
+            if cause is None:
+                verdict = Verdict(True, Reason.ASSIGNED)
+                wake_at = grace_ends(executor, situation) if view.migratable else None
+                return Decision(memory, situation.limit, wake_at=wake_at, waits=True, verdict=verdict)
+            return stopping(view, memory, situation, now, cause, situation.config.max_parallel_drains)
+        case Fading() | Edited():
+            return stopping(view, memory, situation, now, Cause.DRAIN)
+        case _ as never:
+            assert_never(never)
+
+
+def schedule_if_ready(view: ObjectView, memory: Memory, situation: Situation) -> Decision:
+    """Rule 6: an object that nobody has, and that is ready, goes to the executor that the strategy chooses."""
+    config, members, now = situation.config, situation.members, situation.now
+    later = now + config.requeue_delay
+    if situation.ownership(view) is Ownership.FROZEN or not config.is_ready(view):
+        return Decision(_calm(memory, now), situation.limit, waits=True)
+    if members.synced_at is None or not members.eligible:
+        return Decision(_calm(memory, now), situation.limit, wake_at=later, waits=True, verdict=nobody(members))
+    if (until := successor_due(memory, situation)) is not None:
+        verdict = Verdict(False, Reason.DRAINING, "it waits for an executor that takes its holder's place", brief=True)
+        return Decision(_calm(memory, now), situation.limit, wake_at=until, waits=True, verdict=verdict)
+    if (until := _unsettled_until(view, memory, situation)) is not None:
+        since = now if memory.jitter_since is None else memory.jitter_since
+        verdict = Verdict(False, Reason.JITTER, "the set of executors has just changed", brief=True)
+        memory = replace(memory, jitter_since=since)
+        return Decision(memory, situation.limit, wake_at=until, waits=True, verdict=verdict)
+    memory = _calm(memory, now)
+    moved = view.epoch > 0
+    executor = chosen(view, situation, successors(memory, situation) or newest(members) if moved else frozenset())
+    if isinstance(executor, Verdict):
+        return Decision(memory, situation.limit, wake_at=later, waits=True, verdict=executor)
+    order = assignment(executor, situation, _why(view, memory), recent_losses(view, situation))
+    return Decision(memory, situation.limit, (order,), verdict=Verdict(True, Reason.ASSIGNED))
+
+
+def _stopped(view: ObjectView, memory: Memory, situation: Situation) -> Decision | None:
+    """The next step until nobody can write the object that is being deleted; None: nobody can."""
+    if view.faults:
+        # nobody may be given a new epoch here; whoever holds it reads the same and stops
+        until = unseen_until(memory, situation.members)
+        if until is not None and situation.now >= until:
+            return None
+        return Decision(memory, situation.limit, wake_at=until, waits=True)
+    now: Standing = standing(view, memory, situation.members, situation.now)
+    return stopping(view, memory, situation, now, Cause.DELETE)
+
+
+def _unsettled_until(view: ObjectView, memory: Memory, situation: Situation) -> float | None:
+    """Until when the object waits for the set of executors to settle; None: it does not, or not any longer.
+
+    One that was somebody's waits for one change only: it is to be placed within a second, and in a rollout each holder
+    changes the set twice, when it drains and when it ends.
+    """
+    changed_at, now, config = situation.members.changed_at, situation.now, situation.config
+    if changed_at is None:
+        return None
+    settled_at = changed_at + config.scheduler_jitter
+    since = now if memory.jitter_since is None else memory.jitter_since
+    most = min(config.scheduler_jitter, config.max_jitter_wait) if view.epoch else config.max_jitter_wait
+    until = min(settled_at, since + most - memory.jittered_s)
+    return until if now < until else None
+
+
+def _calm(memory: Memory, now: float) -> Memory:
+    """The memory of an object that does not wait for the set of executors to settle, or no longer."""
+    if memory.jitter_since is None:
+        return memory
+    return replace(memory, jitter_since=None, jittered_s=memory.jittered_s + now - memory.jitter_since)
+
+
+def _why(view: ObjectView, memory: Memory) -> str:
+    if view.revoked is not None:
+        return view.revoked.cause
+    if view.epoch == 0:
+        return Cause.NEW
+    return memory.gave_up_cause or Cause.DRAIN

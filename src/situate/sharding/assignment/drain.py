@@ -1,0 +1,121 @@
+"""How a holder is brought to give an object up: asked, waited for, and after a time revoked (8.1, 8.3).
+
+An ack is a release: the holder removes itself from the object. Without one the object is taken back under the next
+epoch, so that the holder's writes fail at once, and goes to nobody before the holder's lease would have run out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final, assert_never
+
+from situate.sharding.assignment.holder_status import Edited, Fading, Free, Lost, Standing, Working
+from situate.sharding.assignment.lost_holders import recent_losses
+from situate.sharding.model.actions import RequestDrain, Revoke
+from situate.sharding.model.decision_inputs import Decision, Memory, Ownership, Situation, Verdict
+from situate.sharding.model.executors import Executor, ExecutorStatus
+from situate.sharding.model.names import Cause, Reason
+from situate.sharding.model.object_view import DrainRequest, ObjectView
+
+UNEXPLAINED_S: Final = 0.5
+"""How much later than a release it may be seen why: of two watches either may be late."""
+
+
+def stopping(
+    view: ObjectView, memory: Memory, situation: Situation, standing: Standing, cause: Cause, limit: int | None = None
+) -> Decision | None:
+    """The next step until nobody is at work on the object; None: nobody is.
+
+    `limit`: how many objects may be asked to drain at a time; None: this one is not counted.
+    """
+    match standing:
+        case Free() | Lost():
+            return None
+        case Fading(until):
+            return _waiting(memory, situation, until, "its last holder may be at work until its lease has run out")
+        case Edited():
+            return _revoked(view, memory, situation, Cause.EDITED)
+        case Working(executor):
+            if memory.drain_due is not None and situation.now >= memory.drain_due:
+                return _revoked(view, memory, situation, cause)
+            if memory.drain_due is not None:
+                return _waiting(memory, situation, memory.drain_due, f"{executor.id} is asked to release it")
+            if limit is not None and situation.drains >= limit:
+                later = situation.now + situation.config.requeue_delay
+                return _waiting(memory, situation, later, f"{executor.id} will be asked to release it")
+            deadline = situation.wall + timedelta(seconds=situation.config.drain_timeout)
+            request = RequestDrain(DrainRequest(view.epoch, deadline, cause))
+            decision = _waiting(memory, situation, None, f"{executor.id} is asked to release it")
+            return replace(decision, actions=(request,))
+        case _ as never:
+            assert_never(never)
+
+
+def drain_cause(view: ObjectView, executor: Executor, situation: Situation) -> Cause | None:
+    """Why the object's living holder is to give it up; None: it keeps it."""
+    if executor.status is ExecutorStatus.DRAINING:
+        return Cause.DRAIN
+    if situation.ownership(view) is Ownership.FROZEN:
+        return Cause.REBALANCE
+    if view.drain is not None:
+        # asked before; whoever withdraws a request removes it from the object
+        return next((cause for cause in Cause if cause == view.drain.cause), Cause.DRAIN)
+    unwell_until = grace_ends(executor, situation)
+    if unwell_until is not None and situation.now >= unwell_until and view.migratable:
+        return Cause.DRAIN
+    return None
+
+
+def grace_ends(executor: Executor, situation: Situation) -> float | None:
+    """When an unhealthy executor begins to be drained, on the monotonic clock; None: it is not."""
+    config = situation.config
+    if not config.drain_unhealthy or executor.status is not ExecutorStatus.UNHEALTHY:
+        return None
+    return None if executor.unhealthy_since is None else executor.unhealthy_since + config.grace_unhealthy
+
+
+def successors(memory: Memory, situation: Situation) -> frozenset[str]:
+    """Ids of the eligible executors that have taken the place of the one that gave the object up: a new incarnation of
+    its id, or, during a rollout, one of the newest revision."""
+    if memory.gave_up is None:
+        return frozenset()
+    members = situation.members
+    return frozenset(
+        each.id
+        for each in members.eligible.values()
+        if (each.id == memory.gave_up.executor and each.uid != memory.gave_up.uid)
+        or (each.revision == members.newest_revision and each.revision != memory.gave_up_revision)
+    )
+
+
+def successor_due(memory: Memory, situation: Situation) -> float | None:
+    """Until when a drained object waits for a successor of its holder; None: it does not.
+
+    One that was released without having been asked for waits for a moment, in which it may turn out that its holder is
+    leaving.
+    """
+    wait = situation.config.wait_for_successor
+    if not wait or memory.gave_up is None or successors(memory, situation):
+        return None
+    if memory.gave_up_cause not in ("", Cause.DRAIN):
+        return None
+    until = memory.gave_up_at + (wait if memory.gave_up_cause else min(wait, UNEXPLAINED_S))
+    return until if situation.now < until else None
+
+
+def under_way(views: Iterable[ObjectView]) -> int:
+    """How many of these objects are being drained: for `Situation.drains`."""
+    return sum(view.drain is not None and view.holder is not None and not view.completed for view in views)
+
+
+def _revoked(view: ObjectView, memory: Memory, situation: Situation, cause: Cause) -> Decision:
+    decision = _waiting(memory, situation, None, "it was taken back; its last holder may be at work for a while")
+    return replace(decision, actions=(Revoke(situation.term, cause, recent_losses(view, situation)),))
+
+
+def _waiting(memory: Memory, situation: Situation, until: float | None, message: str) -> Decision:
+    # while it still has its holder it is assigned, and that is soon over
+    verdict = Verdict(False, Reason.DRAINING, message, brief=memory.holder is not None)
+    return Decision(memory, situation.limit, wake_at=until, waits=True, verdict=verdict)

@@ -1,0 +1,129 @@
+"""Whether somebody may be at work on an object, as far as its marks, the members and our own clock say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from situate.sharding.model.decision_inputs import Memory, Situation
+from situate.sharding.model.executors import Executor, ExecutorStatus, Members
+from situate.sharding.model.names import Cause
+from situate.sharding.model.object_view import Holder, ObjectView
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """Nobody is at work on it, and nobody holds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Working:
+    """Its holder lives."""
+
+    executor: Executor
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Its holder is removed: released, expired or proven dead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fading:
+    """Somebody that we do not see, or from whom it was taken, may be at work until then."""
+
+    until: float | None
+    """On the monotonic clock; None while executors have not been listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """Somebody else has changed half of the assignment: who is at work on it lives, and does not hold it."""
+
+
+Standing: TypeAlias = Free | Working | Lost | Fading | Edited
+
+
+def standing(view: ObjectView, memory: Memory, members: Members, now: float) -> Standing:
+    """An equal id under another incarnation is another executor. What was never seen lasts a lease's duration from when
+    executors had been listed, and from when this holder was first seen."""
+    holder = view.holder
+    if holder is None:
+        return _revoked(view, memory, members, now)
+    if (executor := members.living.get(holder.uid)) is not None:
+        return Working(executor) if executor.id == holder.executor else Edited()
+    if holder.uid in members.removed:
+        return Lost()
+    until = unseen_until(memory, members)
+    return Lost() if until is not None and now >= until else Fading(until)
+
+
+def unseen_until(memory: Memory, members: Members) -> float | None:
+    """Until when somebody may be at work on an object whose holder we have never seen, or cannot read: whoever it is
+    cannot read it either. None while executors have not been listed."""
+    if members.synced_at is None:
+        return None
+    return max(members.synced_at, memory.since) + members.lease_s
+
+
+def remembered(memory: Memory, view: ObjectView, situation: Situation) -> Memory:
+    """The memory of an object after it was seen to be so."""
+    now, holder = situation.now, view.holder
+    if (holder, view.epoch) != (memory.holder, memory.epoch):
+        released = holder is None and memory.holder is not None and view.epoch == memory.epoch
+        memory = replace(
+            memory,
+            holder=holder,
+            epoch=view.epoch,
+            since=now,
+            drain_due=None,
+            revoked_at=None,
+            forced_at=None,
+            jitter_since=None,
+            jittered_s=0.0,
+            gave_up=memory.holder if released else None,
+            gave_up_at=now if released else 0.0,
+            gave_up_cause=_asked(memory) if released else "",
+            gave_up_revision=_revision(memory, situation.members) if released else "",
+        )
+    if memory.gave_up is not None and not memory.gave_up_cause and _is_leaving(memory.gave_up, situation.members):
+        memory = replace(memory, gave_up_cause=Cause.DRAIN)
+    if view.drain is None and memory.drain_due is not None:
+        memory = replace(memory, drain_due=None)
+    elif view.drain is not None and memory.drain_due is None:
+        # no longer than a drain may last, whatever two supervisors' clocks say
+        left = (view.drain.deadline - situation.wall).total_seconds()
+        due = now + min(max(left, 0.0), situation.config.drain_timeout)
+        memory = replace(memory, drain_due=due, drain_cause=view.drain.cause)
+    if view.revoked is not None and memory.revoked_at is None:
+        memory = replace(memory, revoked_at=now)
+    return memory
+
+
+def _revoked(view: ObjectView, memory: Memory, members: Members, now: float) -> Standing:
+    if view.revoked is None or view.revoked.executor_uid in members.removed:
+        return Free()
+    if members.synced_at is None:
+        return Fading(None)
+    holder = members.living.get(view.revoked.executor_uid)
+    since = now if memory.revoked_at is None else memory.revoked_at
+    until = since + (members.lease_s if holder is None else holder.lease_s)
+    return Free() if now >= until else Fading(until)
+
+
+def _asked(memory: Memory) -> str:
+    """Of the drain for which it was released; empty if nobody had asked."""
+    return memory.drain_cause if memory.drain_due is not None else ""
+
+
+def _is_leaving(holder: Holder, members: Members) -> bool:
+    """An executor that ends releases what it has before it is asked to, and its Lease may be seen later than that."""
+    executor = members.living.get(holder.uid)
+    return executor is None or executor.status is ExecutorStatus.DRAINING
+
+
+def _revision(memory: Memory, members: Members) -> str:
+    holder = members.living.get(memory.holder.uid) if memory.holder is not None else None
+    return holder.revision if holder is not None else ""

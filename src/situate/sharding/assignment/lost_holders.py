@@ -1,0 +1,50 @@
+"""What becomes of an object whose holder is gone: reassigned, failed, or left for whoever comes (8.1).
+
+When a holder counts as gone is judged in `leases` and `standing`. Forced moves take turns, so that the loss of many
+executors does not flood the API server; a turn is late, never lost.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
+
+from situate.sharding.assignment.place import assignment, chosen, newest
+from situate.sharding.model.actions import Complete, Revoke
+from situate.sharding.model.decision_inputs import Decision, Memory, Ownership, Situation, Verdict
+from situate.sharding.model.names import Cause, Failure, Reason
+from situate.sharding.model.object_view import ObjectView
+from situate.sharding.model.supervisor_config import OrphanPolicy
+
+
+def lost(view: ObjectView, memory: Memory, situation: Situation) -> Decision:
+    """The object's holder is removed, and the object is open."""
+    limit = situation.limit
+    if memory.forced_at is None:
+        at, limit = limit.reserved(situation.now)
+        memory = replace(memory, forced_at=at)
+    if memory.forced_at is not None and situation.now < memory.forced_at:
+        return Decision(memory, limit, wake_at=memory.forced_at, waits=True)
+    config = situation.config
+    if config.orphan_policy is OrphanPolicy.FAIL:
+        return Decision(memory, limit, (Complete(situation.wall, Failure.EXECUTOR_LOST),))
+    losses = (*recent_losses(view, situation), situation.wall)
+    if len(losses) > config.max_reassigns:
+        message = f"lost its executor {len(losses)} times within {config.reassign_window:g} s"
+        verdict = Verdict(False, Reason.QUARANTINED, message)
+        return Decision(memory, limit, (Complete(situation.wall, Failure.REASSIGN_LIMIT),), verdict=verdict)
+    take_back = Revoke(situation.term, Cause.LOST, losses)
+    if situation.ownership(view) is Ownership.FROZEN or not config.is_ready(view):
+        return Decision(memory, limit, (take_back,), waits=True)
+    executor = chosen(view, situation, newest(situation.members))
+    if isinstance(executor, Verdict):
+        return Decision(memory, limit, (take_back,), waits=True, verdict=executor)
+    verdict = Verdict(True, Reason.ASSIGNED)
+    return Decision(memory, limit, (assignment(executor, situation, Cause.LOST, losses),), verdict=verdict)
+
+
+def recent_losses(view: ObjectView, situation: Situation) -> tuple[datetime, ...]:
+    """Those within the window; times ahead of our clock count, for another supervisor's clock may be ahead."""
+    oldest = situation.wall - timedelta(seconds=situation.config.reassign_window)
+    return tuple(each for each in view.losses if each >= oldest)

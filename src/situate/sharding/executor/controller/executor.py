@@ -1,0 +1,216 @@
+"""Runs handlers for the objects that are assigned to this incarnation: KSched's `Executor`, made safe.
+
+This is the wiring and the end: what is done about each object is in `objects`, whether anything may be done in
+`minding` and `lease`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from situate.kube.client import Client
+from situate.kube.connect import connect, find_connection
+from situate.kube.reflector import Reflector
+from situate.kube.store import Store
+from situate.objects.unstructured import Unstructured
+from situate.runtime.manager import Manager
+from situate.runtime.outcomes import Result
+from situate.runtime.reconciler import Reconciler
+from situate.sharding.executor.config import ExecutorConfig, ExecutorIdentity
+from situate.sharding.executor.controller.environment import REAL, Surroundings
+from situate.sharding.executor.controller.lease import Heart, LeaseKeeper, LeaseOf, LeaseThread, Patient
+from situate.sharding.executor.controller.objects import Objects, Request
+from situate.sharding.executor.controller.readiness import Minding
+from situate.sharding.executor.controller.runs import Handler
+from situate.sharding.executor.controller.work import Kind, Writer
+from situate.sharding.leases.executor_report import Report
+from situate.sharding.leases.tenure import Tenure
+from situate.sharding.model.field_paths import Content
+
+_MOST_WORKERS: Final = 32
+
+
+def connect_here() -> Client:
+    """A client of the cluster in which this pod is, or of whichever kubectl would use."""
+    return connect(find_connection(), random.Random())
+
+
+class Executor:
+    """A service: `run` until `stop`, which drains. `setup` adds it to a manager.
+
+    executor = Executor(identity, handler, config, connect)
+    executor.setup(manager)
+    """
+
+    def __init__(
+        self,
+        identity: ExecutorIdentity,
+        handler: Handler,
+        config: ExecutorConfig,
+        connect: Callable[[], Client] = connect_here,
+        surroundings: Surroundings = REAL,
+    ) -> None:
+        """`connect` makes a client in the event loop where it is called: one for the work, one for the Lease."""
+        self.identity = identity
+        self.config = config
+        self.name = f"executor {identity.id}"
+        self.tenure = Tenure(config.times)
+        self.store: Store[Unstructured] = Store(config.resource.plural)
+        """Objects that are assigned to this executor's id."""
+        self._connect = connect
+        self._around = surroundings
+        self._objects = Objects(self.name, identity.me, handler, config, self.tenure, surroundings)
+        self._heart = Heart(surroundings.now, config.stall_limit)
+        self._begun = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._report = Report(capacity=config.capacity)
+        self._reflector: Reflector[Unstructured] | None = None
+        self._keeper: LeaseKeeper | None = None
+        self._thread: LeaseThread | None = None
+        self.store.on_change(self._objects.changed)
+
+    def setup(self, manager: Manager) -> None:
+        """Runs with the manager; what is added after it starts when the lease is held and the objects are known."""
+        manager.add(self, ready=self.wait_begun)
+
+    async def wait_begun(self) -> None:
+        """Until it may work for the first time."""
+        await self._begun.wait()
+
+    def not_ready(self) -> str | None:
+        """For readiness: why it may not work now; None if it may."""
+        if self.tenure.valid(self._around.now()):
+            return None
+        watching = self._reflector.not_ready() if self._reflector is not None else "it has not been started"
+        leasing = self._keeper.problem if self._keeper is not None else None
+        return f"{self.name} holds no valid lease: {watching or leasing or 'it was not renewed in time'}"
+
+    def stop(self) -> None:
+        """Ends `run` when everything has been stopped and released, and the lease given back."""
+        self._stopping.set()
+
+    def owns(self, obj: Content | None = None, /, **kopf: Any) -> bool:
+        """Whether this process is to work on the object now. Also for `when=` of Kopf's handlers, which pass `body`."""
+        return self._objects.may_work_on(obj if obj is not None else kopf["body"])
+
+    async def reconcile(self, request: Request) -> Result:
+        """Looks at one object and does the one thing that is to be done about it."""
+        return await self._objects.reconcile(request)
+
+    async def run(self) -> None:
+        """Works until `stop`; then everything is stopped, released and given back. Cancelled, it stops what it can."""
+        client = self._connect()
+        reflector = self._reflector = self._watching(client)
+        kind = Kind(self.config.resource, self.config.adapter, self.config.status_subresource)
+        me, around = self.identity.me, self._around
+        self._objects.writer = Writer(client, kind, me, wall=around.wall, learn=reflector.learn)
+        workers = max(2, min(self.config.concurrency, _MOST_WORKERS))
+        reconciler = Reconciler(self.name, self._objects.queue, self.reconcile, workers=workers)
+        minding = Minding(
+            self.name, self.tenure, reflector, self._objects, lambda: self._keeper, self._begun, around.now
+        )
+        lease = asyncio.create_task(self._keep_lease(), name=f"{self.name}: lease")
+        others = [
+            asyncio.create_task(reflector.run(), name=reflector.name),
+            asyncio.create_task(reconciler.run(), name=f"{self.name}: objects"),
+            asyncio.create_task(minding.run(), name=f"{self.name}: tenure"),
+            asyncio.create_task(self._beat(), name=f"{self.name}: heart"),
+        ]
+        draining = asyncio.create_task(self._drained(), name=f"{self.name}: drain")
+        try:
+            await asyncio.wait([lease, draining, *others], return_when=asyncio.FIRST_COMPLETED)
+            _raise_first(lease, *others)
+        finally:
+            await self._objects.end_handlers()
+            self._stop_lease()
+            await asyncio.wait([lease])
+            for task in (draining, *others):
+                task.cancel()
+            await asyncio.wait([draining, *others])
+            await client.close()
+        _raise_first(lease)
+
+    def _watching(self, client: Client) -> Reflector[Unstructured]:
+        label, field = self.config.selectors(self.identity.id)
+        return Reflector(
+            client,
+            self.config.resource,
+            self.store,
+            rng=self._around.rng,
+            namespace=self.config.namespace,
+            label_selector=label,
+            field_selector=field,
+        )
+
+    async def _keep_lease(self) -> None:
+        """Until it is stopped. Raises what no world brings about."""
+        loop = asyncio.get_running_loop()
+        lost = self._objects.lease_lost
+
+        def lost_there() -> None:
+            loop.call_soon_threadsafe(lost)
+
+        if self._around.own_thread:
+            self._thread = LeaseThread(self._connect, lambda client: self._made(client, lost_there))
+            self._thread.start()
+            await self._thread.ended()
+            return
+        client = self._connect()
+        try:
+            await self._made(client, lost).run()
+        finally:
+            await client.close()
+
+    def _made(self, client: Client, lost: Callable[[], None]) -> LeaseKeeper:
+        identity, config, around = self.identity, self.config, self._around
+        name = config.lease_name(identity)
+        of = LeaseOf(identity.namespace, name, identity.pod, identity.uid, config.pool, config.partition)
+        patient = Patient(self._reported, self._objects.busy, self._heart.stalled, lost)
+        self._keeper = LeaseKeeper(
+            client, of, self.tenure, patient, now=around.now, wall=around.wall, end_process=around.end_process
+        )
+        return self._keeper
+
+    def _stop_lease(self) -> None:
+        if self._thread is not None:
+            self._thread.stop()
+        elif self._keeper is not None:
+            self._keeper.stop()
+
+    def _reported(self) -> Report:
+        """What the Lease shall say of us. From any thread."""
+        return replace(self._report, metrics=dict(self.config.metrics()))
+
+    async def _beat(self) -> None:
+        """As long as this event loop runs."""
+        while True:
+            self._heart.beat()
+            if (held := self._objects.held()) != self._report.open:
+                self._report = replace(self._report, open=held)
+            await asyncio.sleep(self._heart.interval_s)
+
+    async def _drained(self) -> None:
+        """After `stop`: until nothing runs, and nothing is ours any more, or may be released."""
+        await self._stopping.wait()
+        self._objects.draining = True
+        self._report = replace(self._report, draining=True)
+        if self._thread is not None:
+            self._thread.poke()
+        elif self._keeper is not None:
+            self._keeper.poke()
+        while True:
+            self._objects.look_at_all()
+            held = self._objects.held() and self.tenure.valid(self._around.now())
+            if self._objects.idle() and not held:
+                return
+            await asyncio.sleep(self.config.times.retry_s / 2)
+
+
+def _raise_first(*tasks: asyncio.Task[None]) -> None:
+    for task in tasks:
+        if task.done() and not task.cancelled():
+            task.result()

@@ -1,0 +1,120 @@
+"""How a function that was written for Kopf is called: by the names of its arguments, in a thread unless it is async."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import kopf
+
+from situate.sharding.executor.controller.work import Work
+
+OF_BODY: Final = ("spec", "meta", "status", "uid", "name", "namespace", "labels", "annotations")
+ARGUMENTS: Final = (
+    *("body", *OF_BODY),
+    *("patch", "logger", "param", "memo", "retry", "started", "runtime", "stopped", "work"),
+)
+"""What a handler may ask for, as Kopf has it; `work` is ours. There is no `old`, `new`, `diff` or `reason`: a handler
+is called with what is wanted, not with what has changed."""
+LOG: Final = logging.getLogger("situate.kopf")
+
+Function = Callable[..., Any]
+
+
+def bare(fn: Function) -> Function:
+    """Without what `functools.partial` has put around it."""
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    return fn
+
+
+def unknown_arguments(fn: Function) -> list[str]:
+    """Arguments that it must be given, and that nobody can give it."""
+    return [
+        each.name
+        for each in inspect.signature(fn).parameters.values()
+        if each.kind is inspect.Parameter.POSITIONAL_ONLY
+        or (each.kind in _NAMED and each.default is inspect.Parameter.empty and each.name not in ARGUMENTS)
+    ]
+
+
+def of_body(body: kopf.Body) -> dict[str, Any]:
+    """The arguments that are parts of the object."""
+    meta = body.meta
+    values = (body.spec, meta, body.status, meta.uid, meta.name, meta.namespace, meta.labels, meta.annotations)
+    return {"body": body, **dict(zip(OF_BODY, values, strict=True))}
+
+
+def logger_for(body: kopf.Body) -> logging.LoggerAdapter[logging.Logger]:
+    """Names the object in every line."""
+    return logging.LoggerAdapter(LOG, {"key": f"{body.meta.namespace}/{body.meta.name}"})
+
+
+async def call(fn: Function, work: Work, arguments: Mapping[str, Any]) -> Any:
+    """Its result. Cancelled, it ends at once where it is async; a thread is waited for, and sees `stopped`."""
+    is_async = _is_async(fn)
+    given = {**arguments, "work": work, "stopped": AwaitedStop(work) if is_async else Stop(work)}
+    wanted = {name: given[name] for name in _accepted(fn)}
+    return await fn(**wanted) if is_async else await work.in_thread(fn, **wanted)
+
+
+class Stop:
+    """Kopf's `stopped` in a thread: true as soon as the handler is to stop."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+
+    def __bool__(self) -> bool:
+        return self.is_set()
+
+    def is_set(self) -> bool:
+        return self._work.stopping.is_set()
+
+    def wait(self, timeout: float | None = None) -> Stop:
+        """Until it is true, or so many seconds have passed."""
+        self._work.stopping.wait(timeout)
+        return self
+
+
+class AwaitedStop:
+    """Kopf's `stopped` in a coroutine, which is cancelled when it is to stop."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+
+    def __bool__(self) -> bool:
+        return self.is_set()
+
+    def is_set(self) -> bool:
+        return self._work.stopping.is_set()
+
+    async def wait(self, timeout: float | None = None) -> AwaitedStop:
+        """For so many seconds, or for ever: the end of it is a cancellation."""
+        if timeout is None:
+            await asyncio.get_running_loop().create_future()
+        else:
+            await asyncio.sleep(timeout)
+        return self
+
+
+_NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+def _is_async(fn: Function) -> bool:
+    """Also of an object that can be called."""
+    inner = bare(fn)
+    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(type(inner).__call__)
+
+
+def _accepted(fn: Function) -> Iterator[str]:
+    """Those of `ARGUMENTS` that it takes."""
+    parameters = inspect.signature(fn).parameters
+    takes_all = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
+    bound = fn.keywords if isinstance(fn, functools.partial) else {}
+    for name in ARGUMENTS:
+        if (takes_all or name in parameters) and name not in bound:
+            yield name

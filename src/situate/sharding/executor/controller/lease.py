@@ -1,0 +1,392 @@
+"""Keeps the Lease of one incarnation of an executor, and ends the process when it must not go on.
+
+`LeaseKeeper` is a coroutine; `LeaseThread` runs one on an event loop and a connection of its own, so that a handler
+that holds up the executor's loop does not hold up the end of the process; renewals are then withheld on purpose. How
+long work may go on is `situate.sharding.leases.tenure`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, TypeVar
+
+import structlog
+
+from situate.kube.client import Client
+from situate.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from situate.kube.patches import MergePatch
+from situate.objects.coordination import Lease
+from situate.objects.resources import LEASES
+from situate.objects.timestamps import micro_time
+from situate.sharding.leases.executor_report import Report, report_text
+from situate.sharding.leases.tenure import Tenure
+from situate.sharding.model.names import EXECUTOR, EXECUTOR_UID, PARTITION, POOL, STATUS
+
+EXIT_CODE: Final = 70
+"""EX_SOFTWARE: a handler did not stop in time, and somebody else may begin with its object."""
+STALL_LIMIT_S: Final = 5.0
+RELEASE_S: Final = 3.0
+"""How long a release may hold up the end of the process."""
+LOOK_S: Final = 0.25
+"""How soon after a machine was suspended its executors' rights to work are judged."""
+_T = TypeVar("_T")
+
+
+def clock() -> float:
+    """Seconds that go on while the machine is suspended, where the system can tell; never back."""
+    boot = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boot is None else time.clock_gettime(boot)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseOf:
+    """Whose Lease, and where."""
+
+    namespace: str
+    name: str
+    pod: str
+    uid: str
+    """The incarnation: what `holderIdentity` says."""
+    pool: str
+    partition: str = ""
+    """Empty: not partitioned."""
+
+
+class Heart:
+    """Says whether the executor's event loop runs: the loop beats, another thread looks."""
+
+    def __init__(self, now: Callable[[], float], limit_s: float = STALL_LIMIT_S) -> None:
+        self._now = now
+        self._limit_s = limit_s
+        self._beat = now()
+
+    @property
+    def interval_s(self) -> float:
+        """How often to beat."""
+        return self._limit_s / 10
+
+    def beat(self) -> None:
+        self._beat = self._now()
+
+    def stalled(self) -> bool:
+        """Whether the last beat is longer ago than the limit."""
+        return self._now() - self._beat > self._limit_s
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """The executor, as its lease needs to know it. All of it is called from the thread of the keeper."""
+
+    report: Callable[[], Report]
+    busy: Callable[[], bool]
+    """Whether a handler runs, cancelled or not."""
+    stalled: Callable[[], bool]
+    lost: Callable[[], None]
+    """Told once a tenure, when its deadline has passed."""
+
+
+class LeaseKeeper:
+    """Renews until `stop`; then gives the lease back if nothing runs. Raises nothing that the world does."""
+
+    def __init__(
+        self,
+        client: Client,
+        lease: LeaseOf,
+        tenure: Tenure,
+        patient: Patient,
+        *,
+        now: Callable[[], float] = clock,
+        wall: Callable[[], datetime] = lambda: datetime.now(UTC),
+        end_process: Callable[[int], Any] = os._exit,
+    ) -> None:
+        """`end_process` does not return, but in tests."""
+        self.found_before = False
+        """Whether a process of this incarnation has held the lease before: the pod's container was begun anew."""
+        self.problem: str | None = None
+        """Why the last attempt failed; None after one that did not."""
+        self.renewals = 0
+        self._client = client
+        self._lease = lease
+        self._tenure = tenure
+        self._patient = patient
+        self._now = now
+        self._wall = wall
+        self._end_process = end_process
+        self._version = ""  # of the Lease as last seen; empty: to be read
+        self._ours = False  # the Lease bears our name because this process wrote it
+        self._acquired = ""  # when that began
+        self._next = -math.inf
+        self._told = 0  # the tenure whose end was told
+        self._stopping = False
+        self._woken = asyncio.Event()
+        self._log = structlog.get_logger().bind(lease=f"{lease.namespace}/{lease.name}", identity=lease.uid)
+
+    def holds(self) -> bool:
+        """Whether the lease was ours when it was last looked at. How long that counts is the tenure's."""
+        return self._ours
+
+    def poke(self) -> None:
+        """The report has changed: it is sent at once."""
+        self._next = -math.inf
+        self._woken.set()
+
+    def look(self) -> None:
+        """What is due may be due already: its clock may have gone on where the loop's has not."""
+        self._woken.set()
+
+    def stop(self) -> None:
+        """Ends `run`. The lease is given back unless a handler still runs."""
+        self._stopping = True
+        self._woken.set()
+
+    async def run(self) -> None:
+        attempt: asyncio.Task[None] | None = None
+        try:
+            while not self._stopping:
+                self._watch_over()
+                if attempt is not None and attempt.done():
+                    attempt.result()
+                    attempt = None
+                if attempt is None and self._now() >= self._next and self._may_renew():
+                    attempt = asyncio.ensure_future(self._attempt())
+                    attempt.add_done_callback(lambda _: self._woken.set())
+                await self._pause()
+        finally:
+            if attempt is not None:
+                attempt.cancel()
+                await asyncio.wait([attempt])
+        if self._ours and not self._patient.busy():
+            await self._give_back()
+
+    def _may_renew(self) -> bool:
+        """Not for an executor that does not run, nor while something runs that has no right to."""
+        return not self._patient.stalled() and not (self._tenure.over and self._patient.busy())
+
+    def _watch_over(self) -> None:
+        """What time alone brings about."""
+        tenure, now = self._tenure, self._now()
+        if not tenure.over and now >= tenure.deadline:
+            tenure.lose(tenure.deadline)  # not the moment at which we notice: a process that was paused has no grace
+        if tenure.over and tenure.number > self._told:
+            self._told = tenure.number
+            self._log.warning("the right to work is lost", error=self.problem or "no renewal, or no news of objects")
+            self._patient.lost()
+        if tenure.over and now >= tenure.ends_process_at() and self._patient.busy():
+            self._log.error("a handler has not stopped in time, so the process ends", status=EXIT_CODE)
+            self._end_process(EXIT_CODE)
+
+    async def _pause(self) -> None:
+        """Until something is due. What the executor's thread has to bring about is looked for four times in `retry_s`,
+        and only while it is waited for: a tenure that begins, a loop that goes on, a handler that ends."""
+        tenure, now = self._tenure, self._now()
+        due = [self._next, tenure.deadline, tenure.ends_process_at()]
+        if tenure.over or not self._may_renew():
+            due.append(now + tenure.times.retry_s / 4)
+        seconds = max(0.001, min((when for when in due if when > now), default=now) - now)
+        self._woken.clear()
+        if self._stopping:
+            return
+        timer = asyncio.get_running_loop().call_later(seconds, self._woken.set)  # a third of a task that waits
+        try:
+            await self._woken.wait()
+        finally:
+            timer.cancel()
+
+    async def _attempt(self) -> None:
+        """One renewal; what goes wrong is kept as `problem`."""
+        times = self._tenure.times
+        self._next = self._now() + times.retry_s
+        try:
+            async with asyncio.timeout(times.renew_deadline_s / 2):
+                sent_at = self._now()
+                if not await self._renew():
+                    return
+        except TimeoutError:
+            self._failed(f"no answer within {times.renew_deadline_s / 2:g} s")
+        except KubeError as problem:
+            self._failed(str(problem))
+        else:
+            self.problem = None
+            self.renewals += 1
+            self._tenure.renewed(sent_at)
+            self._next = sent_at + times.renew_s
+
+    def _failed(self, problem: str) -> None:
+        self._version = ""  # whether it landed is unknown
+        if problem != self.problem:
+            self._log.warning("the lease could not be renewed", error=problem)
+        self.problem = problem
+
+    async def _renew(self) -> bool:
+        """Whether the lease is ours now. False: somebody has changed it, so that it is to be looked at again."""
+        if not self._version and not await self._read():
+            return await self._create()
+        body = {"metadata": {**self._metadata(), "resourceVersion": self._version}, "spec": self._spec(self._lease.uid)}
+        try:
+            written = await self._client.patch(LEASES, self._lease.name, MergePatch(body), self._lease.namespace)
+        except (Conflict, NotFound):
+            self._version = ""
+            self._next = self._now()
+            return False
+        self._saw(written)
+        return True
+
+    async def _read(self) -> bool:
+        """Whether there is such a Lease. One of which somebody else has taken our name was lost."""
+        try:
+            found = await self._client.get(LEASES, self._lease.name, self._lease.namespace)
+        except NotFound:
+            return False
+        self._version = found.metadata.resource_version
+        if not self._ours:
+            self.found_before = True  # or our own creation, whose answer was lost
+        elif found.spec.holder_identity != self._lease.uid:
+            self._taken(found.spec.holder_identity)
+        return True
+
+    def _taken(self, holder: str) -> None:
+        self._log.warning("somebody has taken the lease away", holder=holder)
+        self._ours = False
+        self._tenure.given_back()
+        if not self._tenure.over:
+            self._tenure.lose(self._now())
+
+    async def _create(self) -> bool:
+        metadata = {**self._metadata(), "name": self._lease.name, "namespace": self._lease.namespace}
+        content = {"metadata": metadata, "spec": self._spec(self._lease.uid)}
+        try:
+            self._saw(await self._client.create(LEASES, content, self._lease.namespace))
+        except AlreadyExists:
+            self._next = self._now()
+            return False
+        return True
+
+    def _saw(self, lease: Lease) -> None:
+        self._version = lease.metadata.resource_version
+        self._ours = True
+
+    def _metadata(self) -> dict[str, Any]:
+        labels = {POOL: self._lease.pool, **({PARTITION: self._lease.partition} if self._lease.partition else {})}
+        annotations = {
+            EXECUTOR: self._lease.pod,
+            EXECUTOR_UID: self._lease.uid,
+            STATUS: report_text(self._patient.report()),
+        }
+        return {"labels": labels, "annotations": annotations}
+
+    def _spec(self, holder: str) -> dict[str, Any]:
+        now = micro_time(self._wall())
+        if not self._ours:
+            self._acquired = now
+        return {
+            "holderIdentity": holder,
+            "leaseDurationSeconds": max(1, math.ceil(self._tenure.times.lease_s)),
+            "acquireTime": self._acquired,
+            "renewTime": now,
+        }
+
+    async def _give_back(self) -> None:
+        """Lets supervisors know that nothing of it runs. If that fails they wait for the lease's duration."""
+        try:
+            async with asyncio.timeout(RELEASE_S):
+                while self._ours and not await self._written_back():
+                    pass
+        except (TimeoutError, KubeError) as problem:
+            self._log.warning("the lease could not be released", error=str(problem) or "no answer")
+            return
+        if not self._ours:
+            return
+        self._ours = False
+        self._tenure.given_back()
+        self._tenure.lose(self._now())
+        self._log.info("the lease is released")
+
+    async def _written_back(self) -> bool:
+        """Whether nobody holds it now. False: somebody has changed it, or taken it, so it is to be looked at again.
+
+        Like a renewal it is of the version that was seen: one that arrives when the pod's next process works under the
+        same name must not give away what that holds.
+        """
+        if not self._version and not await self._read():
+            return True
+        if not self._ours:
+            return False
+        body = {"metadata": {**self._metadata(), "resourceVersion": self._version}, "spec": self._spec("")}
+        try:
+            await self._client.patch(LEASES, self._lease.name, MergePatch(body), self._lease.namespace)
+        except (Conflict, NotFound):
+            self._version = ""
+            return False
+        return True
+
+
+class LeaseThread:
+    """A keeper in a thread of its own. Its client is made there, and closed there."""
+
+    def __init__(self, connect: Callable[[], Client], keeper: Callable[[Client], LeaseKeeper]) -> None:
+        self._connect = connect
+        self._make = keeper
+        self.keeper: LeaseKeeper | None = None
+        """None until the thread has made it."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.Thread(target=self._run, name="executor lease", daemon=True)
+        self._failure: BaseException | None = None
+        self._stop_asked = False
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def poke(self) -> None:
+        """As `LeaseKeeper.poke`, from any thread."""
+        self._call(LeaseKeeper.poke)
+
+    def stop(self) -> None:
+        """As `LeaseKeeper.stop`, from any thread."""
+        self._stop_asked = True
+        self._call(LeaseKeeper.stop)
+
+    async def ended(self) -> None:
+        """Until the thread has ended. Raises what ended it, if it was not `stop`."""
+        while self._thread.is_alive():
+            await asyncio.to_thread(self._thread.join, 1.0)
+        if self._failure is not None:
+            raise self._failure
+
+    def _call(self, what: Callable[[LeaseKeeper], None]) -> None:
+        keeper, loop = self.keeper, self._loop
+        if keeper is not None and loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(what, keeper)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._main())
+        except BaseException as failure:  # told where the thread is waited for
+            self._failure = failure
+
+    async def _main(self) -> None:
+        client = self._connect()
+        try:
+            self._loop = asyncio.get_running_loop()
+            self.keeper = self._make(client)
+            if self._stop_asked:
+                self.keeper.stop()
+            looking = asyncio.create_task(self._look(self.keeper))
+            try:
+                await self.keeper.run()
+            finally:
+                looking.cancel()
+        finally:
+            await client.close()
+
+    async def _look(self, keeper: LeaseKeeper) -> None:
+        """While the machine is suspended `clock` goes on, and the timers of event loops do not."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            keeper.look()

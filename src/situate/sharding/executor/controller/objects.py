@@ -1,0 +1,371 @@
+"""The objects of one executor: begins, stops, retries, completes and releases each as `executing` decides.
+
+It is told of changes by a watch, and of a lost lease; keeping the lease and the watch is left to others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import structlog
+
+from situate.kube.errors import KubeError
+from situate.objects.unstructured import Unstructured
+from situate.runtime.outcomes import DONE, Result, Retriable
+from situate.runtime.workqueue import WorkQueue
+from situate.sharding.executor.config import ExecutorConfig
+from situate.sharding.executor.controller.environment import Surroundings
+from situate.sharding.executor.controller.lease import EXIT_CODE
+from situate.sharding.executor.controller.runs import Handler, Run
+from situate.sharding.executor.controller.work import NotOwner, Work, Writer
+from situate.sharding.executor.next_step import (
+    Fail,
+    Forget,
+    Forgone,
+    Local,
+    Me,
+    Outcome,
+    Release,
+    Rest,
+    Situation,
+    Start,
+    Step,
+    Stop,
+    StopReason,
+    next_step,
+    owns,
+)
+from situate.sharding.leases.tenure import Tenure
+from situate.sharding.model.field_paths import Content
+from situate.sharding.model.object_view import ObjectView, view_of
+
+HANDLER_FAILED: Final = "HandlerFailed"
+"""`status.reason` of an object whose handler has failed too often."""
+_JITTER: Final = 0.5
+
+
+class Request(NamedTuple):
+    """Which object."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+@dataclass(slots=True)
+class _Record:
+    """What is remembered of one object under one epoch."""
+
+    uid: str
+    epoch: int
+    run: Run | None = None
+    outcome: Outcome | None = None
+    """To be written; None: nothing is."""
+    failures: int = 0
+    resume_at: float | None = None
+    settled: int | None = None
+
+
+class Objects:
+    """What one executor knows of its objects, and has at work on them."""
+
+    def __init__(
+        self, name: str, me: Me, handler: Handler, config: ExecutorConfig, tenure: Tenure, around: Surroundings
+    ) -> None:
+        self.queue: WorkQueue[Request] = WorkQueue(rng=around.rng)
+        """Of `reconcile`."""
+        self.writer: Writer | None = None
+        """None until there is a connection."""
+        self.draining = False
+        """Everything is to be stopped and released."""
+        self._name = name
+        self._me = me
+        self._handler = handler
+        self._config = config
+        self._tenure = tenure
+        self._around = around
+        self._views: dict[Request, ObjectView] = {}
+        self._records: dict[Request, _Record] = {}
+        self._runs: dict[Request, Run] = {}
+        self._starting = 0
+        self._waiting: dict[Request, None] = {}
+        self._forgone = Forgone()
+        self._log = structlog.get_logger(controller=name)
+
+    def busy(self) -> bool:
+        """Whether a handler runs, cancelled or not. From any thread."""
+        return bool(self._runs)
+
+    def idle(self) -> bool:
+        """Whether no handler runs, or is about to."""
+        return not self._runs and not self._starting
+
+    def held(self) -> int:
+        """So many objects are ours."""
+        return sum(owns(view, self._me) for view in self._views.values())
+
+    def may_work_on(self, obj: Content) -> bool:
+        """Whether the object is this process's to work on now."""
+        view = view_of(obj, self._config.adapter)
+        return self._leased and not self.draining and owns(view, self._me) and view.epoch > self._forgone.of(view.uid)
+
+    def look_at_all(self) -> None:
+        """Queue everything but objects whose last attempt failed: each of those comes again after its back-off."""
+        for request in [*self._views, *self._runs]:
+            if not self.queue.failures(request):
+                self.queue.add(request)
+
+    def forgo(self) -> int:
+        """What is ours now was given under a lease that is lost: it will be released. How many objects that are."""
+        self._forgone = Forgone().with_all({view.uid: view for view in self._views.values()}, self._me)
+        return len(self._forgone.epochs)
+
+    def lease_lost(self) -> None:
+        """Every handler is cancelled."""
+        for request in self._runs:
+            self._stop(request, self._records[request], StopReason.LEASE_LOST)
+
+    def look_after_handlers(self) -> None:
+        """Ends the process for one that does not stop; stops one that makes no progress."""
+        now = self._around.now()
+        limit_s = self._config.progress_timeout
+        for request, run in [*self._runs.items()]:
+            if run.must_end_by is not None and now >= run.must_end_by:
+                self._log.error("a handler has not stopped in time, so the process ends", key=str(request))
+                self._around.end_process(EXIT_CODE)
+            elif limit_s is not None and run.stopped_for is None and now - run.work.beat_at > limit_s:
+                self._stop(request, self._records[request], StopReason.NO_PROGRESS)
+
+    async def end_handlers(self) -> None:
+        """Cancels what still runs, when the end cannot be waited for; what ignores that ends with the process."""
+        for run in self._runs.values():
+            run.stop(StopReason.LEASE_LOST)
+        if tasks := [run.task for run in self._runs.values()]:
+            await asyncio.wait(tasks, timeout=self._config.times.cancel_grace_s)
+        await asyncio.sleep(0)  # what has ended tells of it
+        if self._runs:
+            self._log.error("handlers have not stopped in time, so the process ends", keys=[*map(str, self._runs)])
+            self._around.end_process(EXIT_CODE)
+
+    async def reconcile(self, request: Request) -> Result:
+        """Looks at one object and does the one thing that is to be done about it."""
+        view, record = self._views.get(request), self._record(request)
+        if record is None:
+            return DONE
+        if record.outcome is not None and record.run is None and view is not None and self._leased:
+            await self._write_outcome(request, view, record, record.outcome)
+            return DONE
+        decided = self._next(view, record)
+        step = await self._begin(request, record) if isinstance(decided, Start) else decided
+        match step:
+            case Stop():
+                self._stop(request, record, step.reason)
+            case Forget():
+                self._waiting.pop(request, None)
+                if record.run is None:
+                    self._records.pop(request, None)
+            case Rest(until=until):
+                return Result(None if until is None else max(0.001, until - self._around.now()))
+            case Release() if view is not None:
+                await self._release(request, view)
+            case Fail() if view is not None:
+                await self._write_outcome(request, view, record, Outcome.failed(HANDLER_FAILED))
+        return DONE
+
+    def _record(self, request: Request) -> _Record | None:
+        """A new one for a new object, and for a new epoch; None if nothing is known of the object."""
+        view, record = self._views.get(request), self._records.get(request)
+        if view is None or (record is not None and record.run is not None):
+            return record
+        if record is None or (record.uid, record.epoch) != (view.uid, view.epoch):
+            record = self._records[request] = _Record(view.uid, view.epoch)
+        return record
+
+    @property
+    def _leased(self) -> bool:
+        return self._tenure.valid(self._around.now())
+
+    def _next(self, view: ObjectView | None, record: _Record) -> Step:
+        run = record.run
+        local = Local(
+            running=None if run is None else run.work.epoch,
+            running_uid="" if run is None else run.work.uid,
+            failures=record.failures,
+            resume_at=record.resume_at,
+            settled=record.settled,
+            forgone=self._forgone.of(record.uid),
+        )
+        situation = Situation(
+            self._me, self._around.now(), self._leased, self.draining, self._config.max_handler_failures
+        )
+        return next_step(view, _generation(view), local, situation)
+
+    async def _begin(self, request: Request, record: _Record) -> Step | None:
+        """Starts the handler if the server confirms that the object is ours; else the step that is to be taken instead.
+
+        Events may be late, and somebody else be at work already: the server is asked, and not its caches.
+        """
+        if len(self._runs) + self._starting >= self._config.concurrency:
+            self._waiting[request] = None
+            return None
+        self._waiting.pop(request, None)
+        self._starting += 1
+        try:
+            content = await self._confirmed(request)
+        finally:
+            self._starting -= 1
+            self._wake_waiting()
+        view = None if content is None else view_of(content, self._config.adapter)
+        if view is not None and view.uid != record.uid:
+            return Rest()  # the watch will tell of the successor
+        step = self._next(view, record)
+        if isinstance(step, Start) and content is not None and view is not None:
+            self._start(request, record, content, view)
+            return None
+        return step
+
+    async def _confirmed(self, request: Request) -> Content | None:
+        """The object as the server has it. An answer that was long under way is none: it may be true no longer."""
+        limit_s = self._config.times.renew_deadline_s / 2
+        asked_at = self._around.now()
+        try:
+            async with asyncio.timeout(limit_s):
+                content = await self._writing.read(*request)
+        except TimeoutError:
+            content = None
+        if self._around.now() - asked_at >= limit_s:
+            raise Retriable(f"{request} was not confirmed within {limit_s:g} s, so no handler is begun")
+        return content
+
+    def _start(self, request: Request, record: _Record, content: Content, view: ObjectView) -> None:
+        number = self._tenure.number
+
+        def may_write() -> None:
+            if not self._leased or self._tenure.number != number:
+                raise NotOwner(f"{request}: the lease of {self._name} is lost, so nothing is written")
+
+        work = Work(self._writing, content, view, may_write=may_write, now=self._around.now)
+        run = Run(self._handler, content, work, _generation(view), f"{self._name}: {request}")
+        record.epoch, record.run = view.epoch, run
+        self._runs[request] = run
+        record.resume_at = record.settled = None
+        run.task.add_done_callback(lambda _: self._ended(request, record, run))
+        self._log.debug("a handler starts", key=str(request), epoch=view.epoch)
+
+    def _stop(self, request: Request, record: _Record, reason: StopReason) -> None:
+        run = record.run
+        if run is None or (reason is StopReason.NOT_OURS and self._completed_by(request, run)):
+            return  # about to return by itself
+        if run.stopped_for is not reason:
+            self._log.info("a handler is cancelled", key=run.task.get_name(), reason=str(reason))
+        if reason is StopReason.NOT_OURS and run.must_end_by is None:
+            run.must_end_by = self._around.now() + self._config.times.cancel_grace_s
+        run.stop(reason)
+
+    def _completed_by(self, request: Request, run: Run) -> bool:
+        """Whether the object is completed, and by this handler."""
+        view, work = self._views.get(request), run.work
+        same = view is not None and (view.uid, view.epoch) == (work.uid, work.epoch)
+        return same and view is not None and view.completed and work.finishing
+
+    def _ended(self, request: Request, record: _Record, run: Run) -> None:
+        """Nothing of the handler runs any more."""
+        record.run = None
+        self._runs.pop(request, None)
+        result, reason = run.result(), run.stopped_for
+        if reason is StopReason.NO_PROGRESS and not isinstance(result, Outcome):
+            result = TimeoutError(f"no heartbeat for {self._config.progress_timeout:g} s")
+        if run.work.gives_up and not run.work.finishing:
+            # as an assignment under an earlier lease: it is released, and comes back under a new epoch if at all
+            self._forgone = Forgone({**self._forgone.epochs, run.work.uid: run.work.epoch})
+        elif isinstance(result, Outcome):
+            record.failures = 0
+            if result.successful is not None:
+                record.outcome = result
+            else:
+                record.resume_at = self._around.now() + result.after_s
+        elif isinstance(result, Exception):
+            if reason is None or reason is StopReason.NO_PROGRESS:
+                self._failed(request, record, result)
+            else:
+                self._log.warning("a handler has failed while it stopped", key=str(request), exc_info=result)
+        elif reason is None:
+            record.failures = 0
+            record.settled = run.generation
+        self.queue.add(request)
+        self._wake_waiting()
+
+    def _failed(self, request: Request, record: _Record, problem: Exception) -> None:
+        record.failures += 1
+        delay_s = self._config.retries.delay_s(record.failures, getattr(problem, "after_s", None))
+        record.resume_at = self._around.now() + delay_s * (1 + _JITTER * self._around.rng.random())
+        self._log.warning(
+            "a handler has failed", key=str(request), failures=record.failures, error=repr(problem), exc_info=problem
+        )
+
+    def _wake_waiting(self) -> None:
+        """Whoever has waited longest for a place looks again."""
+        for request in [*self._waiting][: max(0, self._config.concurrency - len(self._runs) - self._starting)]:
+            self.queue.add(request)
+
+    async def _write_outcome(self, request: Request, view: ObjectView, record: _Record, outcome: Outcome) -> None:
+        """Completes the object; what cannot be written now is tried again by the queue."""
+        record.outcome = outcome
+        writer, successful = self._writing, outcome.successful is True
+        try:
+            await writer.write(
+                view.content,
+                view.epoch,
+                lambda content: writer.completed(content, successful, outcome.reason),
+                self._may_write,
+            )
+        except NotOwner as problem:
+            self._log.info("an outcome comes too late", key=str(request), error=str(problem))
+        record.outcome = None
+
+    async def _release(self, request: Request, view: ObjectView) -> None:
+        try:
+            await self._writing.write(view.content, view.epoch, self._writing.released, self._may_write)
+        except NotOwner as problem:
+            self._log.info("there is nothing left to release", key=str(request), error=str(problem))
+        else:
+            self._log.info("an object is released", key=str(request), epoch=view.epoch)
+
+    def _may_write(self) -> None:
+        if not self._leased:
+            raise KubeError(f"the lease of {self._name} is lost, so nothing is written until it is held again")
+
+    @property
+    def _writing(self) -> Writer:
+        assert self.writer is not None, "an object was looked at before there was a connection"
+        return self.writer
+
+    def changed(self, old: Unstructured | None, new: Unstructured | None) -> None:
+        """The watch has told of an object."""
+        seen = new or old
+        assert seen is not None
+        request = Request(seen.metadata.namespace, seen.metadata.name)
+        if new is None:
+            self._views.pop(request, None)
+        else:
+            before = self._views.get(request)
+            view = self._views[request] = view_of(new.content, self._config.adapter)
+            if view.faults and (before is None or before.faults != view.faults):
+                self._log.warning(
+                    "an object cannot be read, so it is left alone", key=str(request), error=view.faults[0]
+                )
+            run = self._runs.get(request)
+            if run is not None:
+                run.work.saw(self._views[request].content)
+        self.queue.add(request)
+
+
+def _generation(view: ObjectView | None) -> int:
+    metadata: Mapping[str, Any] = {} if view is None else view.content.get("metadata") or {}
+    found = metadata.get("generation")
+    return found if isinstance(found, int) else 0

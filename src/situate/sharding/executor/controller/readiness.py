@@ -1,0 +1,94 @@
+"""Whether an executor may work: looks whether its watch goes on, and begins tenures when all is known to be good.
+
+The lease itself is kept elsewhere (`lease`), in another thread; what ends a tenure is told there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from situate.kube.errors import KubeError
+from situate.kube.reflector import Reflector
+from situate.objects.unstructured import Unstructured
+from situate.sharding.executor.controller.lease import LeaseKeeper
+from situate.sharding.executor.controller.objects import Objects
+from situate.sharding.leases.tenure import Tenure
+
+
+class Minding:
+    """A service: `run` until cancelled."""
+
+    def __init__(
+        self,
+        name: str,
+        tenure: Tenure,
+        reflector: Reflector[Unstructured],
+        objects: Objects,
+        keeper: Callable[[], LeaseKeeper | None],
+        begun: asyncio.Event,
+        now: Callable[[], float],
+    ) -> None:
+        """`keeper`: None as long as there is none. `begun` is set with the first tenure."""
+        self._tenure = tenure
+        self._reflector = reflector
+        self._objects = objects
+        self._keeper = keeper
+        self._begun = begun
+        self._now = now
+        self._relisting: asyncio.Task[None] | None = None
+        self._log = structlog.get_logger().bind(controller=name)
+
+    async def run(self) -> None:
+        deadline_s = self._tenure.times.renew_deadline_s
+        seen, looked_at = -1, self._now()
+        try:
+            while True:
+                now = self._now()
+                counts = self._reflector.counts
+                progress = counts.events + counts.bookmarks + counts.listings
+                if progress != seen and self._reflector.store.synced:
+                    seen = progress
+                    self._tenure.knows(looked_at)  # what has come since then came at that moment or later
+                looked_at = now
+                if self._tenure.over:
+                    await self._try_to_begin()
+                elif now - self._tenure.known_at > deadline_s / 2 and self._relisting is None:
+                    self._relisting = asyncio.create_task(self._relist())
+                self._objects.look_after_handlers()
+                await asyncio.sleep(deadline_s / 20)
+        finally:
+            if self._relisting is not None:
+                self._relisting.cancel()
+                await asyncio.wait([self._relisting])
+
+    async def _relist(self) -> None:
+        """A quiet watch may be a broken one: a listing tells."""
+        sent_at = self._now()
+        try:
+            async with asyncio.timeout(self._tenure.times.renew_deadline_s / 2):
+                await self._reflector.relist()
+        except (KubeError, TimeoutError) as problem:
+            self._log.warning("the objects could not be listed", error=str(problem) or "no answer")
+        else:
+            self._tenure.knows(sent_at)
+        finally:
+            self._relisting = None
+
+    async def _try_to_begin(self) -> None:
+        """What is found then is forgone, but for the first time of a pod: it was given under a lease that is lost."""
+        keeper, objects, tenure = self._keeper(), self._objects, self._tenure
+        if keeper is None or not keeper.holds() or objects.busy() or objects.draining:
+            return
+        again = tenure.number > 0 or keeper.found_before
+        if again:
+            await self._relist()
+        if not self._reflector.store.synced or objects.busy() or not tenure.may_begin(self._now()):
+            return
+        forgone = objects.forgo() if again else 0
+        tenure.begin()
+        self._begun.set()
+        self._log.info("the executor may work", tenure=tenure.number, forgone=forgone)
+        objects.look_at_all()

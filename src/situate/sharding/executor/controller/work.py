@@ -1,0 +1,308 @@
+"""What a handler may do to the object that it works on: fenced writes, and nothing else.
+
+Each write is a JSON patch that tests the object's uid, epoch and incarnation and carries the resourceVersion that it
+was computed from: whatever has happened meanwhile, a process that is no longer the holder is refused by the server. A
+conflict is read again and computed again, for as long as the object is ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, ParamSpec, TypeVar
+
+import msgspec
+
+from situate.kube.client import Client
+from situate.kube.errors import Conflict, Invalid, KubeError, NotFound
+from situate.kube.patches import JsonPatch
+from situate.objects.resources import ResourceType
+from situate.objects.unstructured import Unstructured
+from situate.sharding.executor.next_step import Me, owns
+from situate.sharding.model.field_paths import Content, ObjectAdapter
+from situate.sharding.model.object_view import ObjectView, released, view_of
+from situate.sharding.model.patches import fenced_patch
+
+CHECKPOINT_LIMIT: Final = 16 * 1024
+"""Bytes of a checkpoint as JSON."""
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class NotOwner(Exception):
+    """The object is no longer ours to write: it was completed, assigned otherwise, or deleted; or our lease is lost.
+
+    Handlers need not catch it: whoever is no owner is about to be cancelled.
+    """
+
+
+class CheckpointTooLarge(ValueError):
+    """The message says how large it is and may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What the objects are, and how they are written."""
+
+    resource: ResourceType[Unstructured]
+    adapter: ObjectAdapter
+    status_subresource: bool = True
+
+
+class Writer:
+    """Fenced writes of one executor."""
+
+    def __init__(
+        self,
+        client: Client,
+        kind: Kind,
+        me: Me,
+        *,
+        wall: Callable[[], datetime],
+        learn: Callable[[Unstructured], None] = lambda _: None,
+    ) -> None:
+        """`learn` is told of what the server answers."""
+        self._client = client
+        self._kind = kind
+        self._me = me
+        self._wall = wall
+        self._learn = learn
+
+    async def read(self, namespace: str, name: str) -> Content | None:
+        """The object as the server has it now; None: there is none."""
+        try:
+            found = await self._client.get(self._kind.resource, name, namespace or None)
+        except NotFound:
+            return None
+        self._learn(found)
+        return found.content
+
+    def completed(self, content: Content, successful: bool, reason: str) -> Content:
+        """The object as finished now."""
+        done = self._kind.adapter.complete(content, self._wall(), successful)
+        return {**done, "status": {**done.get("status", {}), "reason": reason}}
+
+    def released(self, content: Content) -> Content:
+        """The object given up."""
+        return released(content, self._kind.adapter)
+
+    async def write(
+        self,
+        content: Content,
+        epoch: int,
+        change: Callable[[Content], Content],
+        may_write: Callable[[], None] = lambda: None,
+    ) -> Content:
+        """Makes `change` of the object, read again as often as somebody else was quicker; gives what is stored then.
+
+        `may_write` is asked right before each request, and raises what keeps it from leaving. Raises `NotOwner`, and
+        what the client raises.
+        """
+        uid = content["metadata"]["uid"]
+        self._check(content, uid, epoch)
+        while True:
+            try:
+                return await self._apply(content, change(content), epoch, may_write)
+            except (Conflict, Invalid, NotFound) as refusal:
+                metadata = content["metadata"]
+                fresh = await self.read(metadata.get("namespace", ""), metadata["name"])
+                if fresh is None:
+                    raise NotOwner(f"{metadata['name']} is gone") from refusal
+                self._check(fresh, uid, epoch)
+                if isinstance(refusal, NotFound):
+                    raise KubeError(_without_status(self._kind.resource)) from refusal
+                if isinstance(refusal, Invalid) and fresh["metadata"].get("resourceVersion") == metadata.get(
+                    "resourceVersion"
+                ):
+                    raise  # nothing has happened meanwhile, so it is what was written that is wrong
+                content = fresh
+
+    def _check(self, content: Content, uid: str, epoch: int) -> None:
+        view = view_of(content, self._kind.adapter)
+        if view.uid != uid or view.epoch != epoch or not owns(view, self._me):
+            raise NotOwner(f"{_named(view)}: epoch {epoch} of {self._me.id} ({self._me.uid}) is over; {_told(view)}")
+
+    async def _apply(self, before: Content, after: Content, epoch: int, may_write: Callable[[], None]) -> Content:
+        """In two requests where it must be: a status is written by itself, and first."""
+        if self._kind.status_subresource:
+            before = await self._send(before, _with_status_of(before, after), epoch, "status", may_write)
+            after = _with_status_of(after, before)
+        return await self._send(before, after, epoch, None, may_write)
+
+    async def _send(
+        self, before: Content, after: Content, epoch: int, subresource: str | None, may_write: Callable[[], None]
+    ) -> Content:
+        """One request, if there is a difference."""
+        operations = fenced_patch(before, _with_version_of(after, before), epoch, self._me.uid)
+        if not operations:
+            return before
+        may_write()
+        metadata = before["metadata"]
+        namespace = metadata.get("namespace") or None
+        patch = JsonPatch(operations)
+        written = await self._client.patch(self._kind.resource, metadata["name"], patch, namespace, subresource)
+        self._learn(written)
+        return written.content
+
+
+def _with_status_of(content: Content, other: Content) -> Content:
+    rest = {key: value for key, value in content.items() if key != "status"}
+    return {**rest, "status": other["status"]} if "status" in other else rest
+
+
+def _with_version_of(content: Content, other: Content) -> Content:
+    """What the server itself counts on between the two requests of one change is no change of ours."""
+    counted = ("resourceVersion", "generation", "managedFields")
+    metadata = {key: value for key, value in content["metadata"].items() if key not in counted}
+    kept = {key: other["metadata"][key] for key in counted if key in other["metadata"]}
+    return {**content, "metadata": {**metadata, **kept}}
+
+
+def _named(view: ObjectView) -> str:
+    return f"{view.namespace}/{view.name}" if view.namespace else view.name
+
+
+def _told(view: ObjectView) -> str:
+    if view.completed:
+        return "it is completed"
+    if view.faults:
+        return view.faults[0]
+    return f"it is {view.executor or 'nobody'}'s ({view.executor_uid or 'no incarnation'}) under epoch {view.epoch}"
+
+
+def _without_status(resource: ResourceType[Unstructured]) -> str:
+    return (
+        f"{resource.group_resource} has no status subresource: declare one in its CustomResourceDefinition, or tell "
+        "the executor that there is none (status_subresource)"
+    )
+
+
+class Work:
+    """One handler's hold on one object, under one epoch."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        content: Content,
+        view: ObjectView,
+        *,
+        may_write: Callable[[], None],
+        now: Callable[[], float],
+    ) -> None:
+        self.uid = view.uid
+        self.epoch = view.epoch
+        self.stopping = threading.Event()
+        """Set when the handler is to stop; for threads, which cannot be cancelled."""
+        self.finishing = False
+        """The handler is about to complete the object, or has done so: it is not cancelled for that."""
+        self.gives_up = False
+        """The handler has asked for the object to be released."""
+        self.beat_at = now()
+        self._writer = writer
+        self._content = content
+        self._may_write = may_write
+        self._now = now
+        self._one_at_a_time = asyncio.Lock()
+        self._over = False
+        self._held: set[asyncio.Future[Any]] = set()
+
+    @property
+    def object(self) -> Content:
+        """The object as last seen: what the watch has brought, and the answers to own writes."""
+        return self._content
+
+    @property
+    def token(self) -> str:
+        """`UID:EPOCH`: what outside systems should be shown, and should refuse when they have seen a higher epoch."""
+        return f"{self.uid}:{self.epoch}"
+
+    @property
+    def last_checkpoint(self) -> Any:
+        """What was last stored, by this holder or the one before; None if nothing was."""
+        return (self._content.get("status") or {}).get("checkpoint")
+
+    async def patch_status(self, change: Mapping[str, Any] | Callable[[dict[str, Any]], Mapping[str, Any]]) -> Content:
+        """Sets these fields of the status, where None removes one, or makes of the status what the function makes.
+
+        Raises `NotOwner`, and what the client raises.
+        """
+        return await self._write(lambda content: {**content, "status": _changed(content.get("status") or {}, change)})
+
+    async def complete(self, successful: bool, reason: str = "") -> Content:
+        """The terminal marks: after them nothing about the object is written any more."""
+        self.finishing = True
+        try:
+            written = await self._write(lambda content: self._writer.completed(content, successful, reason))
+        except BaseException:
+            self.finishing = False
+            raise
+        self._over = True
+        return written
+
+    async def release(self) -> None:
+        """Gives the object up as soon as the handler has returned, and not before: somebody else may begin then."""
+        self.gives_up = True
+
+    async def checkpoint(self, data: Any) -> Content:
+        """Stores up to 16 KiB, counted as JSON, in `status.checkpoint` for the next holder.
+
+        Raises `CheckpointTooLarge`, and what `patch_status` raises.
+        """
+        size = len(msgspec.json.encode(data))
+        if size > CHECKPOINT_LIMIT:
+            raise CheckpointTooLarge(
+                f"a checkpoint has {size} bytes, allowed: {CHECKPOINT_LIMIT}; keep the data elsewhere"
+            )
+        return await self.patch_status(lambda status: {**status, "checkpoint": data})
+
+    def heartbeat(self) -> None:
+        """Something was achieved. Only needed where the executor has a `progress_timeout`."""
+        self.beat_at = self._now()
+
+    async def in_thread(self, call: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Runs it in a thread. The handler counts as running until the thread has ended, cancelled or not.
+
+        The thread should look at `stopping` now and then: nobody can cancel it.
+        """
+        running = asyncio.ensure_future(asyncio.to_thread(call, *args, **kwargs))
+        self.hold(running)
+        return await asyncio.shield(running)
+
+    def hold(self, running: asyncio.Future[Any]) -> None:
+        """The handler counts as running until this is done too, such as a call in a pool of processes."""
+        self._held.add(running)
+        running.add_done_callback(self._let_go)
+
+    async def held(self) -> None:
+        """Until nothing is held. For the executor."""
+        while self._held:
+            await asyncio.wait(self._held)
+
+    def saw(self, content: Content) -> None:
+        """The watch has brought a later state. For the executor."""
+        if content["metadata"].get("uid") == self.uid:
+            self._content = content
+
+    async def _write(self, change: Callable[[Content], Content]) -> Content:
+        async with self._one_at_a_time:
+            if self._over:
+                raise NotOwner("the handler has completed the object: nothing is written after that")
+            self._content = await self._writer.write(self._content, self.epoch, change, self._may_write)
+            self.heartbeat()
+            return self._content
+
+    def _let_go(self, running: asyncio.Future[Any]) -> None:
+        self._held.discard(running)
+        if not running.cancelled():
+            running.exception()  # the handler was told, unless it was cancelled
+
+
+def _changed(
+    status: Mapping[str, Any], change: Mapping[str, Any] | Callable[[dict[str, Any]], Mapping[str, Any]]
+) -> Mapping[str, Any]:
+    if callable(change):
+        return change(dict(status))
+    return {key: value for key, value in {**status, **change}.items() if value is not None}

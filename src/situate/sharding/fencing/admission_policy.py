@@ -1,0 +1,273 @@
+"""`situate.sharding.fencing.admit.admit` as ValidatingAdmissionPolicies: what API servers themselves refuse.
+
+Two policies, because a parameter is looked for before anything is known of who asks: where one that is missing denied,
+it would lock users out as well. The second one alone reads the leader's Lease; without a Lease nobody leads, and the
+terms on the objects alone keep older ones out. Of a partitioned resource the second one is there without effect. What
+the tests of a client's patch say, the epoch it was made under, no server can see; incarnations it can. The CEL uses
+nothing newer than Kubernetes 1.30; each validation has the text of its `Refusal`, and they stand in its order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from situate.objects.meta import NO_LABELS
+from situate.objects.resources import ResourceType
+from situate.sharding.fencing.admit import NOTES, NUMBER, TIME, Fence, Refusal, Role, Writer
+from situate.sharding.model.names import DRAIN, EPOCH, EXECUTOR, EXECUTOR_UID, TERM
+
+POD_UID: Final = "authentication.kubernetes.io/pod-uid"
+"""In `userInfo.extra` of whoever shows a token that is bound to a pod."""
+_ADMISSION: Final = "admissionregistration.k8s.io/v1"
+_OF_TERMS: Final = "-term"
+"""Ends the name of the policy that looks at terms."""
+_OF_NOBODY: Final = ".no-leader"
+"""Ends the name of a Lease that never exists: a policy whose parameter is missing refuses nothing."""
+
+
+class BadPolicy(ValueError):
+    """What was asked for cannot be enforced; the message names the value and what is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAccounts:
+    """Who supervisors and executors are, as `NAMESPACE:NAME`. An account of both would prove nothing."""
+
+    supervisors: tuple[str, ...]
+    executors: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        """Raises `BadPolicy`."""
+        for role, accounts in (("supervisors", self.supervisors), ("executors", self.executors)):
+            for account in accounts or ("",):
+                namespace, colon, name = account.partition(":")
+                if not (namespace and colon and name) or not set(account) <= _OF_ACCOUNTS:
+                    raise BadPolicy(f"{role}: {account!r} is no service account; write NAMESPACE:NAME")
+        if both := sorted({*self.supervisors} & {*self.executors}):
+            raise BadPolicy(
+                f"{both[0]} is a service account of supervisors and of executors; give each role one of its own, or no "
+                "server can tell an executor's write from a supervisor's"
+            )
+
+    def writer_of(self, user_info: Mapping[str, Any]) -> Writer:
+        """Who asks (authentication/v1 UserInfo)."""
+        account = str(user_info.get("username", "")).removeprefix(_PREFIX)
+        uids: Sequence[str] = (user_info.get("extra") or {}).get(POD_UID) or ("",)
+        if account in self.supervisors:
+            return Writer(Role.SUPERVISOR, uids[0])
+        return Writer(Role.EXECUTOR if account in self.executors else Role.OTHER, uids[0])
+
+
+_PREFIX: Final = "system:serviceaccount:"
+_OF_ACCOUNTS: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-.:")
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderLease:
+    """The Lease of the supervisors' election. Of a partitioned resource there are several, and no policy can tell
+    which one an object belongs to: leave it out there."""
+
+    namespace: str
+    name: str
+
+
+def fencing_policies(
+    name: str,
+    resource: ResourceType[Any],
+    accounts: ServiceAccounts,
+    fence: Fence,
+    lease: LeaderLease | None = None,
+    labels: Mapping[str, str] = NO_LABELS,
+) -> Iterator[dict[str, Any]]:
+    """The two policies and their bindings. `lease` None: the leader's term is not checked.
+
+    Both names are always there, so that applying another output replaces every policy of the one before. A policy that
+    stayed with the Lease of a supervisor that is gone would refuse each write of its successors. Without a Lease, the
+    binding names one that never exists. The kind of the parameter stays: Kubernetes 1.36.3 finds no parameters of a
+    built-in kind again, once the last policy that has them is gone.
+    """
+    scope = _Scope(resource, accounts, labels)
+    variables = _variables(fence)
+    yield from scope.policy(
+        name, variables, {refusal: rule for refusal, rule in _RULES.items() if refusal is not Refusal.STALE_LEADER}
+    )
+    yield from scope.policy(
+        f"{name}{_OF_TERMS}",
+        variables,
+        {Refusal.STALE_LEADER: _RULES[Refusal.STALE_LEADER]},
+        conditions=[{"name": "of-a-supervisor", "expression": scope.is_one_of(accounts.supervisors)}],
+        parameter=lease or LeaderLease("kube-system", f"{name}{_OF_NOBODY}"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    resource: ResourceType[Any]
+    accounts: ServiceAccounts
+    labels: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
+
+    def policy(
+        self,
+        name: str,
+        variables: Mapping[str, str],
+        rules: Mapping[Refusal, str],
+        conditions: Sequence[Mapping[str, str]] = (),
+        parameter: LeaderLease | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """One policy and its binding."""
+        metadata = {"name": name, "labels": dict(self.labels)}
+        rule = {
+            "apiGroups": [self.resource.group],
+            "apiVersions": ["*"],
+            "operations": ["CREATE", "UPDATE"],
+            "resources": [self.resource.plural, f"{self.resource.plural}/status"],
+            "scope": "*",
+        }
+        of_role = {
+            "supervisor": self.is_one_of(self.accounts.supervisors),
+            "executor": self.is_one_of(self.accounts.executors),
+        }
+        spec: dict[str, Any] = {
+            "failurePolicy": "Fail",
+            "matchConstraints": {"resourceRules": [rule]},
+            "variables": [{"name": key, "expression": text} for key, text in {**of_role, **variables}.items()],
+            "validations": [_validation(refusal, text) for refusal, text in rules.items()],
+        }
+        binding: dict[str, Any] = {"policyName": name, "validationActions": ["Deny"]}
+        if conditions:
+            spec["matchConditions"] = list(conditions)
+        if parameter is not None:
+            spec["paramKind"] = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+            reference = {"name": parameter.name, "namespace": parameter.namespace}
+            binding["paramRef"] = {**reference, "parameterNotFoundAction": "Allow"}
+        kind = "ValidatingAdmissionPolicy"
+        yield {"apiVersion": _ADMISSION, "kind": kind, "metadata": metadata, "spec": spec}
+        yield {"apiVersion": _ADMISSION, "kind": f"{kind}Binding", "metadata": metadata, "spec": binding}
+
+    def is_one_of(self, accounts: Sequence[str]) -> str:
+        """CEL: one of these service accounts asks."""
+        return f"request.userInfo.username in [{', '.join(_text(_PREFIX + each) for each in accounts)}]"
+
+
+def _variables(fence: Fence) -> dict[str, str]:
+    """CEL for what `Fenced` holds, of the object as it is (`old_`) and as it would be (`new_`); absent is empty."""
+    found: dict[str, str] = {}
+    for prefix, root in (("old", "oldObject"), ("new", "object")):
+        found |= {
+            f"{prefix}_annotations": _map_at(root, "annotations"),
+            f"{prefix}_labels": _map_at(root, "labels"),
+            f"{prefix}_executor": _value_at(root, fence.paths.assigned_to_path, "''"),
+            f"{prefix}_completed_at": _value_at(root, fence.paths.completed_at_path, "''"),
+            f"{prefix}_successful": _value_at(root, fence.paths.successful_path, "''"),
+            f"{prefix}_status": _value_at(root, "status", "{}"),
+            f"{prefix}_uid": _entry(prefix, "annotations", EXECUTOR_UID),
+            f"{prefix}_epoch_text": _entry(prefix, "annotations", EPOCH),
+            f"{prefix}_term_text": _entry(prefix, "annotations", TERM),
+            f"{prefix}_epoch": _number(f"variables.{prefix}_epoch_text"),
+            f"{prefix}_term": _number(f"variables.{prefix}_term_text"),
+            f"{prefix}_label": _entry(prefix, "labels", EXECUTOR),
+            f"{prefix}_drain": _entry(prefix, "annotations", DRAIN),
+            f"{prefix}_notes": "[" + ", ".join(_entry(prefix, "annotations", name) for name in NOTES) + "]",
+            f"{prefix}_finalizer": (
+                f"{root} != null && has({root}.metadata.finalizers) && "
+                f"{_text(fence.finalizer)} in {root}.metadata.finalizers"
+            ),
+        }
+    return found | {
+        "pod_uid": (
+            f"has(request.userInfo.extra) && {_text(POD_UID)} in request.userInfo.extra && "
+            f"request.userInfo.extra[{_text(POD_UID)}].size() > 0 ? request.userInfo.extra[{_text(POD_UID)}][0] : ''"
+        ),
+        "completed": (
+            f"type(variables.old_completed_at) == string && variables.old_completed_at.matches({_text(TIME)})"
+        ),
+        "holds": "variables.pod_uid != '' && variables.old_uid == variables.pod_uid && !variables.completed",
+        "same_core": _same("executor", "uid", "epoch_text"),
+        "same": f"variables.same_core && {_same('label', 'notes', 'term_text')}",
+        "assigns": "variables.supervisor && !variables.same_core",
+    }
+
+
+_FREE: Final = "(variables.supervisor && k == 'conditions')"
+_RULES: Final[Mapping[Refusal, str]] = {
+    Refusal.FINAL: (
+        "!variables.completed || ("
+        "variables.old_completed_at == variables.new_completed_at && "
+        "variables.old_successful == variables.new_successful && "
+        f"variables.old_status.all(k, {_FREE} || "
+        "(k in variables.new_status && variables.old_status[k] == variables.new_status[k])) && "
+        f"variables.new_status.all(k, {_FREE} || k in variables.old_status))"
+    ),
+    Refusal.NOT_HOLDER: (
+        "!variables.executor || variables.holds || ((!has(request.subResource) || request.subResource != 'status') && "
+        "variables.old_status == variables.new_status)"
+    ),
+    Refusal.NOT_RELEASED: (
+        "!variables.executor || variables.same || (variables.holds && variables.new_executor == '' && "
+        "variables.new_uid == '' && variables.new_label == '' && variables.new_drain == '' && "
+        "variables.old_epoch_text == variables.new_epoch_text && variables.old_term_text == variables.new_term_text && "
+        "variables.old_notes == variables.new_notes)"
+    ),
+    Refusal.NOT_SUPERVISOR: "variables.supervisor || variables.executor || variables.same",
+    Refusal.STEP: (
+        "!variables.assigns || (variables.old_epoch >= 0 && variables.new_epoch == variables.old_epoch + 1)"
+    ),
+    Refusal.HALF: "!variables.assigns || (variables.new_executor == '') == (variables.new_uid == '')",
+    Refusal.AGAIN: "!variables.assigns || variables.new_executor == '' || !variables.completed",
+    Refusal.OLD_TERM: "!variables.supervisor || variables.new_term >= variables.old_term",
+    Refusal.STALE_LEADER: (
+        "!variables.supervisor || (variables.same && (!variables.old_finalizer || variables.new_finalizer)) || "
+        "!has(params.spec) || !has(params.spec.leaseTransitions) || "
+        "variables.new_term >= params.spec.leaseTransitions"
+    ),
+}
+"""CEL: what holds unless the refusal does."""
+
+
+_OF_IDENTITIES: Final = (Refusal.NOT_HOLDER, Refusal.NOT_RELEASED, Refusal.NOT_SUPERVISOR)
+"""Refusals that depend on who asks: they name the account, and the Pod that its token is bound to."""
+
+
+def _validation(refusal: Refusal, expression: str) -> dict[str, str]:
+    validation = {"expression": expression, "message": str(refusal), "reason": "Forbidden"}
+    if refusal in _OF_IDENTITIES:
+        validation["messageExpression"] = (
+            f'"{refusal}; the request is of " + request.userInfo.username + (variables.pod_uid == "" ? '
+            "', whose token is bound to no Pod' : ', of the Pod with uid ' + variables.pod_uid)"
+        )
+    return validation
+
+
+def _same(*names: str) -> str:
+    return " && ".join(f"variables.old_{name} == variables.new_{name}" for name in names)
+
+
+def _map_at(root: str, name: str) -> str:
+    return f"{root} != null && has({root}.metadata.{name}) ? {root}.metadata.{name} : {{}}"
+
+
+def _entry(prefix: str, of: str, key: str) -> str:
+    found = f"variables.{prefix}_{of}"
+    return f"({_text(key)} in {found} ? {found}[{_text(key)}] : '')"
+
+
+def _value_at(root: str, path: str, otherwise: str) -> str:
+    """Steps are looked up as keys: a field of a custom resource may be called what is a word of CEL."""
+    tests, here = [f"{root} != null"], root
+    for step in path.split("."):
+        tests.append(f"{_text(step)} in {here}")
+        here = f"{here}[{_text(step)}]"
+        tests.append(f"{here} != null")
+    return f"{' && '.join(tests)} ? {here} : {otherwise}"
+
+
+def _number(text: str) -> str:
+    """As `admitting` reads it: -1 for what is no number."""
+    return f"{text} == '' ? 0 : ({text}.matches({_text(f'^{NUMBER}$')}) ? int({text}) : -1)"
+
+
+def _text(value: str) -> str:
+    """A CEL literal; what comes here has neither quotes nor backslashes."""
+    return f"'{value}'"

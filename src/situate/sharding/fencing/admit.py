@@ -1,0 +1,251 @@
+"""Which writes of an object are admitted: fencing, as one pure function of the stored object and the request.
+
+The clients' own checks and the policy for API servers (`situate.sharding.fencing.admission_policy`) say the same as
+`admit`; the policy is proved to. Only what fencing is about is judged: every other field is anybody's (sharding.md,
+8.2). Whether the previous holder has given the object up is the supervisor's duty, and cannot be seen here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+from typing import Any, Final
+
+from situate.sharding.model.field_paths import Content, FieldPaths
+from situate.sharding.model.names import (
+    ASSIGNED_AT,
+    DRAIN,
+    EPOCH,
+    EXECUTOR,
+    EXECUTOR_UID,
+    FINALIZER,
+    LOSSES,
+    REVOKED,
+    TERM,
+    WHY,
+)
+
+NOTES: Final = (ASSIGNED_AT, WHY, REVOKED, LOSSES)
+"""Annotations that tell of an assignment, besides those that are it."""
+NUMBER: Final = "[0-9]{1,18}"
+"""A regular expression for epochs and terms: whatever matches fits into 64 bits."""
+TIME: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt]"
+"""A regular expression: every time begins so. What else stands for the completion is a mistake, and completes nothing:
+whoever made it may mend it."""
+
+
+class Role(Enum):
+    """What a writer is to the objects."""
+
+    SUPERVISOR = "supervisor"
+    EXECUTOR = "executor"
+    OTHER = "other"
+    """Users, and every other controller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Who asks, as the API server found out."""
+
+    role: Role
+    pod_uid: str = ""
+    """Of the pod that the credentials are bound to; empty if they are bound to none."""
+
+
+class Refusal(StrEnum):
+    """Why a write is not admitted; the texts are those of the policy too."""
+
+    EPOCH = "the write was made under another epoch than the stored one: read the object again"
+    FINAL = "the object is completed, and its status is final"
+    NOT_HOLDER = "only the incarnation to which the object is assigned may write its status"
+    NOT_RELEASED = (
+        "an executor may change of the assignment only this: release an object that is assigned to it and not "
+        "completed, by removing executor, incarnation, label and drain request, and nothing else"
+    )
+    NOT_SUPERVISOR = "the assignment is the supervisor's: leave executor, label, epoch, term and notes as they are"
+    STEP = "whoever assigns or revokes writes the stored epoch plus one"
+    HALF = "executor and incarnation are assigned together, or removed together"
+    AGAIN = "a completed object is not assigned again"
+    OLD_TERM = "the write is of an older term than the stored one"
+    STALE_LEADER = "the write is of an older term than the leader's"
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Where the fenced fields of a resource are."""
+
+    paths: FieldPaths = field(default_factory=FieldPaths)
+    finalizer: str = FINALIZER
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A write as the server sees it: who asks, and what the object would be."""
+
+    writer: Writer
+    object: Content
+    subresource: str = ""
+    epoch: int | None = None
+    """What the writer takes the stored epoch for, as the tests of its patch say; None: it does not say."""
+    leader_term: int = 0
+    """The leader's, as its Lease says now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """The fields of one object that fencing is about. Absent and empty are the same."""
+
+    executor: Any
+    executor_uid: str
+    epoch: int
+    """-1 if it cannot be read."""
+    term: int
+    """-1 if it cannot be read."""
+    label: str
+    drain: str
+    notes: tuple[str, ...]
+    epoch_text: str
+    term_text: str
+    completed_at: Any
+    successful: Any
+    status: Mapping[str, Any]
+    has_finalizer: bool
+
+    @property
+    def completed(self) -> bool:
+        return isinstance(self.completed_at, str) and re.match(TIME, self.completed_at) is not None
+
+
+def admit(stored: Content | None, request: Request, fence: Fence) -> Refusal | None:
+    """None: accepted. `stored` is None where the request would create the object.
+
+    Of several reasons the first in the order of `Refusal` is given.
+    """
+    before, after = fenced(stored or {}, fence), fenced(request.object, fence)
+    if request.epoch is not None and request.epoch != before.epoch:
+        return Refusal.EPOCH
+    return _of_status(before, after, request) or _of_assignment(before, after, request)
+
+
+def fenced(obj: Content, fence: Fence) -> Fenced:
+    """What an object says; a field of another type than it should have is what it is, and is compared as such."""
+    metadata = _mapping(obj.get("metadata"))
+    annotations, labels = _mapping(metadata.get("annotations")), _mapping(metadata.get("labels"))
+    status = _mapping(obj.get("status"))
+    epoch, term = str(annotations.get(EPOCH, "")), str(annotations.get(TERM, ""))
+    finalizers = metadata.get("finalizers")
+    return Fenced(
+        executor=_at(obj, fence.paths.assigned_to_path),
+        executor_uid=str(annotations.get(EXECUTOR_UID, "")),
+        epoch=_number(epoch),
+        term=_number(term),
+        label=str(labels.get(EXECUTOR, "")),
+        drain=str(annotations.get(DRAIN, "")),
+        notes=tuple(str(annotations.get(name, "")) for name in NOTES),
+        epoch_text=epoch,
+        term_text=term,
+        completed_at=_at(obj, fence.paths.completed_at_path),
+        successful=_at(obj, fence.paths.successful_path),
+        status=status,
+        has_finalizer=isinstance(finalizers, list) and fence.finalizer in finalizers,
+    )
+
+
+def _of_status(before: Fenced, after: Fenced, request: Request) -> Refusal | None:
+    role = request.writer.role
+    if before.completed and not _final(before, after, conditions_free=role is Role.SUPERVISOR):
+        return Refusal.FINAL
+    writes = request.subresource == "status" or before.status != after.status
+    if role is Role.EXECUTOR and writes and not _holds(before, request.writer):
+        return Refusal.NOT_HOLDER
+    return None
+
+
+def _final(before: Fenced, after: Fenced, *, conditions_free: bool) -> bool:
+    """Whether nothing of a completed object's status changes; supervisors tell in conditions what becomes of it."""
+    if (before.completed_at, before.successful) != (after.completed_at, after.successful):
+        return False
+    free = {"conditions"} if conditions_free else set()
+    kept = [{key: value for key, value in each.status.items() if key not in free} for each in (before, after)]
+    return kept[0] == kept[1]
+
+
+def _holds(before: Fenced, writer: Writer) -> bool:
+    """Whether it is the incarnation to which the object is assigned, and may still write."""
+    return writer.pod_uid != "" and before.executor_uid == writer.pod_uid and not before.completed
+
+
+def _of_assignment(before: Fenced, after: Fenced, request: Request) -> Refusal | None:
+    core_kept = _core(before) == _core(after)
+    kept = core_kept and (before.label, before.notes, before.term_text) == (after.label, after.notes, after.term_text)
+    match request.writer.role:
+        case Role.OTHER:
+            return None if kept else Refusal.NOT_SUPERVISOR
+        case Role.EXECUTOR:
+            return None if kept or _released(before, after, request.writer) else Refusal.NOT_RELEASED
+        case Role.SUPERVISOR:
+            if not core_kept and (refusal := _reassigned(before, after)):
+                return refusal
+            if after.term < before.term:
+                return Refusal.OLD_TERM
+            acts = not kept or (before.has_finalizer and not after.has_finalizer)
+            return Refusal.STALE_LEADER if acts and after.term < request.leader_term else None
+
+
+def _core(each: Fenced) -> tuple[Any, str, str]:
+    return each.executor, each.executor_uid, each.epoch_text
+
+
+def _reassigned(before: Fenced, after: Fenced) -> Refusal | None:
+    """An assignment or a revocation."""
+    if before.epoch < 0 or after.epoch != before.epoch + 1:
+        return Refusal.STEP
+    if (after.executor == "") != (after.executor_uid == ""):
+        return Refusal.HALF
+    return Refusal.AGAIN if after.executor != "" and before.completed else None
+
+
+def _released(before: Fenced, after: Fenced, writer: Writer) -> bool:
+    given_up = (after.executor, after.executor_uid, after.label, after.drain) == ("", "", "", "")
+    rest = (before.epoch_text, before.term_text, before.notes) == (after.epoch_text, after.term_text, after.notes)
+    return _holds(before, writer) and given_up and rest
+
+
+def _number(text: str) -> int:
+    if text == "":
+        return 0
+    return int(text) if re.fullmatch(NUMBER, text) else -1
+
+
+def _at(obj: Content, path: str) -> Any:
+    """What lies there; the empty text where there is nothing, or null."""
+    found: Any = obj
+    for step in path.split("."):
+        found = found.get(step) if isinstance(found, Mapping) else None
+    return "" if found is None else found
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+class Sink:
+    """An outside system that refuses what an earlier holder sends (`work.token`): it remembers the highest epoch."""
+
+    def __init__(self) -> None:
+        self._highest: dict[str, int] = {}
+
+    def accepts(self, token: str) -> bool:
+        """Whether the token, `UID:EPOCH`, is of the highest epoch so far of its object; one that is none is refused."""
+        uid, _, text = token.rpartition(":")
+        epoch = _number(text) if text else -1
+        if not uid or epoch < 0 or epoch < self._highest.get(uid, 0):
+            return False
+        self._highest[uid] = epoch
+        return True
+
+    def highest(self, uid: str) -> str:
+        """The token of the latest holder; epoch 0 where none has called."""
+        return f"{uid}:{self._highest.get(uid, 0)}"

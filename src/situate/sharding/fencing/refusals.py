@@ -1,0 +1,54 @@
+"""Recognise a refusal of the fencing policies in an API server's answer, and name the next step."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from situate.sharding.fencing.admit import Refusal
+
+_DENIED: Final = re.compile(r"ValidatingAdmissionPolicy '([^']+)'(?: with binding '[^']*')? denied request: ")
+
+
+@dataclass(frozen=True, slots=True)
+class FenceRefusal:
+    """One write that a fencing policy refused."""
+
+    policy: str
+    """The ValidatingAdmissionPolicy's name."""
+    refusal: Refusal
+
+    @property
+    def next_step(self) -> str:
+        """For an operator of the cluster."""
+        match self.refusal:
+            case Refusal.STALE_LEADER:
+                return (
+                    f"{self.policy} compares with the Lease of another supervisor: apply the output of `situate "
+                    "manifests sharding` for the present configuration, or run `kubectl delete "
+                    f"validatingadmissionpolicy,validatingadmissionpolicybinding {self.policy}`"
+                )
+            case Refusal.NOT_SUPERVISOR:
+                return (
+                    f"{self.policy} names another ServiceAccount as the supervisor: apply the output of `situate "
+                    "manifests sharding` for the namespace in which the supervisors run"
+                )
+            case Refusal.OLD_TERM:
+                return "restart the leading supervisor: its next term begins above those on the objects"
+            case _:
+                return f"compare the rules of {self.policy} with the output of `situate manifests sharding`"
+
+    def __str__(self) -> str:
+        return f"ValidatingAdmissionPolicy {self.policy} refuses it: {self.refusal}"
+
+
+def fence_refusal(answer: str) -> FenceRefusal | None:
+    """The refusal in an API server's answer; None if no fencing policy refused the write."""
+    denied = _DENIED.search(answer)
+    if denied is None:
+        return None
+    said = answer[denied.end() :]
+    # of two texts one may begin as the other does: the longest that matches is meant
+    found = max((each for each in Refusal if said.startswith(str(each))), key=len, default=None)
+    return None if found is None else FenceRefusal(denied[1], found)

@@ -1,0 +1,416 @@
+"""Who is an executor, and who is one no longer: leases and pods as they are seen, judged by the observer's own clock.
+
+A lease's age is the time since this observer saw it change; what anybody wrote into it as a time is compared with
+nothing but its earlier self. A watch may stand still without anybody noticing, so a lease that seems to have run out
+is read once more before it counts as expired: else one dead connection would take every executor for dead. Each pod
+UID is an incarnation with a lease of its own, and inherits nothing. Watching is left to the shell, which calls
+`Membership` with whatever comes; keeping a lease is the executor's half.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+from situate.kube.lease_record import Record
+from situate.kube.versions import older
+from situate.objects.coordination import Lease
+from situate.objects.label_selectors import BadSelector, Selector, parse_selector
+from situate.objects.meta import ObjectMeta
+from situate.objects.nodes import Node
+from situate.objects.pods import ContainerStatus, Pod
+from situate.sharding.leases.executor_report import NOTHING, Report, report_of
+from situate.sharding.model.executors import Ending, Executor, ExecutorStatus, Leftover, Members, Removed, Suspect
+from situate.sharding.model.names import CORDON, EXECUTOR, EXECUTOR_UID, PARTITION, POOL, STATUS
+
+FORGOTTEN_AFTER_S: Final = 60.0
+"""Beyond a lease's duration, a dead incarnation is remembered for so long, as controller-sharding does for orphans."""
+LONGEST_LEASE_S: Final = 3600.0
+"""Of a duration in a Lease that is longer than ours: somebody's mistake must not keep objects for ever."""
+OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
+REVISION_LABELS: Final = ("controller-revision-hash", "pod-template-hash")
+"""Of pods of a StatefulSet, and of a Deployment."""
+_LONGEST_NAME: Final = 253  # of a Lease: a DNS subdomain
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class BadLeaseTimes(ValueError):
+    """Durations under which two executors could be at work on one object; the message names them."""
+
+
+class BadExecutorWatch(ValueError):
+    """A selector that is no selector, or selects every pod by mistake."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTimes:
+    """An executor has stopped, by its own clock, before anybody takes it for dead, by his."""
+
+    lease_s: float = 15.0
+    renew_s: float = 4.0
+    retry_s: float = 1.0
+    renew_deadline_s: float = 10.0
+    """After the last successful renewal was sent, handlers are cancelled."""
+    cancel_grace_s: float = 4.0
+    """After that, a process with a handler that has not stopped ends itself."""
+    max_clock_drift: float = 0.05
+    """By which two clocks may differ in speed, as a share."""
+
+    def __post_init__(self) -> None:
+        """Raises `BadLeaseTimes`."""
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+                raise BadLeaseTimes(f"{name} is {value!r}, allowed are numbers from 0")
+        if not self.max_clock_drift < 1:
+            raise BadLeaseTimes(f"max_clock_drift is {self.max_clock_drift}, allowed are shares below 1")
+        if not 0 < self.retry_s <= self.renew_s < self.renew_deadline_s:
+            raise BadLeaseTimes(
+                f"retry_s {self.retry_s}, renew_s {self.renew_s}, renew_deadline_s {self.renew_deadline_s}: "
+                "it must hold that 0 < retry_s <= renew_s < renew_deadline_s"
+            )
+        most = self.lease_s * (1 - self.max_clock_drift)
+        if self.renew_deadline_s + self.cancel_grace_s > most:
+            raise BadLeaseTimes(
+                f"renew_deadline_s {self.renew_deadline_s} + cancel_grace_s {self.cancel_grace_s} is more than "
+                f"lease_s * (1 - max_clock_drift) = {most:g}: an executor might still be at work when its lease has "
+                "run out; lengthen the lease or shorten the others"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorWatch:
+    """Which pods are executors."""
+
+    selector: str = ""
+    """A label selector; empty only with `match_all`."""
+    namespace: str | None = None
+    """None: all namespaces, and ids are then `namespace/name`."""
+    match_all: bool = False
+
+    def __post_init__(self) -> None:
+        """Raises `BadExecutorWatch`."""
+        try:
+            empty = not parse_selector(self.selector).requirements
+        except BadSelector as error:
+            raise BadExecutorWatch(f"the selector of executors: {error}") from error
+        if empty and not self.match_all:
+            raise BadExecutorWatch(
+                "the selector of executors is empty and would select every pod; give labels such as app=reports, or "
+                "match_all"
+            )
+
+    def id_of(self, namespace: str, name: str) -> str:
+        """The id of the executor in this pod."""
+        return name if self.namespace is not None else f"{namespace}/{name}"
+
+
+def lease_name(pool: str, pod: str, uid: str) -> str:
+    """`POOL.POD.UID8`; a pod's name that is too long for that is replaced by 32 hexadecimal digits."""
+    name = f"{pool}.{pod}.{uid[:8]}"
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return f"{pool}.{hashlib.sha256(pod.encode()).hexdigest()[:32]}.{uid[:8]}"
+
+
+@dataclass(slots=True)
+class _Incarnation:
+    """All that was seen of one pod UID."""
+
+    uid: str
+    id: str
+    namespace: str
+    claim: Record | None = None
+    """None until its Lease was seen."""
+    changed_at: float = -math.inf
+    """When the claim was last seen to change."""
+    checked_at: float = -math.inf
+    """When the last reading of its Lease was begun that was asked for."""
+    lease: str = ""
+    """Its Lease's name."""
+    lease_uid: str = ""
+    lease_version: str = ""
+    cordoned: bool = False
+    report: Report = NOTHING
+    reported: str | None = None
+    sampled_at: float | None = None
+    pod: Pod | None = None
+    """None until it was seen, and after it vanished."""
+    node: str = ""
+    """Also after the pod has vanished."""
+    proven_dead: bool = False
+    """Until its Lease is seen to be taken anew, or to change when its pod runs again: a container that was restarted is
+    the same pod."""
+    restarted: bool = False
+    """Whether its pod runs again after that."""
+    unhealthy_since: float | None = None
+    ended_at: float | None = None
+
+    def has_seen_later(self, lease: ObjectMeta) -> bool:
+        """Whether a later version of this Lease is known: an answer may arrive after the event that overtook it."""
+        return lease.uid == self.lease_uid and older(lease.resource_version, self.lease_version)
+
+
+@dataclass(slots=True)
+class Membership:
+    """What one observer has seen of leases, pods and nodes. `now` is its monotonic clock, and never goes back."""
+
+    watch: ExecutorWatch
+    times: LeaseTimes = field(default_factory=LeaseTimes)
+    pool: str = ""
+    """Leases of other pools are not looked at; empty: of any pool."""
+    partition: str = ""
+    """Leases of other partitions are not looked at; empty: of any partition."""
+    _incarnations: dict[str, _Incarnation] = field(default_factory=dict)
+    _uids: dict[tuple[str, str], str] = field(default_factory=dict)
+    """UID by namespace and name of the pods that are there."""
+    _leftovers: dict[str, Leftover] = field(default_factory=dict)
+    """By UID of the executor."""
+    _out_of_service: set[str] = field(default_factory=set)
+    _synced_at: float | None = None
+    _changed_at: float | None = None
+    _set: frozenset[tuple[str, str, ExecutorStatus]] = frozenset()
+    _selector: Selector = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._selector = parse_selector(self.watch.selector)
+
+    def saw_lease(self, lease: Lease, now: float) -> tuple[str, ...]:
+        """A Lease was listed, added or changed. Gives a sentence about each part that cannot be used."""
+        labels, annotations = lease.metadata.labels, lease.metadata.annotations
+        if self.pool and labels.get(POOL) != self.pool:
+            return ()
+        if self.partition and labels.get(PARTITION, self.partition) != self.partition:
+            return ()
+        claim = Record.from_lease(lease)
+        uid = annotations.get(EXECUTOR_UID) or claim.holder
+        where = f"Lease {lease.metadata.namespace}/{lease.metadata.name}"
+        pod = annotations.get(EXECUTOR) or _pod_name(lease, uid)
+        if not uid or not pod:
+            return (f"{where} does not say whose it is: annotations {EXECUTOR} and {EXECUTOR_UID} must name the pod",)
+        found = self._incarnation(uid, lease.metadata.namespace, pod)
+        if claim.holder not in ("", uid):
+            return (f"{where} of the executor with UID {uid} is held by {claim.holder!r}: that renews nothing",)
+        if found.claim is None or not found.claim.same_claim(claim):
+            found.changed_at = now
+            # a renewal that is seen late is of the process that has ended
+            begun_anew = found.claim is None or found.claim.acquired != claim.acquired
+            found.proven_dead = found.proven_dead and not (begun_anew or found.restarted)
+        found.claim, found.lease = claim, lease.metadata.name
+        found.lease_uid, found.lease_version = lease.metadata.uid, lease.metadata.resource_version
+        self._leftovers.pop(uid, None)
+        found.cordoned = annotations.get(CORDON) == "true"
+        text = annotations.get(STATUS)
+        if text != found.reported:
+            found.sampled_at = now
+        found.reported = text
+        found.report, oddities = report_of(text)
+        return tuple(f"{where}: {oddity}" for oddity in oddities)
+
+    def checked(self, suspect: Suspect, lease: Lease | None, asked_at: float, now: float) -> tuple[str, ...]:
+        """The Lease of a suspect was read from the API, not from a cache; None: there is none. `asked_at`: when the
+        reading was begun."""
+        found = self._incarnations.get(suspect.uid)
+        overtaken = lease is not None and found is not None and found.has_seen_later(lease.metadata)
+        oddities = () if lease is None or overtaken else self.saw_lease(lease, now)
+        if (found := self._incarnations.get(suspect.uid)) is not None:
+            found.checked_at = max(found.checked_at, asked_at)
+        return oddities
+
+    def cleared(self, uid: str) -> None:
+        """The Lease of this executor is gone, or has changed since it was a leftover."""
+        self._leftovers.pop(uid, None)
+
+    def saw_pod(self, pod: Pod) -> None:
+        """A pod was listed, added or changed. One that does not match the selector is no executor any longer."""
+        place, uid = (pod.metadata.namespace, pod.metadata.name), pod.metadata.uid
+        if not self._selector.matches(pod.metadata.labels):
+            if uid in self._incarnations:
+                self._vanished(uid, place)
+            return
+        found = self._incarnation(uid, *place)
+        before = self._uids.get(place)
+        if before is not None and before != uid:
+            self._vanished(before, place)
+        self._uids[place] = uid
+        found.pod = pod
+        found.node = pod.spec.node_name or found.node
+        terminated = _terminated(pod)
+        found.restarted = found.proven_dead and not terminated
+        found.proven_dead = found.proven_dead or terminated
+
+    def pod_gone(self, namespace: str, name: str, uid: str) -> None:
+        """A pod was deleted, or left the selector: no proof of anything."""
+        if uid in self._incarnations:
+            self._vanished(uid, (namespace, name))
+
+    def saw_node(self, node: Node) -> None:
+        """A node was listed, added or changed."""
+        tainted = any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints)
+        (self._out_of_service.add if tainted else self._out_of_service.discard)(node.metadata.name)
+
+    def synced(self, now: float) -> None:
+        """Leases and pods have been listed. Later calls change nothing."""
+        if self._synced_at is None:
+            self._synced_at = now
+
+    def members(self, now: float, open_objects: Mapping[str, int]) -> Members:
+        """Everybody's standing now. `open_objects`: by uid, from a listing of the objects.
+
+        Call `checked` for each of its suspects, and then this again.
+        """
+        suspects: list[Suspect] = []
+        living: dict[str, Executor] = {}
+        removed: dict[str, Removed] = {}
+        for uid, seen in list(self._incarnations.items()):
+            if seen.claim is None:
+                if seen.pod is None:
+                    del self._incarnations[uid]
+                continue
+            ending = self._ending(seen, now)
+            if ending is None:
+                seen.ended_at = None
+                living[uid] = self._executor(seen, open_objects.get(uid, 0), now)
+                if self._overdue(seen, now):
+                    suspects.append(Suspect(uid, seen.namespace, seen.lease))
+                continue
+            if seen.ended_at is None:
+                seen.ended_at = now
+            # while its pod is there, a process may begin in it that is to know by the Lease that it is not the first
+            if seen.pod is None and now - seen.ended_at > self._lease_s(seen) + FORGOTTEN_AFTER_S:
+                del self._incarnations[uid]
+                left = Leftover(uid, seen.namespace, seen.lease, seen.lease_uid, seen.lease_version)
+                self._leftovers[uid] = left
+            else:
+                removed[uid] = Removed(seen.id, uid, ending)
+        present = frozenset((each.id, each.uid, each.status) for each in living.values())
+        if present != self._set:
+            self._set, self._changed_at = present, now
+        return Members(
+            self.times.lease_s,
+            living,
+            removed,
+            self._synced_at,
+            self._changed_at,
+            self._newest_revision(living),
+            tuple(suspects),
+            tuple(self._leftovers.values()),
+        )
+
+    def _incarnation(self, uid: str, namespace: str, name: str) -> _Incarnation:
+        found = self._incarnations.get(uid)
+        if found is None:
+            found = _Incarnation(uid, self.watch.id_of(namespace, name), namespace)
+            self._incarnations[uid] = found
+        return found
+
+    def _vanished(self, uid: str, place: tuple[str, str]) -> None:
+        self._incarnations[uid].pod = None
+        if self._uids.get(place) == uid:
+            del self._uids[place]
+
+    def _lease_s(self, seen: _Incarnation) -> float:
+        """d; longer if the executor's own Lease says so, for it will act on that."""
+        ours, claim = self.times.lease_s, seen.claim
+        if claim is None or claim.lease_s <= ours or not claim.holder:
+            return ours
+        return max(ours, min(claim.lease_s, LONGEST_LEASE_S))
+
+    def _ending(self, seen: _Incarnation, now: float) -> Ending | None:
+        """None while the lease lives."""
+        if seen.proven_dead or (seen.node and seen.node in self._out_of_service):
+            return Ending.DEAD
+        if seen.claim is not None and not seen.claim.holder:
+            return Ending.RELEASED
+        known_to_be = seen.checked_at - seen.changed_at >= self._lease_s(seen)
+        return Ending.EXPIRED if self._overdue(seen, now) and known_to_be else None
+
+    def _overdue(self, seen: _Incarnation, now: float) -> bool:
+        return now - seen.changed_at >= self._lease_s(seen)
+
+    def _executor(self, seen: _Incarnation, open_objects: int, now: float) -> Executor:
+        lease_s = self._lease_s(seen)
+        ready = seen.pod is not None and _ready(seen.pod) and not self._overdue(seen, now)
+        seen.unhealthy_since = None if ready else now if seen.unhealthy_since is None else seen.unhealthy_since
+        return Executor(
+            id=seen.id,
+            uid=seen.uid,
+            status=_status(seen, open_objects, ready),
+            namespace=seen.namespace,
+            labels=seen.pod.metadata.labels if seen.pod is not None else {},
+            revision=_revision(seen.pod),
+            capacity=seen.report.capacity,
+            open=open_objects,
+            metrics=seen.report.metrics,
+            sampled_at=seen.sampled_at if seen.report.metrics else None,
+            lease_s=lease_s,
+            expires_at=seen.changed_at + lease_s,
+            unhealthy_since=seen.unhealthy_since,
+        )
+
+    def _newest_revision(self, living: Iterable[str]) -> str:
+        """Of the youngest pod: creation times are the server's, and are compared with each other alone. They are whole
+        seconds: of revisions whose youngest are as old, that whose oldest is the youngest.
+        """
+        created: dict[str, list[datetime]] = {}
+        for uid in living:
+            pod = self._incarnations[uid].pod
+            if pod is not None:
+                created.setdefault(_revision(pod), []).append(pod.metadata.creation_timestamp or _EPOCH)
+        return max(created, key=lambda each: (max(created[each]), min(created[each]), each), default="")
+
+
+def _status(seen: _Incarnation, open_objects: int, ready: bool) -> ExecutorStatus:
+    """The first that matches."""
+    pod, report = seen.pod, seen.report
+    going = pod is not None and (
+        pod.metadata.deletion_timestamp is not None or pod.metadata.annotations.get(CORDON) == "true"
+    )
+    if seen.cordoned or going or report.draining:
+        return ExecutorStatus.DRAINING
+    if not ready:
+        return ExecutorStatus.UNHEALTHY
+    if report.says_full or (report.capacity is not None and open_objects >= report.capacity):
+        return ExecutorStatus.FULL
+    return ExecutorStatus.HEALTHY
+
+
+def _ready(pod: Pod) -> bool:
+    """The pod's condition, too: KSched looks at the containers alone, and on a lost node they stay ready."""
+    condition = pod.condition("Ready")
+    statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
+    return (
+        condition is not None
+        and condition.status == "True"
+        and bool(pod.status.container_statuses)
+        and all(status.ready for status in statuses)
+    )
+
+
+def _terminated(pod: Pod) -> bool:
+    """Whether the kubelet has said of every container of this pod that it ended."""
+    statuses = pod.status.container_statuses
+    ended: Iterable[ContainerStatus] = (*statuses, *pod.status.init_container_statuses)
+    return (
+        bool(statuses)
+        and len(statuses) >= len(pod.spec.containers)
+        and all(status.state.terminated is not None for status in ended)
+    )
+
+
+def _revision(pod: Pod | None) -> str:
+    labels = pod.metadata.labels if pod is not None else {}
+    return next((labels[name] for name in REVISION_LABELS if labels.get(name)), "")
+
+
+def _pod_name(lease: Lease, uid: str) -> str:
+    """From `POOL.POD.UID8`; empty if the name is no such name."""
+    name, pool = lease.metadata.name, lease.metadata.labels.get(POOL, "")
+    head, tail = f"{pool}.", f".{uid[:8]}"
+    if not pool or not uid or not name.startswith(head) or not name.endswith(tail):
+        return ""
+    return name[len(head) : -len(tail)]

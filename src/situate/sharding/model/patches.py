@@ -1,0 +1,65 @@
+"""JSON patches (RFC 6902) from what an object is to what it shall be; they land on that version or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from situate.sharding.model.field_paths import Content
+from situate.sharding.model.names import EPOCH, EXECUTOR_UID
+
+Operations = tuple[Mapping[str, Any], ...]
+
+
+def guarded_patch(before: Content, after: Content) -> Operations:
+    """Makes `after` of `before`; empty if they are equal. Lists are replaced whole.
+
+    The UID is tested: a successor of the same name is refused as invalid (422). The resourceVersion is written back as
+    it was read: any change since is a conflict (409).
+    """
+    changes = tuple(_differences(before, after, ""))
+    if not changes:
+        return ()
+    metadata = before.get("metadata", {})
+    return (
+        {"op": "test", "path": "/metadata/uid", "value": metadata.get("uid")},
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata.get("resourceVersion")},
+        *changes,
+    )
+
+
+def fenced_patch(before: Content, after: Content, epoch: int, executor_uid: str) -> Operations:
+    """As `guarded_patch`, and the object must still be this incarnation's, under this epoch: what executors write."""
+    changes = guarded_patch(before, after)
+    if not changes:
+        return ()
+    return (
+        {"op": "test", "path": _annotation(EPOCH), "value": str(epoch)},
+        {"op": "test", "path": _annotation(EXECUTOR_UID), "value": executor_uid},
+        *changes,
+    )
+
+
+def _annotation(name: str) -> str:
+    return f"/metadata/annotations/{_escaped(name)}"
+
+
+def _differences(before: Content, after: Content, path: str) -> Iterator[Mapping[str, Any]]:
+    for key in before:
+        if key not in after:
+            yield {"op": "remove", "path": f"{path}/{_escaped(key)}"}
+    for key, value in after.items():
+        here = f"{path}/{_escaped(key)}"
+        old = before.get(key)
+        if key not in before:
+            yield {"op": "add", "path": here, "value": value}
+        elif old is value:
+            continue
+        elif isinstance(old, Mapping) and isinstance(value, Mapping):
+            yield from _differences(old, value, here)
+        elif old != value or type(old) is not type(value):
+            yield {"op": "replace", "path": here, "value": value}
+
+
+def _escaped(step: str) -> str:
+    return step.replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,153 @@
+"""Which slots go where when partitions come, go, split or merge, and when one of that is due.
+
+Each function gives the owner of every slot after the change; `situate.sharding.partitions.slots.frozen` makes the
+table of it. Nothing moves but what has to: into a new partition, or out of one that goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from situate.sharding.partitions.slots import SLOTS, BadTable
+
+Owners = tuple[int, ...]
+"""By slot."""
+
+
+def resized(owners: Sequence[int], wanted: Iterable[int], load: Sequence[int] | None = None) -> Owners:
+    """With exactly the wanted partitions, each new one with an equal share; nothing moves between those that stay.
+
+    `load` counts the objects of each slot: then a new partition gets its share of objects rather than of slots, and
+    what a partition leaves goes to those with the fewest. Raises `BadTable` if nothing is wanted, or too much.
+    """
+    after = sorted(set(wanted))
+    if not 1 <= len(after) <= SLOTS:
+        raise BadTable(f"{len(after)} partitions are wanted, allowed are 1 to {SLOTS}")
+    weights = [1] * SLOTS if load is None else list(load)
+    changed = list(owners)
+    held = dict.fromkeys(after, 0)
+    for slot, owner in enumerate(owners):
+        if owner in held:
+            held[owner] += weights[slot]
+    stay = [partition for partition in after if partition in set(owners)]
+    for slot, owner in enumerate(owners):
+        if owner not in held:
+            target = min(after, key=lambda partition: (held[partition], partition))
+            changed[slot] = target
+            held[target] += weights[slot]
+    for partition in after:
+        if partition not in stay:
+            _fill(partition, changed, held, weights)
+    return tuple(changed)
+
+
+def _fill(newcomer: int, changed: list[int], held: dict[int, int], weights: Sequence[int]) -> None:
+    """Gives the newcomer an equal share, always from the partition with the most, its last slot first.
+
+    Where slots differ in load, the last one may take it above its share.
+    """
+    share = sum(held.values()) // len(held)
+    slots: dict[int, list[int]] = {partition: [] for partition in held}
+    for slot, owner in enumerate(changed):
+        slots[owner].append(slot)
+    while held[newcomer] < share:
+        donors = [each for each in held if each != newcomer and len(slots[each]) > 1]
+        if not donors:
+            return
+        donor = max(donors, key=lambda partition: (held[partition], -partition))
+        slot = slots[donor].pop()
+        changed[slot] = newcomer
+        held[newcomer] += weights[slot]
+        held[donor] -= weights[slot]
+
+
+def split(owners: Sequence[int], partition: int, new: int) -> Owners:
+    """The second half of the partition's slots goes to a new one; of an odd number the smaller half."""
+    slots = [slot for slot, owner in enumerate(owners) if owner == partition]
+    if len(slots) < 2:
+        raise BadTable(f"partition {partition} has {len(slots)} slots; a partition with at least two can be split")
+    if new in set(owners):
+        raise BadTable(f"partition {new} has slots already; split into a number that is free")
+    leaving = set(slots[(len(slots) + 1) // 2 :])
+    return tuple(new if slot in leaving else owner for slot, owner in enumerate(owners))
+
+
+def merged(owners: Sequence[int], partition: int, into: int) -> Owners:
+    """All slots of one partition go to another one."""
+    present = set(owners)
+    if partition == into or partition not in present or into not in present:
+        named = ", ".join(map(str, sorted(present)))
+        raise BadTable(f"partition {partition} cannot be merged into {into}; allowed are two of {named}")
+    return tuple(into if owner == partition else owner for owner in owners)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLoad:
+    """What a partition's supervisor reports."""
+
+    partition: int
+    open_objects: int
+    queue_age_s: float
+    """How long the oldest object that is ready has waited for its assignment."""
+    writes_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingLimits:
+    """Above one of them a partition should be split."""
+
+    open_objects: int = 100_000
+    queue_age_s: float = 1.0
+    writes_per_s: float = 400.0
+    low_share: float = 0.4
+    """Two partitions that together stay below this share of every limit may be one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """A change that is due."""
+
+    split: int | None
+    """The partition to split; None: `merge`."""
+    merge: tuple[int, int] | None
+    reason: str
+
+
+def scaling_signals(loads: Iterable[PartitionLoad], limits: ScalingLimits) -> tuple[Signal, ...]:
+    """Splits first, by partition; a merge of the two least loaded only if nothing is to be split."""
+    listed = sorted(loads, key=lambda load: (_share(load, limits), load.partition))
+    over = sorted((load for load in listed if _share(load, limits) > 1), key=lambda load: load.partition)
+    if over:
+        return tuple(Signal(load.partition, None, _reason(load, limits)) for load in over)
+    if len(listed) < 2:
+        return ()
+    first, second = listed[:2]
+    together = PartitionLoad(
+        first.partition,
+        first.open_objects + second.open_objects,
+        max(first.queue_age_s, second.queue_age_s),
+        first.writes_per_s + second.writes_per_s,
+    )
+    if _share(together, limits) >= limits.low_share:
+        return ()
+    low, high = sorted((first.partition, second.partition))
+    return (Signal(None, (high, low), f"together below {limits.low_share:.0%} of every limit"),)
+
+
+def _share(load: PartitionLoad, limits: ScalingLimits) -> float:
+    """Of the limit that is nearest."""
+    return max(
+        load.open_objects / limits.open_objects,
+        load.queue_age_s / limits.queue_age_s,
+        load.writes_per_s / limits.writes_per_s,
+    )
+
+
+def _reason(load: PartitionLoad, limits: ScalingLimits) -> str:
+    parts = [
+        (load.open_objects > limits.open_objects, f"{load.open_objects} open objects of {limits.open_objects}"),
+        (load.queue_age_s > limits.queue_age_s, f"{load.queue_age_s:g} s of waiting, limit {limits.queue_age_s:g} s"),
+        (load.writes_per_s > limits.writes_per_s, f"{load.writes_per_s:g} writes/s, limit {limits.writes_per_s:g}"),
+    ]
+    return "; ".join(text for exceeded, text in parts if exceeded)

@@ -1,0 +1,238 @@
+"""The elastic table: 4096 slots of the hash and the partition that owns each, as it stands in a ConfigMap.
+
+A slot changes its owner in two versions. In the first it is *frozen*: nobody assigns its objects, open work goes on and
+drains. In the second it has the new owner. A supervisor acts on a slot only under the newest version that it has
+confirmed. Which slots to move is left to `situate.sharding.partitions.repartition`.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, groupby, pairwise
+from typing import Annotated, Final
+
+import msgspec
+
+from situate.objects.settings import Mistake, parse_section, shown
+from situate.sharding.partitions.hashing import SPACE
+from situate.sharding.partitions.partitions import HashRange, Keyspace, joined
+
+SLOTS: Final = 4096
+_SLOT_SIZE: Final = SPACE // SLOTS
+_LONGEST_TEXT: Final = 1 << 20  # a ConfigMap holds no more
+_Partition = Annotated[int, msgspec.Meta(ge=0, le=SLOTS - 1)]
+
+
+class BadTable(ValueError):
+    """A change that the table does not allow; the message says which, and the next step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Neighbours that have the same owner."""
+
+    start: int
+    end: int
+    """Exclusive."""
+    partition: int
+    to: int | None = None
+    """Frozen, and who gets them in the next version; None: not frozen."""
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class SlotTable:
+    """Every slot once."""
+
+    version: int
+    ranges: tuple[Slots, ...]
+    """Ascending, as few as can be: see `table_of`."""
+
+    @property
+    def partitions(self) -> tuple[int, ...]:
+        """All that own a slot or will, ascending."""
+        owners = {each.partition for each in self.ranges}
+        return tuple(sorted(owners | {each.to for each in self.ranges if each.to is not None}))
+
+    @property
+    def frozen(self) -> tuple[Slots, ...]:
+        """Those that are about to change owners."""
+        return tuple(each for each in self.ranges if each.to is not None)
+
+    def at(self, hashed: int) -> Slots:
+        """The slot of this hash, and its neighbours."""
+        return self.ranges[bisect_right(self.ranges, slot_of(hashed), key=lambda each: each.start) - 1]
+
+    def keyspace(self, partition: int) -> Keyspace:
+        """What the partition is responsible for: its slots, also those that are frozen."""
+        return _keyspace(each for each in self.ranges if each.partition == partition)
+
+    def foreseen(self, partition: int) -> Keyspace:
+        """What the partition is responsible for now, or will be when what is frozen is handed over."""
+        return _keyspace(each for each in self.ranges if partition in (each.partition, each.to))
+
+    def assignable(self, partition: int) -> Keyspace:
+        """Where the partition may assign objects: its slots that are not frozen."""
+        return _keyspace(each for each in self.ranges if each.partition == partition and each.to is None)
+
+    def owners(self) -> tuple[int, ...]:
+        """By slot."""
+        return tuple(chain.from_iterable([each.partition] * len(each) for each in self.ranges))
+
+    def to_text(self) -> str:
+        """As `parse_table` reads it."""
+        ranges = [
+            {"start": each.start, "end": each.end, "partition": each.partition}
+            | ({} if each.to is None else {"to": each.to})
+            for each in self.ranges
+        ]
+        return json.dumps({"version": self.version, "slots": SLOTS, "ranges": ranges}, separators=(",", ":"))
+
+
+def slot_of(hashed: int) -> int:
+    return hashed >> 52
+
+
+def table_of(version: int, owners: Sequence[int], after: Sequence[int] | None = None) -> SlotTable:
+    """From the owner of each slot now and, if slots are to be frozen, after the next version."""
+    ranges = []
+    start = 0
+    for (owner, then), group in groupby(zip(owners, owners if after is None else after, strict=True)):
+        end = start + sum(1 for _ in group)
+        ranges.append(Slots(start, end, owner, None if then == owner else then))
+        start = end
+    return SlotTable(version, tuple(ranges))
+
+
+def even_table(partitions: int) -> SlotTable:
+    """Version 1, with as many slots for each partition as can be."""
+    bounds = [index * SLOTS // partitions for index in range(partitions + 1)]
+    return SlotTable(1, tuple(Slots(start, end, index) for index, (start, end) in enumerate(pairwise(bounds))))
+
+
+def frozen(table: SlotTable, owners: Sequence[int]) -> SlotTable:
+    """The next version, in which the slots that are to have another owner are frozen.
+
+    Raises `BadTable` while another change is under way. Equal owners give the same table.
+    """
+    if table.frozen:
+        raise BadTable(
+            f"version {table.version} of the table has {sum(map(len, table.frozen))} frozen slots: hand them over or "
+            "thaw them before another change"
+        )
+    found = table_of(table.version + 1, table.owners(), owners)
+    return found if found.frozen else table
+
+
+def handed_over(table: SlotTable) -> SlotTable:
+    """The next version, in which the frozen slots have their new owners; see `hand_over_waits_for`."""
+    if not table.frozen:
+        return table
+    after = [each.partition if each.to is None else each.to for each in table.ranges for _ in range(len(each))]
+    return table_of(table.version + 1, after)
+
+
+def thawed(table: SlotTable) -> SlotTable:
+    """The next version, in which the frozen slots stay with their owners after all."""
+    return table_of(table.version + 1, table.owners()) if table.frozen else table
+
+
+def hand_over_waits_for(table: SlotTable, confirmed: Mapping[int, int], open_objects: Mapping[int, int]) -> list[str]:
+    """What has to happen before the frozen slots may change owners; nothing: they may.
+
+    `confirmed`: the newest version that each partition's supervisor has confirmed; `open_objects`: by slot, how many
+    are still assigned.
+    """
+    waits = [
+        f"partition {partition} has confirmed version {confirmed.get(partition, 0)} of {table.version}"
+        for partition in sorted({each.partition for each in table.frozen})
+        if confirmed.get(partition, 0) < table.version
+    ]
+    left = sum(open_objects.get(slot, 0) for each in table.frozen for slot in range(each.start, each.end))
+    return [*waits, f"{left} objects of frozen slots are still assigned"] if left else waits
+
+
+def transition_mistakes(old: SlotTable, new: SlotTable) -> tuple[Mistake, ...]:
+    """What is wrong with following `old` by `new`: a version that is not the next, an owner that comes unannounced."""
+    if new == old:
+        return ()
+    if new.version <= old.version:
+        return (Mistake("version", str(new.version), f"more than {old.version}, the version before"),)
+    if new.version > old.version + 1:
+        return ()  # versions between were missed; what they announced cannot be known
+    announced = [each.partition if each.to is None else each.to for each in old.ranges for _ in range(len(each))]
+    found = []
+    start = 0
+    for (before, then, after), group in groupby(zip(old.owners(), announced, new.owners(), strict=True)):
+        end = start + sum(1 for _ in group)
+        if after not in (before, then):
+            allowed = f"{before}, or first a version that freezes them with to: {after}"
+            found.append(Mistake(f"slots {start} to {end - 1}", f"partition {after}", allowed))
+        start = end
+    return tuple(found)
+
+
+class _Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    start: Annotated[int, msgspec.Meta(ge=0, le=SLOTS - 1)]
+    end: Annotated[int, msgspec.Meta(ge=1, le=SLOTS)]
+    """Exclusive."""
+    partition: _Partition
+    to: _Partition | None = None
+
+
+class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    version: Annotated[int, msgspec.Meta(ge=1, le=2**53)]
+    slots: Annotated[int, msgspec.Meta(ge=SLOTS, le=SLOTS)]
+    ranges: Annotated[list[_Range], msgspec.Meta(min_length=1, max_length=SLOTS)]
+
+
+def parse_table(text: str) -> tuple[SlotTable | None, tuple[Mistake, ...]]:
+    """The table that a ConfigMap holds, or None and every mistake in it, each with its path; never raises."""
+    if len(text) > _LONGEST_TEXT:
+        return None, (Mistake("", f"{len(text)} characters", f"at most {_LONGEST_TEXT}"),)
+    try:
+        data = msgspec.json.decode(text)
+    except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors, as those of encoding are
+        return None, (Mistake("", shown(text), f"a table as JSON ({error})"),)
+    document, mistakes = parse_section(data, _Document)
+    if document is None:
+        return None, mistakes
+    mistakes = tuple(_cover_mistakes(document.ranges))
+    if mistakes:
+        return None, mistakes
+    slots = [each for each in sorted(document.ranges, key=lambda each: each.start) for _ in range(each.start, each.end)]
+    owners = [each.partition for each in slots]
+    after = [each.partition if each.to is None else each.to for each in slots]
+    return table_of(document.version, owners, after), ()
+
+
+def _cover_mistakes(ranges: Sequence[_Range]) -> Iterator[Mistake]:
+    """Every slot must be there once."""
+    for number, each in enumerate(ranges):
+        if each.start >= each.end:
+            yield Mistake(f"ranges[{number}].end", str(each.end), f"more than start, {each.start}")
+        if each.to == each.partition:
+            yield Mistake(f"ranges[{number}].to", str(each.to), "another partition than the one that has the range")
+    order = sorted(range(len(ranges)), key=lambda number: (ranges[number].start, number))
+    covered = 0
+    for number in order:
+        each = ranges[number]
+        if each.start < covered:
+            hint = "slots below are in another range"
+            yield Mistake(f"ranges[{number}].start", str(each.start), f"at least {covered}", hint)
+        elif each.start > covered:
+            missing = f"no range with the slots {covered} to {each.start - 1}"
+            yield Mistake(f"ranges[{number}].start", str(each.start), f"{covered}, or another range before", missing)
+        covered = max(covered, each.end)
+    if covered < SLOTS:
+        last = order[-1] if order else 0
+        yield Mistake(f"ranges[{last}].end", str(covered), f"{SLOTS}, or another range after it")
+
+
+def _keyspace(ranges: Iterable[Slots]) -> Keyspace:
+    return Keyspace(joined(HashRange(each.start * _SLOT_SIZE, each.end * _SLOT_SIZE) for each in ranges))

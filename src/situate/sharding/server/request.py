@@ -1,0 +1,196 @@
+"""What a request asks for: one object, a list, or what a client has to know before. Everything else is refused here.
+
+Paths and parameters are those of the Kubernetes API (https://kubernetes.io/docs/reference/using-api/api-concepts).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, TypeAlias
+
+from situate.archive.reading import Selection
+from situate.objects.authorization import NonResourceAttributes, ResourceAttributes
+from situate.objects.field_selectors import parse_field_selector
+from situate.objects.label_selectors import BadSelector, parse_selector
+from situate.objects.messages import Request
+from situate.runtime.serving.answers import Declined, bad_request, method_not_allowed, no_such_path
+from situate.sharding.server.discovery import Served
+
+NO_WATCH: Final = (
+    "what is live and archived cannot be watched here: list it again, or watch what is live at the API server itself"
+)
+READ_ONLY: Final = "what is live and archived can only be read here: get and list; write to the API server itself"
+_TRUE: Final = ("1", "t", "true")
+_LONGEST_LIMIT: Final = 18
+"""Digits: Kubernetes' limits are integers of 64 bits."""
+
+
+class Form(Enum):
+    """How objects are shown."""
+
+    WHOLE = "whole"
+    TABLE = "Table"
+
+
+class Include(Enum):
+    """What stands beside a row of a table (meta/v1 `IncludeObjectPolicy`)."""
+
+    NONE = "None"
+    METADATA = "Metadata"
+    OBJECT = "Object"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    form: Form
+    include: Include = Include.METADATA
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """One object."""
+
+    served: Served
+    namespace: str
+    """Empty for objects of the cluster."""
+    name: str
+    uid: str
+    """Empty: whichever is live, else the newest archived; ours, Kubernetes has no such parameter."""
+    shape: Shape
+
+    @property
+    def action(self) -> ResourceAttributes:
+        return _action("get", self.served, self.namespace, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class List:
+    """A page."""
+
+    served: Served
+    selection: Selection
+    limit: int | None
+    continue_: str
+    shape: Shape
+
+    @property
+    def action(self) -> ResourceAttributes:
+        """Who asks for one name by a field selector needs to be allowed that name only, as in Kubernetes."""
+        names = self.selection.names or frozenset()
+        return _action(
+            "list", self.served, self.selection.namespace or "", next(iter(names)) if len(names) == 1 else ""
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Discovery, or the version."""
+
+    path: str
+
+    @property
+    def action(self) -> NonResourceAttributes:
+        return NonResourceAttributes(self.path, "get")
+
+
+Asked: TypeAlias = Get | List | Document
+
+
+def asked(request: Request, served: Sequence[Served]) -> Asked:
+    """Raises `Declined`. A HEAD asks for what a GET does."""
+    if request.method not in ("GET", "HEAD"):
+        raise method_not_allowed(READ_ONLY)
+    steps = request.path.split("/")[1:]
+    if any(step in (".", "..") or "%" in step for step in steps):
+        raise no_such_path()  # no object has such a name, and a path with one may lead elsewhere
+    match steps:
+        case ["apis", group, version, "watch", plural, *_] if _find(served, group, version, plural):
+            raise method_not_allowed(NO_WATCH)
+        case ["apis", group, version, plural] if found := _find(served, group, version, plural):
+            return _list(request, found, None)
+        case ["apis", group, version, plural, name] if name and (found := _find(served, group, version, plural)):
+            if found.type.namespaced:
+                raise no_such_path()
+            return _get(request, found, "", name)
+        case ["apis", group, version, "namespaces", namespace, plural, *rest] if namespace:
+            found = _find(served, group, version, plural)
+            if found is None or not found.type.namespaced:
+                raise no_such_path()
+            match rest:
+                case []:
+                    return _list(request, found, namespace)
+                case [name] if name:
+                    return _get(request, found, namespace, name)
+            raise no_such_path()  # subresources: what is archived has none
+        case ["apis", _, _, _, *_]:
+            raise no_such_path()
+        case ["api", "v1", "namespaces", _]:
+            # kubectl asks for it after each 404, and would tell of a missing namespace in place of a missing object
+            raise Declined(403, "Forbidden", "namespaces are not served here; ask the API server itself")
+    return Document(request.path)
+
+
+def _find(served: Sequence[Served], group: str, version: str, plural: str) -> Served | None:
+    return next((each for each in served if each.place == (group, version, plural)), None)
+
+
+def _get(request: Request, found: Served, namespace: str, name: str) -> Get:
+    return Get(found, namespace, name, request.parameter("uid"), _shape(request))
+
+
+def _list(request: Request, found: Served, namespace: str | None) -> List:
+    if request.parameter("watch").lower() in _TRUE:
+        raise method_not_allowed(NO_WATCH)
+    if request.parameter("resourceVersionMatch") == "Exact":
+        raise bad_request(
+            "resourceVersionMatch: found 'Exact', allowed: 'NotOlderThan' or nothing; the archive keeps no past states"
+        )
+    try:
+        labels = parse_selector(request.parameter("labelSelector"))
+        fields = parse_field_selector(request.parameter("fieldSelector"))
+    except BadSelector as problem:
+        raise bad_request(str(problem)) from problem
+    limit = _limit(request.parameter("limit"))
+    return List(found, Selection(namespace, labels, fields), limit, request.parameter("continue"), _shape(request))
+
+
+def _limit(text: str) -> int | None:
+    if text in ("", "0"):
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) <= _LONGEST_LIMIT):
+        raise bad_request(f"limit: found {text[:40]!r}, allowed: an integer from 0, which means no limit")
+    return int(text) or None
+
+
+def _shape(request: Request) -> Shape:
+    include = request.parameter("includeObject") or Include.METADATA.value
+    try:
+        return Shape(_form(request.headers.get("accept", "")), Include(include))
+    except ValueError:
+        allowed = ", ".join(each.value for each in Include)
+        raise bad_request(f"includeObject: found {include[:40]!r}, allowed: {allowed}") from None
+
+
+def _form(accept: str) -> Form:
+    """The first that can be written."""
+    for choice in accept.split(",") if accept.strip() else ["*/*"]:
+        media, *rest = [part.strip().lower() for part in choice.split(";")]
+        if media not in ("application/json", "application/*", "*/*"):
+            continue
+        parameters = dict(part.split("=", 1) for part in rest if "=" in part)
+        if "as" not in parameters:
+            return Form.WHOLE
+        if (parameters["as"], parameters.get("g"), parameters.get("v")) == ("table", "meta.k8s.io", "v1"):
+            return Form.TABLE
+    raise Declined(
+        406,
+        "NotAcceptable",
+        "only the following media types are accepted: application/json, and Tables of meta.k8s.io/v1",
+    )
+
+
+def _action(verb: str, served: Served, namespace: str, name: str) -> ResourceAttributes:
+    kind = served.type
+    return ResourceAttributes(namespace, verb, kind.group, kind.version, kind.plural, "", name)

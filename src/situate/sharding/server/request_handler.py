@@ -1,0 +1,180 @@
+"""One request after the other: who asks, what for, whether he may, and the answer. Knows no sockets.
+
+Whatever fails is told to the client as a Status: what is not archived is 404, an archive that does not answer 503, and
+what cannot be read 500, never an empty list. Failures of the API server's own are handed on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import structlog
+
+from situate.archive.protocol import (
+    ArchiveCorrupt,
+    ArchiveError,
+    Archiver,
+    ArchiveUnavailable,
+    NotArchived,
+)
+from situate.archive.query import BadQuery
+from situate.archive.reading import Listed, ReadThrough
+from situate.archive.record import GroupKind
+from situate.kube.client import Client
+from situate.kube.errors import ApiError, Forbidden, KubeError, Unauthorized
+from situate.objects.messages import Request, Response
+from situate.runtime.serving.access import Access
+from situate.runtime.serving.answers import (
+    JSON,
+    Declined,
+    answered,
+    bad_request,
+    failed,
+    no_such_path,
+    unavailable,
+)
+from situate.sharding.server.discovery import Served, document
+from situate.sharding.server.live_objects import ClientObjects
+from situate.sharding.server.request import Asked, Document, Form, Get, List, Shape, asked
+from situate.sharding.server.tables import table
+
+HEALTH: Final = ("/healthz", "/livez", "/readyz")
+_AT_ONCE: Final = 16
+"""Requests that read at a time: each may hold a whole list in memory."""
+_ARCHIVE_S: Final = 30.0
+"""Then an archive counts as unavailable."""
+
+_LEFT_OUT: Final = "records of the archive that cannot be read and are left out"
+
+
+class Answering:
+    """Answers requests for some resources."""
+
+    def __init__(
+        self,
+        client: Client,
+        archiver: Archiver | None,
+        served: Sequence[Served],
+        access: Access,
+        clock: Callable[[], datetime],
+    ) -> None:
+        """Without an archiver nothing is archived, as for a supervisor. `clock`: the time of the day."""
+        self._client = client
+        self._served = tuple(served)
+        self._access = access
+        self._clock = clock
+        self._readers = {
+            each.place: ReadThrough(
+                GroupKind(each.type.group, each.type.kind), ClientObjects(client, each.type), archiver, clock
+            )
+            for each in served
+        }
+        self._lane = asyncio.Semaphore(_AT_ONCE)
+        self._log = structlog.get_logger()
+
+    async def answer(self, request: Request) -> Response:
+        """Never raises but when cancelled. The answer to a HEAD has the body of the GET's, which is not sent."""
+        try:
+            return await self._answered(request)
+        except Declined as declined:
+            return declined.response()
+        except Exception as defect:
+            self._log.error("a request could not be answered", path=request.path, exc_info=defect)
+            return failed("the server has failed on this request; see its log").response()
+
+    async def _answered(self, request: Request) -> Response:
+        if request.path in HEALTH and request.method in ("GET", "HEAD"):
+            return Response(200, b"ok", {"content-type": "text/plain; charset=utf-8"})
+        try:
+            user = await self._access.bearer(request.headers.get("authorization", ""))
+            if any(name.startswith("impersonate-") for name in request.headers):
+                raise Declined(403, "Forbidden", "nobody can be impersonated here; ask with that account's own token")
+            wanted = asked(request, self._served)
+            await self._access.check(user, wanted.action)
+        except KubeError as problem:
+            self._log.warning("the API server could not be asked about a user", error=str(problem))
+            raise unavailable("the API server could not be asked who you are and what you may do; try again") from None
+        async with self._lane:
+            return await self._read(wanted)
+
+    async def _read(self, wanted: Asked) -> Response:
+        try:
+            async with asyncio.timeout(_ARCHIVE_S):
+                match wanted:
+                    case Document():
+                        return await self._document(wanted.path)
+                    case Get():
+                        return await self._got(wanted)
+                    case List():
+                        return await self._listed(wanted)
+        except BadQuery as problem:
+            raise bad_request(str(problem)) from None
+        except KubeError as problem:
+            raise self._of_cluster(problem) from None
+        except (ArchiveError, TimeoutError) as problem:
+            raise self._of_archive(problem) from None
+
+    async def _document(self, path: str) -> Response:
+        if path == "/version":
+            answer = await self._client.raw(Request("GET", path, (), {"accept": JSON}))
+            return Response(200, answer.body, {"content-type": JSON})
+        found = document(path, self._served)
+        if found is None:
+            raise no_such_path()
+        return answered(found)
+
+    async def _got(self, wanted: Get) -> Response:
+        kind = wanted.served.type
+        try:
+            found = await self._readers[wanted.served.place].get(wanted.namespace, wanted.name, wanted.uid)
+        except NotArchived:
+            raise Declined(
+                404,
+                "NotFound",
+                f'{kind.group_resource} "{wanted.name}" not found',
+                {"name": wanted.name, "group": kind.group, "kind": kind.plural},
+            ) from None
+        if wanted.shape.form is Form.WHOLE:
+            return answered(found.content)
+        return answered(table((found,), {}, wanted.shape.include, self._clock()))
+
+    async def _listed(self, wanted: List) -> Response:
+        page = await self._readers[wanted.served.place].list(wanted.selection, wanted.limit, wanted.continue_)
+        for bad in page.corrupt:
+            self._log.error("a record of the archive cannot be read", error=str(bad))
+        # whose they are cannot be told, so neither can who may know their names
+        warnings = [f"{_LEFT_OUT}: {len(page.corrupt)}"] if page.corrupt else []
+        metadata = {"resourceVersion": page.resource_version} | ({"continue": page.continue_} if page.continue_ else {})
+        return answered(self._shown(page, metadata, wanted.served, wanted.shape), warnings)
+
+    def _shown(self, page: Listed, metadata: Mapping[str, Any], served: Served, shape: Shape) -> dict[str, Any]:
+        if shape.form is Form.TABLE:
+            return table(page.items, metadata, shape.include, self._clock())
+        return {
+            "kind": f"{served.type.kind}List",
+            "apiVersion": served.type.api_version,
+            "metadata": metadata,
+            "items": [found.content for found in page.items],
+        }
+
+    def _of_cluster(self, problem: KubeError) -> Declined:
+        """A no to us, and not to who asks, is ours to mend; any other no is his."""
+        if isinstance(problem, Forbidden | Unauthorized):
+            self._log.error("the API server lets nothing be read", error=str(problem))
+            return failed("the API server does not let this server read; see its log")
+        if isinstance(problem, ApiError) and 400 <= problem.status < 500:
+            return Declined(problem.status, problem.reason, problem.message, retry_after_s=int(problem.after_s or 0))
+        self._log.warning("the API server could not be read", error=str(problem))
+        return unavailable("the API server has not answered; try again")
+
+    def _of_archive(self, problem: Exception) -> Declined:
+        if isinstance(problem, ArchiveUnavailable | TimeoutError):
+            self._log.warning("the archive is away", error=str(problem) or f"no answer within {_ARCHIVE_S:g} s")
+            return unavailable("the archive has not answered, so what is not live cannot be told; try again")
+        self._log.error("the archive could not be read", error=str(problem))
+        if isinstance(problem, ArchiveCorrupt):
+            return failed(str(problem))
+        return failed("the archive refuses to be read; see this server's log")

@@ -1,0 +1,63 @@
+"""Random: every healthy executor with the same chance."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from typing import Protocol
+
+from situate.sharding.model.executors import ExecutorStatus
+from situate.sharding.strategies.facts import ObjectFacts
+from situate.sharding.strategies.open_objects import Roster
+from situate.sharding.strategies.protocol import Standing, TieBreak
+
+
+class RandomSource(Protocol):
+    """The one source of chance, seeded by the caller (`random.Random` is one)."""
+
+    def randrange(self, stop: int, /) -> int:
+        """A number from 0 to stop - 1, each as likely."""
+
+
+class Random:
+    """Uniform over the healthy executors, in constant time."""
+
+    def __init__(self, source: RandomSource) -> None:
+        self._source = source
+        self._roster = Roster()
+        self._healthy: list[str] = []
+        self._place: dict[str, int] = {}
+
+    def observe_executor(self, executor: str, status: ExecutorStatus | None) -> None:
+        if not self._roster.observe(executor, status):
+            return
+        if status is ExecutorStatus.HEALTHY:
+            self._place[executor] = len(self._healthy)
+            self._healthy.append(executor)
+        elif executor in self._place:
+            place, last = self._place.pop(executor), self._healthy.pop()
+            if last != executor:
+                self._healthy[place] = last
+                self._place[last] = place
+
+    def observe_scheduled(self, obj: ObjectFacts) -> None:
+        """Counts do not matter here."""
+
+    def observe_completed(self, obj: ObjectFacts) -> None:
+        """Counts do not matter here."""
+
+    def observe_deleted(self, obj: ObjectFacts) -> None:
+        """Counts do not matter here."""
+
+    def choose_executor(self, obj: ObjectFacts) -> str:  # noqa: ARG002 - the protocol's
+        self._roster.check()
+        return self._healthy[self._source.randrange(len(self._healthy))]
+
+    def choose_among(self, obj: ObjectFacts, among: Container[str], tie_break: TieBreak | None = None) -> str:
+        allowed = [executor for executor in self._healthy if executor in among]
+        if not allowed:
+            raise self._roster.refusal({})
+        return tie_break(obj, allowed) if tie_break else allowed[self._source.randrange(len(allowed))]
+
+    def standings(self, obj: ObjectFacts) -> Sequence[Standing]:  # noqa: ARG002 - the protocol's
+        why = f"one of {len(self._healthy)}, at random"
+        return [Standing(executor, 1, why) for executor in sorted(self._healthy)] + self._roster.refused()

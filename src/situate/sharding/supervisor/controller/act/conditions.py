@@ -1,0 +1,117 @@
+"""Says on objects what becomes of them: conditions, behind the work that matters more, and Events.
+
+A condition waits for a moment before it is written: most of what could be said of an object is over by then.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
+
+from situate.kube.backoff import Backoff
+from situate.kube.events import WARNING
+from situate.objects.events import ObjectReference
+from situate.runtime.outcomes import DONE, Result
+from situate.runtime.workqueue import WorkQueue
+from situate.sharding.assignment.conditions import archive_failed_write, verdict_write
+from situate.sharding.executor.controller.objects import Request
+from situate.sharding.model.actions import Write
+from situate.sharding.model.decision_inputs import Verdict
+from situate.sharding.model.names import Reason
+from situate.sharding.model.object_view import ObjectView
+from situate.sharding.supervisor.controller.act.writer import NoStatusSubresource, Sender
+from situate.sharding.supervisor.controller.observe.object_index import Listing
+from situate.sharding.supervisor.scope import Scope
+
+Record = Callable[[ObjectReference, str, str, str], None]
+"""Writes an Event: object, `Normal` or `Warning`, reason, message. Never blocks and never raises."""
+PAUSE_S: Final = 1.0
+"""What is over sooner is not worth a write."""
+RETRY: Final = Backoff(initial_s=1.0, cap_s=300.0)
+
+
+class Saying:
+    """Of one term. What is told of an object takes the place of what was told before."""
+
+    def __init__(
+        self,
+        sender: Sender,
+        scope: Scope,
+        listing: Listing,
+        record: Record,
+        rng: random.Random,
+        wall: Callable[[], datetime],
+    ) -> None:
+        self.queue: WorkQueue[Request] = WorkQueue(rng=rng, backoff=RETRY)
+        """Of `reconcile`."""
+        self._sender = sender
+        self._scope = scope
+        self._listing = listing
+        self._record = record
+        self._wall = wall
+        self._verdicts: dict[Request, Verdict] = {}
+        """That are to be written."""
+        self._said: dict[Request, Reason] = {}
+        """That were written, or stood there already."""
+        self._failures: dict[Request, str | None] = {}
+        """That are to be written; None: that there is none."""
+
+    def verdict(self, request: Request, view: ObjectView, verdict: Verdict | None) -> None:
+        """What `Assigned` is to say. Only another reason is worth a write: messages count executors."""
+        if verdict is None or verdict.brief or self._said.get(request) is verdict.reason:
+            self._verdicts.pop(request, None)
+        elif verdict_write(view, verdict, self._wall()) is None:
+            self._verdicts.pop(request, None)
+            self._said[request] = verdict.reason
+        else:
+            self._verdicts[request] = verdict
+            self.queue.add_after(request, PAUSE_S)
+
+    def archive_failed(self, request: Request, message: str | None) -> None:
+        """What `ArchiveFailed` is to say; None: that it has not failed, or no longer."""
+        view = self._listing.views.get(request)
+        if view is None or archive_failed_write(view, message, self._wall()) is None:
+            self._failures.pop(request, None)
+        else:
+            self._failures[request] = message
+            self.queue.add(request)
+
+    def event(self, view: ObjectView, type_: str, reason: str, message: str) -> None:
+        """Tells it as an Event."""
+        resource = self._scope.resource
+        about = ObjectReference(
+            resource.api_version, resource.kind, view.namespace, view.name, view.uid, view.resource_version
+        )
+        self._record(about, type_, reason, message)
+
+    def forget(self, request: Request) -> None:
+        """The object is gone."""
+        for told in (self._verdicts, self._said, self._failures):
+            told.pop(request, None)
+
+    async def reconcile(self, request: Request) -> Result:
+        """Writes what is to be said of one object now."""
+        verdict, view = self._verdicts.get(request), self._listing.views.get(request)
+        if verdict is not None and view is not None and not view.completed and not self._listing.is_promised(request):
+            write = verdict_write(view, verdict, self._wall())
+            if write is not None:
+                await self._written(request, view, write)
+            if self._verdicts.get(request) is verdict:
+                del self._verdicts[request]
+                self._said[request] = verdict.reason
+        view = self._listing.views.get(request)
+        if view is not None and request in self._failures:
+            write = archive_failed_write(view, self._failures[request], self._wall())
+            if write is not None:
+                await self._written(request, view, write)
+            self._failures.pop(request, None)
+        return DONE
+
+    async def _written(self, request: Request, view: ObjectView, write: Write) -> None:
+        try:
+            await self._sender.patch(request, write)
+        except NoStatusSubresource as problem:
+            self.event(view, WARNING, "ConditionNotWritten", str(problem))
+            raise

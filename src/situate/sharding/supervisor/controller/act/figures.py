@@ -1,0 +1,36 @@
+"""Adds up what a supervisor knows, for a scrape and for the Lease: both say the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from situate.sharding.assignment.desired_executors import SizingConfig, SizingState, desired_executors
+from situate.sharding.supervisor.controller.act.metrics import Figures
+from situate.sharding.supervisor.controller.observe.cache import Standby
+from situate.sharding.supervisor.controller.observe.object_index import NOBODYS
+
+
+class Figuring:
+    """Of one process."""
+
+    def __init__(self, standby: Standby, sizing: SizingConfig | None, now: Callable[[], float]) -> None:
+        """`sizing`: None if nobody asks how many executors are wanted."""
+        self._standby = standby
+        self._sizing = sizing
+        self._now = now
+        self._smoothed = SizingState()
+
+    def figures(self) -> Figures:
+        """The state now; nothing is on its way into an archive."""
+        standby, now = self._standby, self._now()
+        members, listing = standby.observer.members(), standby.listing
+        unassigned = len(listing.held_by(NOBODYS))
+        removed_at = standby.observer.removed_at
+        orphaned = [now - at for uid, at in removed_at.items() if listing.held_by(uid)]
+        desired = None
+        if self._sizing is not None:
+            wanted = desired_executors(self._smoothed, self._sizing, sum(listing.open.values()) + unassigned, now)
+            desired, self._smoothed = wanted.desired, wanted.state
+        return Figures(
+            members, now, dict(listing.open), unassigned, max(orphaned, default=0.0), desired_executors=desired
+        )

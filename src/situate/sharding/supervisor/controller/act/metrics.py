@@ -1,0 +1,143 @@
+"""What a scrape shows of sharding (B11): computed from what the supervisor knows when somebody asks.
+
+Executors are shown by name, for there are as many as replicas; objects never.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from situate.sharding.model.executors import ExecutorStatus, Members
+
+
+@dataclass(slots=True)
+class Counts:
+    """Totals since the process began, over all terms."""
+
+    assigned: int = 0
+    moves: Counter[str] = field(default_factory=Counter)
+    """Assignments of objects that were somebody else's, by cause."""
+    revoked: Counter[str] = field(default_factory=Counter)
+    """By cause."""
+    rejected: int = 0
+    """Writes that did not land, because the object was another one by then."""
+    archived: int = 0
+    """Objects that the archive has and that were read back."""
+    archive_failures: int = 0
+    writes: int = 0
+    """That the API server has carried out."""
+    fence_refusals: int = 0
+    """Writes that a fencing policy refused."""
+    refusal: str = ""
+    """Why a fencing policy refuses this supervisor's writes, and the next step; empty once a write has landed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The state at one moment."""
+
+    members: Members
+    now: float
+    open: dict[str, int]
+    """Weight of open objects, by UID of the executor."""
+    unassigned: int
+    orphan_age_s: float
+    """Since when the object waits that has waited longest for its lost holder's successor; 0: none does."""
+    archiving: int = 0
+    """Objects that are on their way into the archive."""
+    archive_lag_s: float = 0.0
+    """Since when the one is on its way that is longest; 0: none is."""
+    desired_executors: int | None = None
+    """Executors that the open work wants; None: nobody has asked."""
+    table_version: int | None = None
+    """Of the table of partitions, as confirmed; None: there is none."""
+
+
+class Shown(Protocol):
+    counts: Counts
+
+    def figures(self) -> Figures | None:
+        """None: there is nothing to show yet."""
+
+
+class ShardMetrics(Collector):
+    """Of one supervisor."""
+
+    def __init__(self, shown: Shown, supervisor: str) -> None:
+        """`supervisor`: the label that tells several in one process apart."""
+        self._shown = shown
+        self._label = supervisor
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._totals()
+        figures = self._shown.figures()
+        if figures is not None:
+            yield from self._gauges(figures)
+
+    def describe(self) -> Iterator[Metric]:
+        """What is there cannot be known before the start."""
+        return iter(())
+
+    def _totals(self) -> Iterator[Metric]:
+        counts = self._shown.counts
+        for name, said, value in (
+            ("assigned", "Assignments.", counts.assigned),
+            ("writes", "Writes of objects that the API server has carried out.", counts.writes),
+            ("epoch_rejections", "Writes that came too late, and did not land.", counts.rejected),
+            ("fence_refusals", "Writes that the fencing policy refused.", counts.fence_refusals),
+            ("archived", "Objects that were archived and read back.", counts.archived),
+            ("archive_failures", "Calls that the archive did not carry out.", counts.archive_failures),
+        ):
+            total = CounterMetricFamily(f"situate_shard_{name}", said, labels=("supervisor",))
+            total.add_metric((self._label,), value)
+            yield total
+        for name, said, values in (
+            ("moves", "Assignments of objects that were somebody else's.", counts.moves),
+            ("revocations", "Objects that were taken from their holder without its consent.", counts.revoked),
+        ):
+            total = CounterMetricFamily(f"situate_shard_{name}", said, labels=("supervisor", "cause"))
+            for cause, value in sorted(values.items()):
+                total.add_metric((self._label, cause), value)
+            yield total
+
+    def _gauges(self, figures: Figures) -> Iterator[Metric]:
+        living = sorted(figures.members.living.values(), key=lambda each: (each.id, each.uid))
+        weights = [figures.open.get(each.uid, 0) for each in living]
+        mean = sum(weights) / len(weights) if weights else 0.0
+        for name, said, value in (
+            ("unassigned", "Open objects that nobody holds.", figures.unassigned),
+            ("imbalance", "Open work of the fullest executor, by the mean.", max(weights) / mean if mean else 1.0),
+            ("orphan_age_seconds", "How long the longest has waited since its holder was lost.", figures.orphan_age_s),
+            ("archive_pending", "Objects on their way into the archive.", figures.archiving),
+            ("archive_lag_seconds", "How long the longest has been on its way there.", figures.archive_lag_s),
+            ("desired_executors", "Executors that the open work wants.", figures.desired_executors),
+            ("table_version", "Version of the partitions' table that is confirmed.", figures.table_version),
+        ):
+            if value is not None:
+                gauge = GaugeMetricFamily(f"situate_shard_{name}", said, labels=("supervisor",))
+                gauge.add_metric((self._label,), value)
+                yield gauge
+        of_each = ("supervisor", "executor")
+        opened = GaugeMetricFamily("situate_shard_open", "Open work of an executor.", labels=of_each)
+        ages = GaugeMetricFamily(
+            "situate_shard_lease_age_seconds", "Since its Lease was last seen to change.", labels=of_each
+        )
+        for executor, weight in zip(living, weights, strict=True):
+            opened.add_metric((self._label, executor.id), weight)
+            ages.add_metric((self._label, executor.id), max(0.0, figures.now - executor.expires_at + executor.lease_s))
+        yield opened
+        yield ages
+        statuses = Counter(each.status for each in living)
+        executors = GaugeMetricFamily(
+            "situate_shard_executors", "Executors by what may be done with them.", labels=("supervisor", "status")
+        )
+        for status in ExecutorStatus:
+            executors.add_metric((self._label, str(status)), statuses[status])
+        executors.add_metric((self._label, "Removed"), len(figures.members.removed))
+        yield executors

@@ -1,0 +1,90 @@
+"""Tells what a supervisor has done to objects, and what it cannot do: logs, counts, Events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import structlog
+
+from situate.kube.errors import Conflict, KubeError
+from situate.kube.events import NORMAL, WARNING
+from situate.sharding.executor.controller.objects import Request
+from situate.sharding.fencing.refusals import fence_refusal
+from situate.sharding.model.actions import Assign, Complete, Patching, RemoveFinalizer, RequestDrain, Revoke
+from situate.sharding.model.decision_inputs import Verdict
+from situate.sharding.model.names import Cause, Reason
+from situate.sharding.model.object_view import ObjectView
+from situate.sharding.strategies import oddities_of
+from situate.sharding.supervisor.controller.act.conditions import Saying
+from situate.sharding.supervisor.controller.act.metrics import Counts
+
+
+class Telling:
+    """Of one term."""
+
+    def __init__(self, saying: Saying, counts: Counts, term: int) -> None:
+        self._saying = saying
+        self._counts = counts
+        self._log = structlog.get_logger().bind(term=term)
+
+    def done(self, request: Request, view: ObjectView, action: Patching) -> None:
+        """A write has landed. An assignment of a new object is no news: there are too many."""
+        key, event = str(request), self._saying.event
+        self._counts.refusal = ""
+        match action:
+            case Assign(placement):
+                self._counts.assigned += 1
+                if placement.why == Cause.NEW:
+                    return
+                self._counts.moves[placement.why] += 1
+                self._log.info("an object is moved", key=key, executor=placement.holder.executor, why=placement.why)
+                said = f"assigned to {placement.holder.executor}, because of its last holder: {placement.why}"
+                event(view, NORMAL, "Reassigned", said)
+            case RequestDrain(request=asked):
+                self._log.info("the holder of an object is asked to stop", key=key, cause=asked.cause)
+            case Revoke(cause=cause):
+                self._counts.revoked[cause] += 1
+                self._log.info("an object is taken from its holder", key=key, cause=cause)
+                event(view, WARNING, "Revoked", f"taken from its holder without its consent: {cause}")
+            case Complete(reason=reason):
+                self._log.info("an object is completed as failed", key=key, reason=reason)
+                event(view, WARNING, reason, "completed as failed by the supervisor")
+            case RemoveFinalizer():
+                self._log.debug("an object is let go", key=key)
+
+    def unreadable(self, request: Request, before: ObjectView | None, view: ObjectView | None) -> None:
+        """Of an object with faults, when they are new, and of one where something counts as absent."""
+        if view is None:
+            return
+        if view.faults and (before is None or before.faults != view.faults):
+            self._log.warning("an object cannot be read, so it is left alone", key=str(request), error=view.faults[0])
+            self._saying.event(view, WARNING, "Unreadable", view.faults[0])
+        known = () if before is None else oddities_of(before)
+        for oddity in oddities_of(view):
+            if oddity not in known:
+                self._log.warning("what an object says there counts as absent", key=str(request), error=oddity)
+                self._saying.event(view, WARNING, "Ignored", oddity)
+
+    def refused(
+        self, request: Request, view: ObjectView, orders: Sequence[object], problem: KubeError, failures: int
+    ) -> None:
+        """Record a write that will not succeed by itself. The first of `failures` may come from an outdated object."""
+        refusal = fence_refusal(str(problem))
+        if refusal is not None:
+            self._counts.fence_refusals += 1
+        if not failures or problem.retriable or isinstance(problem, Conflict):
+            return
+        said = str(problem) if refusal is None else f"{refusal}; {refusal.next_step}"
+        self._saying.event(view, WARNING, "WriteRefused", said)
+        if refusal is None:
+            return
+        if said != self._counts.refusal:
+            self._log.error("the fencing policy refuses the supervisor's writes", key=str(request), error=said)
+        self._counts.refusal = said
+        if any(isinstance(each, Assign) for each in orders):
+            self._saying.verdict(request, view, Verdict(False, Reason.WRITE_REFUSED, said))
+
+    def rule_failed(self, view: ObjectView, problem: Exception) -> None:
+        """A rule of the user's has raised: the object is left alone until it has not."""
+        self._log.error("a rule has failed", key=f"{view.namespace}/{view.name}", error=str(problem))
+        self._saying.event(view, WARNING, "RuleFailed", str(problem))

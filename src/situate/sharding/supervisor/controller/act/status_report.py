@@ -1,0 +1,86 @@
+"""Writes now and then what the leader says of itself, and confirms each version of the table of partitions.
+
+A version is confirmed when what it gives us has been listed, and nothing is under way any more that was decided under
+an earlier one: then whoever changes the table may rely on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+import structlog
+
+from situate.kube.errors import KubeError
+from situate.kube.lease_record import LeaseName
+from situate.runtime.outcomes import Retriable
+from situate.sharding.supervisor.controller.act.writer import Sender
+from situate.sharding.supervisor.controller.observe.table_watch import TableWatch
+from situate.sharding.supervisor.report import SupervisorReport, report_text
+
+RETRY_S: Final = 1.0
+
+
+class Reporting:
+    """Of one term: `run` until cancelled."""
+
+    name = "reports"
+
+    def __init__(
+        self,
+        sender: Sender,
+        lease: LeaseName,
+        report: Callable[[], SupervisorReport],
+        table: TableWatch | None,
+        every_s: float,
+        known: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`table`: None where partitions are fixed. `known`: until what its newest version gives us is known."""
+        self._sender = sender
+        self._lease = lease
+        self._report = report
+        self._table = table
+        self._every_s = every_s
+        self._known = known
+        self._said = ""
+        self._news = asyncio.Event() if table is None else table.news
+        self._log = structlog.get_logger()
+
+    async def run(self) -> None:
+        """Soon after there is a new version of the table, and as often as the safety net is drawn."""
+        read = self._table is None
+        while True:
+            delay_s = self._every_s
+            try:
+                if self._table is not None and not read:
+                    # what a standby has seen may be old: another supervisor may rely on what the last leader confirmed
+                    self._table.saw(None, await self._sender.read_table(self._table.namespace, self._table.name))
+                    read = True
+                await self._write()
+            except (KubeError, Retriable) as problem:
+                self._log.warning("what this supervisor says of itself could not be written", error=str(problem))
+                delay_s = RETRY_S
+            try:
+                async with asyncio.timeout(delay_s):
+                    await self._news.wait()
+            except TimeoutError:
+                continue
+
+    async def _write(self) -> None:
+        self._news.clear()
+        newest = None if self._table is None else self._table.tables.newest
+        fresh = self._table is not None and newest is not None and newest != self._table.tables.confirmed
+        if fresh:
+            await self._known()
+            await self._sender.settled()
+        report = self._report()
+        if newest is not None:
+            report = msgspec.structs.replace(report, table_version=newest.version)
+        text = report_text(report)
+        if text != self._said:
+            await self._sender.report(self._lease, text)
+            self._said = text
+        if fresh and self._table is not None and newest is not None:
+            self._table.confirmed(newest)

@@ -1,0 +1,170 @@
+"""What a supervisor reads of its objects and writes to them, in one term of leading.
+
+A write leaves only while nobody else can lead, and is given up before anybody can: its time-out is no longer than
+what lies between the end of a term and the moment in which the Lease may be taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from situate.kube.client import Client
+from situate.kube.election import Leadership
+from situate.kube.errors import KubeError, NotFound, Unreachable
+from situate.kube.lease_record import LeaseName
+from situate.kube.patches import JsonPatch, MergePatch
+from situate.objects.configuration import ConfigMap
+from situate.objects.resources import CONFIGMAPS, LEASES
+from situate.objects.unstructured import Unstructured
+from situate.runtime.actuator import Actuator
+from situate.runtime.outcomes import Retriable
+from situate.sharding.executor.controller.objects import Request
+from situate.sharding.model.actions import Write
+from situate.sharding.model.executors import Leftover
+from situate.sharding.model.field_paths import ObjectAdapter
+from situate.sharding.model.names import STATUS
+from situate.sharding.model.object_view import ObjectView, view_of
+from situate.sharding.supervisor.controller.act.metrics import Counts
+from situate.sharding.supervisor.scope import Scope
+
+READ_S: Final = 10.0
+"""How long a reading may take before it counts as failed."""
+_T = TypeVar("_T")
+
+
+class NotLeading(Retriable):
+    """A write was about to leave that only the leader may make."""
+
+
+class NoStatusSubresource(KubeError):
+    """The object is there, and its status cannot be written by itself."""
+
+
+class Sender:
+    """Reads and writes of one term."""
+
+    def __init__(
+        self,
+        client: Client,
+        scope: Scope,
+        adapter: ObjectAdapter,
+        leadership: Leadership,
+        term: int,
+        learn: Callable[[Unstructured], None],
+        known: Callable[[Request], ObjectView | None],
+        counts: Counts,
+    ) -> None:
+        """`term` is what is written; `learn` is told of what the server answers, and `known` asked for it then."""
+        self.term = term
+        self._client = client
+        self._guarded = client.guarded(self._check)
+        self._actuator = Actuator(self._check)
+        self._scope = scope
+        self._adapter = adapter
+        self._leadership = leadership
+        self._learn = learn
+        self._known = known
+        self._counts = counts
+        self._write_s = scope.election.lease_s - scope.election.renew_deadline_s
+
+    def term_for(self, view: ObjectView) -> int:
+        """What to write on this object. One that came from another partition bears a term of another Lease, and none
+        may be written that is older."""
+        return max(self.term, view.term) if self._scope.partition_table else self.term
+
+    def leading(self) -> bool:
+        """Whether a write may leave now."""
+        return self._leadership.valid_now()
+
+    async def read(self, request: Request) -> ObjectView | None:
+        """The object as the API server has it now; None: there is none. Raises what the client raises."""
+        namespace = request.namespace or None
+        try:
+            found = await _within(READ_S, lambda: self._client.get(self._scope.resource, request.name, namespace))
+        except NotFound:
+            return None
+        self._learn(found)
+        return view_of(found.content, self._adapter, found.raw)
+
+    async def patch(self, request: Request, write: Write) -> ObjectView:
+        """The object after the write. Raises `NotLeading`, and what the client raises."""
+        subresource = write.subresource if self._scope.status_subresource else ""
+        patch = JsonPatch(write.operations)
+        namespace = request.namespace or None
+        try:
+            answer = await self._write(
+                lambda: self._guarded.patch(self._scope.resource, request.name, patch, namespace, subresource or None)
+            )
+        except NotFound as missing:
+            if subresource and await self.read(request) is not None:
+                raise NoStatusSubresource(
+                    f"{self._scope.resource.group_resource} has no status subresource: declare one in its "
+                    "CustomResourceDefinition, or tell the supervisor that there is none (status_subresource)"
+                ) from missing
+            raise
+        self._counts.writes += 1
+        meta = answer.metadata
+        if meta.deletion_timestamp is None or meta.finalizers:  # else it has gone with this write
+            self._learn(answer)
+            known = self._known(request)
+            if known is not None and known.resource_version == meta.resource_version:
+                return known
+        return view_of(answer.content, self._adapter, answer.raw)
+
+    async def delete(self, request: Request, uid: str, resource_version: str = "") -> None:
+        """Deletes it if it has this UID, and this version where one is given. Raises as `patch` does."""
+        await self._write(
+            lambda: self._guarded.delete(
+                self._scope.resource,
+                request.name,
+                request.namespace or None,
+                uid=uid,
+                resource_version=resource_version,
+                propagation=self._scope.archive_propagation,
+            )
+        )
+
+    async def clear(self, leftover: Leftover) -> None:
+        """Deletes an executor's Lease as it was last seen. Raises as `patch` does."""
+        await self._write(
+            lambda: self._guarded.delete(
+                LEASES, leftover.lease, leftover.namespace, uid=leftover.uid, resource_version=leftover.version
+            )
+        )
+
+    async def read_table(self, namespace: str, name: str) -> ConfigMap | None:
+        """A ConfigMap as the API server has it now; None: there is none. Raises what the client raises."""
+        try:
+            return await _within(READ_S, lambda: self._client.get(CONFIGMAPS, name, namespace))
+        except NotFound:
+            return None
+
+    async def report(self, lease: LeaseName, text: str) -> None:
+        """Says it in the Lease of supervisors; the claim stays as it is. Raises as `patch` does."""
+        said = MergePatch({"metadata": {"annotations": {STATUS: text}}})
+        await self._write(lambda: self._guarded.patch(LEASES, lease.name, said, lease.namespace))
+
+    async def settled(self) -> None:
+        """Waits for the answers to what is under way now."""
+        await self._actuator.finish()
+
+    async def finish(self) -> None:
+        """Waits for the answers that are still due, before somebody else may lead."""
+        await self._actuator.finish()
+
+    async def _write(self, call: Callable[[], Awaitable[_T]]) -> _T:
+        return await self._actuator.write(_within(self._write_s, call))
+
+    def _check(self) -> None:
+        if not self._leadership.valid_now():
+            raise NotLeading("another supervisor may lead by now; nothing is written", after_s=1.0)
+
+
+async def _within(seconds: float, call: Callable[[], Awaitable[_T]]) -> _T:
+    try:
+        async with asyncio.timeout(seconds):
+            return await call()
+    except TimeoutError as error:
+        raise Unreachable(f"no answer within {seconds:g} s", outcome_unknown=True) from error

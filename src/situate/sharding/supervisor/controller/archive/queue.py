@@ -1,0 +1,196 @@
+"""Archives objects, each step by step as `situate.sharding.assignment.archive_steps` says, with workers of its own.
+
+An archive that is slow or away holds up nothing but archiving. What is under way is lost with the term: the next
+leader begins again, which does no harm.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final, assert_never
+
+import structlog
+
+from situate.archive.protocol import Archiver
+from situate.kube.backoff import Backoff
+from situate.kube.events import NORMAL, WARNING
+from situate.runtime.outcomes import DONE, Result
+from situate.runtime.workqueue import WorkQueue
+from situate.sharding.assignment.archive_steps import (
+    RETRY_CAP_S,
+    Deleted,
+    Finished,
+    Gone,
+    Moment,
+    Outcome,
+    Progress,
+    Released,
+    Retry,
+    Step,
+    Superseded,
+    Unavailable,
+    advanced,
+)
+from situate.sharding.executor.controller.objects import Request
+from situate.sharding.model.supervisor_config import SupervisorConfig
+from situate.sharding.supervisor.controller.act.conditions import Saying
+from situate.sharding.supervisor.controller.act.metrics import Counts
+from situate.sharding.supervisor.controller.act.writer import Sender
+from situate.sharding.supervisor.controller.archive.owner_order import Family
+from situate.sharding.supervisor.controller.archive.steps import ArchiveSteps
+from situate.sharding.supervisor.scope import Scope
+
+FIRST_RETRY_S: Final = 1.0
+MOST_CONFLICTS: Final = 3
+"""In a row, after which the next attempt waits: somebody may keep writing, or the archive hold a later version."""
+AGAIN_S: Final = 1.0
+"""After an archiving that came to nothing, the object is not looked at sooner."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    request: Request
+    progress: Progress
+    since: float
+    """When it was begun, on the monotonic clock."""
+    conflicts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """`now` is monotonic."""
+
+    now: Callable[[], float]
+    wall: Callable[[], datetime]
+
+
+class ArchiveQueue:
+    """Of one term."""
+
+    def __init__(
+        self,
+        archiver: Archiver,
+        sender: Sender,
+        scope: Scope,
+        config: SupervisorConfig,
+        family: Family,
+        saying: Saying,
+        clocks: Clocks,
+        rng: random.Random,
+        look_again: Callable[[Request, float], None],
+        counts: Counts,
+    ) -> None:
+        """`look_again` is asked to decide on an object anew, after so many seconds."""
+        self.queue: WorkQueue[Request] = WorkQueue(rng=rng)
+        """Of `reconcile`."""
+        self._steps = ArchiveSteps(archiver, sender, scope, config, clocks.wall)
+        self._config = config
+        self._family = family
+        self._listing = family.listing
+        self._saying = saying
+        self._clocks = clocks
+        self._rng = rng
+        self._look_again = look_again
+        self._counts = counts
+        self._jobs: dict[Request, _Job] = {}
+        self._log = structlog.get_logger()
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def lag_s(self) -> float:
+        """Since when the one is under way that is longest; 0: none is."""
+        return max((self._clocks.now() - job.since for job in self._jobs.values()), default=0.0)
+
+    def begin(self, request: Request, uid: str, *, delete: bool) -> None:
+        """Archives the object of this UID, if that is not under way; a user's delete does not wait for a back-off."""
+        job = self._jobs.get(request)
+        if job is None or job.progress.uid != uid:
+            self._jobs[request] = _Job(request, Progress(uid, delete), self._clocks.now())
+            self.queue.add(request)
+        elif job.progress.delete and not delete:
+            self.queue.add(request)
+
+    async def reconcile(self, request: Request) -> Result:
+        """Goes on with one object until it waits, or is done."""
+        while (job := self._jobs.get(request)) is not None:
+            if request not in self._listing.views:
+                del self._jobs[request]  # gone, or another partition's by now
+                break
+            outcome = await self._steps.perform(request, job.progress)
+            if self._jobs.get(request) is not job:
+                continue  # another object has the name, and its own job
+            after = advanced(job.progress, outcome, self._moment(job.progress))
+            match after:
+                case Progress():
+                    self._went_on(job, after, outcome)
+                    if isinstance(outcome, Superseded):
+                        job = replace(job, progress=after, conflicts=job.conflicts + 1)
+                        self._jobs[request] = job
+                        if job.conflicts % MOST_CONFLICTS == 0:
+                            return self._rest(request, job.conflicts // MOST_CONFLICTS, RETRY_CAP_S)
+                        continue
+                    self._jobs[request] = replace(job, progress=after)
+                case Retry():
+                    self._jobs[request] = _Job(request, after.progress, job.since)
+                    self._failed(request, job, after)
+                    return self._rest(request, after.progress.failures, after.cap_s)
+                case Finished():
+                    del self._jobs[request]
+                    self._finished(request, outcome, after)
+                case _ as never:
+                    assert_never(never)
+        return DONE
+
+    def _rest(self, request: Request, failures: int, cap_s: float) -> Result:
+        delay_s = Backoff(FIRST_RETRY_S, cap_s).delay_s(failures, self._rng)
+        return Result(max(delay_s, self._steps.not_before_s.pop(request, 0.0)))
+
+    def _went_on(self, job: _Job, after: Progress, outcome: Outcome) -> None:
+        """Tells what is worth telling of a step that has led to another one."""
+        if after.step is not Step.RELEASE:
+            return
+        if after.digest:
+            self._counts.archived += 1
+            self._log.info("an object is in the archive", key=str(job.request))
+        elif job.progress.view is not None:
+            said = outcome.message if isinstance(outcome, Unavailable) else ""
+            self._log.warning("an object is let go without a copy in the archive", key=str(job.request), error=said)
+            self._saying.event(
+                job.progress.view,
+                WARNING,
+                "ReleasedWithoutArchive",
+                f"the archive was away for longer than {self._config.release_after:g} s, so the deletion goes through "
+                f"without a copy: {said}",
+            )
+
+    def _failed(self, request: Request, job: _Job, retry: Retry) -> None:
+        level = self._log.error if retry.alert else self._log.warning
+        level("an object could not be archived yet", key=str(request), error=retry.message, alert=retry.alert)
+        if not retry.condition:
+            return
+        self._counts.archive_failures += 1
+        self._saying.archive_failed(request, retry.message)
+        if job.progress.view is not None:
+            reason = "ArchiveCorrupt" if retry.alert else "ArchiveFailed"
+            self._saying.event(job.progress.view, WARNING, reason, retry.message)
+
+    def _finished(self, request: Request, outcome: Outcome, finished: Finished) -> None:
+        self._log.debug("the archiving of an object ends", key=str(request), why=finished.why)
+        if isinstance(outcome, Gone | Deleted):
+            return
+        view = self._listing.views.get(request)
+        self._saying.archive_failed(request, None)
+        if isinstance(outcome, Released) and view is not None:
+            self._saying.event(view, NORMAL, "Archived", "the object is in the archive")
+        self._look_again(request, AGAIN_S)
+
+    def _moment(self, progress: Progress) -> Moment:
+        view = self._listing.views.get(self._listing.requests.get(progress.uid, Request("", "")))
+        now, wall = self._clocks.now(), self._clocks.wall()
+        if view is None:
+            return Moment(now, wall, self._config)
+        return Moment(now, wall, self._config, self._listing.rank(view), self._family.owners_due_s(view))

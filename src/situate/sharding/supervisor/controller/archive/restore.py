@@ -1,0 +1,121 @@
+"""Brings an archived object back into the cluster: what `situate.archive.restoring` makes of its record is created.
+
+An object without its status would look unfinished, and be given to an executor before the status arrives. So it comes
+with an executor selector that nobody fits, which goes when the status is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from situate.archive.record import Record
+from situate.archive.restoring import CannotRestore, Content, Owner, Restored, owners_of, restored
+from situate.kube.client import Client
+from situate.kube.discovery import Served, discover_kind
+from situate.kube.errors import Conflict, NotFound
+from situate.kube.patches import MergePatch
+from situate.objects.resources import ResourceType
+from situate.objects.unstructured import Unstructured
+from situate.sharding.assignment.archive_steps import marks_of
+from situate.sharding.model.field_paths import FieldPaths, ObjectAdapter
+from situate.sharding.model.names import EXECUTOR_SELECTOR, RESTORING
+from situate.sharding.model.supervisor_config import SupervisorConfig
+
+_TRIES: Final = 10
+"""Others may write between reading and writing."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredObject:
+    """What was created, or would be."""
+
+    content: Mapping[str, Any]
+    left_out: tuple[Owner, ...]
+    """Owners that are gone."""
+
+
+async def restore(
+    client: Client,
+    record: Record,
+    *,
+    adapter: ObjectAdapter | None = None,
+    config: SupervisorConfig | None = None,
+    name: str = "",
+    keep_owners: bool = False,
+    convert: Callable[[dict[str, Any]], Content] | None = None,
+    dry_run: bool = False,
+) -> RestoredObject:
+    """Creates the object, its status through its subresource. `AlreadyExists` if the name is taken.
+
+    `name`: instead of its own. `keep_owners`: also those that are gone, with which the garbage collector takes it.
+    `convert` turns it into another version. With `dry_run` the API server checks it, and nothing is stored. Raises
+    `CannotRestore`, and what the client raises: if the status was not written then, the object stays and is given to
+    nobody; delete it, and restore it again.
+    """
+    paths = FieldPaths() if adapter is None else adapter
+    marks = marks_of(SupervisorConfig() if config is None else config)
+    present = None if keep_owners else await _present(client, record.object, record.subject.namespace)
+    new = restored(record, marks, lambda content: paths.assign_to(content, None), present, name=name, convert=convert)
+    served = await _resource(client, new.content, str(record.subject.key))
+    held = served.has_status and new.status is not None
+    content = _held(new.content) if held else new.content
+    if new.status is not None and not held:
+        content = {**content, "status": new.status}
+    created = await client.create(served.resource, content, record.subject.namespace or None, dry_run=dry_run)
+    if held and not dry_run:
+        created = await _completed(client, served.resource, created, new)
+    return RestoredObject(created.content, new.left_out)
+
+
+def _held(content: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = content["metadata"]
+    annotations = {**(metadata.get("annotations") or {}), EXECUTOR_SELECTOR: RESTORING}
+    return {**content, "metadata": {**metadata, "annotations": annotations}}
+
+
+async def _completed(
+    client: Client, resource: ResourceType[Unstructured], created: Unstructured, new: Restored
+) -> Unstructured:
+    """With its status, and then with its own executor selector."""
+    meta = created.metadata
+    namespace = meta.namespace or None
+    for tries in range(1, _TRIES + 1):
+        try:
+            whole = {**created.content, "status": new.status}
+            await client.replace(resource, meta.name, whole, namespace, subresource="status")
+            break
+        except Conflict:
+            created = await client.get(resource, meta.name, namespace)
+            if tries == _TRIES or created.metadata.uid != meta.uid:
+                raise
+    own = (new.content["metadata"].get("annotations") or {}).get(EXECUTOR_SELECTOR)
+    body = {"metadata": {"uid": meta.uid, "annotations": {EXECUTOR_SELECTOR: own}}}
+    return await client.patch(resource, meta.name, MergePatch(body), namespace)
+
+
+async def _resource(client: Client, content: Mapping[str, Any], key: str) -> Served:
+    api_version, kind = str(content["apiVersion"]), str(content["kind"])
+    found = await discover_kind(client, api_version, kind)
+    if found is None:
+        raise CannotRestore(
+            f"{key}: found apiVersion and kind {api_version} {kind}, which the cluster does not serve, allowed: one "
+            "that it serves; install its CRD, or convert the object to a version that it has"
+        )
+    return found
+
+
+async def _present(client: Client, content: Content, namespace: str) -> frozenset[str]:
+    """UIDs of the owners that are still there."""
+    found = set()
+    for owner in owners_of(content):
+        served = await discover_kind(client, owner.api_version, owner.kind)
+        if served is None or not owner.name:
+            continue
+        try:
+            present = await client.get(served.resource, owner.name, namespace or None)
+        except NotFound:
+            continue
+        found.add(present.metadata.uid)
+    return frozenset(found)

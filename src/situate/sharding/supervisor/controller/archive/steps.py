@@ -1,0 +1,173 @@
+"""The steps of archiving one object, each a call of the API server or of the archive, and what it came to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import TypeVar
+
+import structlog
+
+from situate.archive.protocol import (
+    ArchiveConflict,
+    ArchiveCorrupt,
+    Archiver,
+    ArchiveRefused,
+    ArchiveUnavailable,
+    NotArchived,
+)
+from situate.archive.record import BadRecord, ByUid, GroupKind, Record, record_of
+from situate.kube.errors import Conflict, KubeError, NotFound
+from situate.sharding.assignment.archive_steps import (
+    Corrupt,
+    Deleted,
+    Gone,
+    NotThere,
+    Outcome,
+    Progress,
+    Read,
+    ReadBack,
+    Refused,
+    Released,
+    Step,
+    Stored,
+    Superseded,
+    Unavailable,
+    released_write,
+)
+from situate.sharding.executor.controller.objects import Request
+from situate.sharding.model.object_view import ObjectView
+from situate.sharding.model.supervisor_config import SupervisorConfig
+from situate.sharding.supervisor.controller.act.writer import NotLeading, Sender
+from situate.sharding.supervisor.scope import Scope
+
+_T = TypeVar("_T")
+
+
+class ArchiveSteps:
+    """Of one term."""
+
+    def __init__(
+        self,
+        archiver: Archiver,
+        sender: Sender,
+        scope: Scope,
+        config: SupervisorConfig,
+        wall: Callable[[], datetime],
+    ) -> None:
+        self.not_before_s: dict[Request, float] = {}
+        """What the API server has asked for in Retry-After; whoever waits that long takes it out."""
+        self._archiver = archiver
+        self._sender = sender
+        self._scope = scope
+        self._config = config
+        self._wall = wall
+        self._log = structlog.get_logger()
+
+    async def perform(self, request: Request, progress: Progress) -> Outcome:
+        """The step that is next."""
+        match progress.step:
+            case Step.READ:
+                return await self._api(request, self._read(request))
+            case Step.PUT:
+                return await self._put(_view(progress))
+            case Step.VERIFY:
+                return await self._verified(_view(progress))
+            case Step.RELEASE:
+                return await self._api(
+                    request, self._released(request, _view(progress), archived=bool(progress.digest))
+                )
+            case Step.DELETE:
+                return await self._api(request, self._deleted(request, _view(progress)))
+
+    async def _read(self, request: Request) -> Outcome:
+        view = await self._sender.read(request)
+        return Gone() if view is None else Read(view)
+
+    async def _released(self, request: Request, view: ObjectView, *, archived: bool) -> Outcome:
+        write = released_write(view, self._config, self._sender.term_for(view), archived=archived)
+        return Released(await self._sender.patch(request, write))
+
+    async def _deleted(self, request: Request, view: ObjectView) -> Outcome:
+        await self._sender.delete(request, view.uid, view.resource_version)
+        return Deleted()
+
+    async def _api(self, request: Request, step: Awaitable[Outcome]) -> Outcome:
+        """What a call of the API server came to."""
+        try:
+            return await step
+        except NotFound:
+            return Gone()
+        except Conflict:
+            return Superseded()
+        except NotLeading as problem:
+            return Unavailable(str(problem), archive=False)
+        except KubeError as problem:
+            if problem.after_s is not None:
+                self.not_before_s[request] = problem.after_s
+            if problem.retriable:
+                return Unavailable(str(problem), archive=False)
+            return Refused(str(problem))
+
+    async def _put(self, view: ObjectView) -> Outcome:
+        if not self._sender.leading():
+            return Unavailable("another supervisor may lead by now; nothing is archived", archive=False)
+        try:
+            record = record_of(
+                view.content,
+                resource=self._scope.resource.plural,
+                completed_at=view.completed_at,
+                successful=view.successful,
+                reason=view.reason,
+                archived_at=self._wall(),
+                term=self._sender.term,
+            )
+            await self._in_time(self._archiver.put(record))
+        except ArchiveConflict:
+            return Superseded()
+        except ArchiveUnavailable as problem:
+            return Unavailable(str(problem), archive=True)
+        except (ArchiveRefused, BadRecord) as problem:
+            return Refused(str(problem))
+        except Exception as defect:  # an archiver of the user's may raise anything
+            return self._odd(defect)
+        return Stored(record.digest)
+
+    async def _verified(self, view: ObjectView) -> Outcome:
+        resource = self._scope.resource
+        key = ByUid(GroupKind(resource.group, resource.kind), view.uid, (view.namespace, view.name))
+        try:
+            record = await self._in_time(self._archiver.get(key))
+        except NotArchived:
+            return NotThere()
+        except ArchiveCorrupt as problem:
+            return Corrupt(str(problem))
+        except ArchiveUnavailable as problem:
+            return Unavailable(str(problem), archive=True)
+        except ArchiveRefused as problem:
+            return Refused(str(problem))
+        except Exception as defect:
+            return self._odd(defect)
+        found: object = record
+        if not isinstance(found, Record):
+            return Corrupt(f"the archive has given back no record, but a {type(found).__name__}")
+        return ReadBack(record.digest, record.subject.resource_version)
+
+    def _odd(self, defect: Exception) -> Refused:
+        """What no archiver should raise. Its words may hold a password, and are for those who read the log."""
+        self._log.error("an archiver has failed as none should", exc_info=defect)
+        return Refused(f"the archiver has raised {type(defect).__name__}; see the supervisor's log")
+
+    async def _in_time(self, call: Awaitable[_T]) -> _T:
+        limit_s = self._scope.archive_timeout
+        try:
+            async with asyncio.timeout(limit_s):
+                return await call
+        except TimeoutError as error:
+            raise ArchiveUnavailable(f"the archive has not answered within {limit_s:g} s") from error
+
+
+def _view(progress: Progress) -> ObjectView:
+    assert progress.view is not None, "a step after the reading has a version"
+    return progress.view

@@ -1,0 +1,358 @@
+"""The options of supervisors: one table for flags, the environment, files and `from_mapping`.
+
+What else a program decides in code (weights, filters, what is ready) it puts into what `scope` and `config` return.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import entry_points
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from situate.archive.options import ArchiveOptions
+from situate.kube.lease_record import ElectionTimes
+from situate.objects.label_selectors import BadSelector, parse_selector
+from situate.objects.resources import ResourceType
+from situate.objects.settings import Duration, Mistake, NamespaceName, ObjectName, PositiveDuration, shown
+from situate.objects.settings_options import FLAG, Sources, read_mapping, require_options
+from situate.objects.unstructured import Unstructured
+from situate.sharding.assignment.desired_executors import SizingConfig
+from situate.sharding.executor.controller.lease import clock
+from situate.sharding.leases.membership import ExecutorWatch, LeaseTimes
+from situate.sharding.model.field_paths import FieldPaths
+from situate.sharding.model.names import PARTITION, POOL
+from situate.sharding.model.option_values import (
+    ASSIGNED_HELP,
+    COMPLETED_HELP,
+    LEASE_HELP,
+    NAMESPACE_HELP,
+    OBJECTS_HELP,
+    PARTITION_HELP,
+    POOL_HELP,
+    STATIC,
+    SUCCESSFUL_HELP,
+    Count,
+    FieldPath,
+    Partition,
+    Pool,
+    ResourceName,
+    Share,
+    partition_name,
+    path_mistakes,
+)
+from situate.sharding.model.supervisor_config import ArchiveTtl, OnUnavailable, OrphanPolicy, SupervisorConfig
+from situate.sharding.partitions.partitions import EVERYTHING, BadPartition, Keyspace, PartitionBy, parse_static
+from situate.sharding.rebalancing import Goal, RebalanceConfig
+from situate.sharding.strategies.protocol import Strategy
+from situate.sharding.strategies.registry import GROUP as STRATEGIES
+from situate.sharding.strategies.registry import BadArguments, Builder, Surroundings, build, installed
+from situate.sharding.strategies.rules import Rules
+from situate.sharding.supervisor.scope import Scope
+
+
+class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a supervisor is told. Seconds, unless said otherwise."""
+
+    resource: Annotated[
+        ResourceName, Meta(description="The objects: GROUP/VERSION/PLURAL.", examples=["batch.example.com/v1/reports"])
+    ]
+    namespace: Annotated[NamespaceName | None, Meta(description=OBJECTS_HELP)] = None
+    assigned_to_path: Annotated[FieldPath, Meta(description=ASSIGNED_HELP)] = "spec.assignedTo"
+    completed_at_path: Annotated[FieldPath, Meta(description=COMPLETED_HELP)] = "status.completedAt"
+    successful_path: Annotated[FieldPath, Meta(description=SUCCESSFUL_HELP)] = "status.successful"
+    partition: Annotated[Partition | None, Meta(description=PARTITION_HELP)] = None
+    partition_table: Annotated[
+        ObjectName | None, Meta(description="A ConfigMap with the elastic table of partitions.")
+    ] = None
+    partition_by: Annotated[
+        Literal["uid", "namespace", "name"], Meta(description="What of an object says which partition it is of.")
+    ] = "uid"
+
+    pool: Annotated[Pool, Meta(description=POOL_HELP)] = "default"
+    executor_selector: Annotated[
+        str | None,
+        Meta(description=f"Labels of the executors' pods; without, {POOL}=POOL, and {PARTITION} where there is one."),
+    ] = None
+    executor_namespace: Annotated[NamespaceName | None, Meta(description=NAMESPACE_HELP)] = None
+    lease_duration: Annotated[PositiveDuration, Meta(description=LEASE_HELP)] = 15.0
+    grace_unhealthy: Annotated[
+        Duration, Meta(description="How long an executor may be unhealthy before it counts as such for draining.")
+    ] = 5.0
+    drain_timeout: Annotated[
+        Duration, Meta(description="After which an object is taken from a holder that does not let go of it.")
+    ] = 30.0
+    drain_unhealthy: Annotated[bool, Meta(description="Drain executors that are unhealthy for longer than that.")] = (
+        False
+    )
+    max_parallel_drains: Annotated[
+        int, Meta(ge=1, le=1_000_000, description="Objects that are asked for at a time.")
+    ] = 100
+
+    strategy: Annotated[
+        str,
+        Meta(
+            min_length=1, description="MinScheduled, MinMetricScore, RoundRobin, Random, Ring, Rendezvous or one's own."
+        ),
+    ] = "MinScheduled"
+    strategy_args: Annotated[
+        dict[str, Any], Meta(description="The strategy's own arguments.", extra={FLAG: "strategy-arg"})
+    ] = msgspec.field(default_factory=dict)
+    co_locate_with_owner: Annotated[
+        bool, Meta(description="Give an object that another one controls to that one's executor.")
+    ] = False
+    namespace_shares: Annotated[
+        dict[str, Annotated[float, Meta(gt=0)]],
+        Meta(
+            description="Of namespaces, while no executor has room: one with 2 has its turn twice as often as others.",
+            extra={FLAG: "namespace-share"},
+        ),
+    ] = msgspec.field(default_factory=dict)
+    requeue_delay: Annotated[
+        PositiveDuration, Meta(description="The safety net: everything is compared with a listing so often.")
+    ] = 30.0
+    scheduler_jitter: Annotated[
+        Duration, Meta(description="Nobody is placed before the executors have been the same for so long.")
+    ] = 0.5
+    max_jitter_wait: Annotated[Duration, Meta(description="The most that an object waits for that, in sum.")] = 2.0
+    write_concurrency: Annotated[int, Meta(ge=1, le=10_000, description="Objects written at a time.")] = 64
+    rebalance: Annotated[
+        Literal["off", "bounded", "two-sided", "even"], Meta(description="How equal executors are kept by moves.")
+    ] = "off"
+    max_moves_per_interval: Annotated[Share, Meta(description="Of the open objects, at least one, in a minute.")] = "5%"
+    desired_per_executor: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        Meta(description="Open objects that one executor takes, for the metric of how many are wanted."),
+    ] = None
+    desired_min: Annotated[Count, Meta(description="Executors wanted at least while anything is open.")] = 1
+    desired_max: Annotated[int, Meta(ge=1, le=1_000_000, description="Executors wanted at most.")] = 1_000_000
+
+    orphan_policy: Annotated[
+        Literal["reassign", "fail"], Meta(description="What becomes of the objects of an executor that is gone.")
+    ] = "reassign"
+    max_reassigns: Annotated[Count, Meta(description="Losses of its holder after which an object has failed.")] = 3
+    reassign_window: Annotated[Duration, Meta(description="Within which those are counted.")] = 3600.0
+    max_forced_moves_per_s: Annotated[float, Meta(gt=0, description="Objects of lost executors moved in a second.")] = (
+        200.0
+    )
+    wait_for_successor: Annotated[
+        Duration, Meta(description="How long a drained object waits for the pod that takes its holder's place.")
+    ] = 0.0
+
+    leader_elect_namespace: Annotated[
+        NamespaceName | None, Meta(description="Of the supervisors' Lease; without, that of this process.")
+    ] = None
+    leader_elect: Annotated[
+        bool,
+        Meta(
+            description="Wait for the Lease of another supervisor to run out. Without, take it at once: only where no "
+            "other process can be alive."
+        ),
+    ] = True
+    leader_elect_lease_duration: Annotated[
+        PositiveDuration, Meta(description="How long others wait after the last renewal.")
+    ] = 15.0
+    leader_elect_renew_deadline: Annotated[
+        PositiveDuration, Meta(description="How long a leader goes on without a renewal.")
+    ] = 10.0
+    leader_elect_retry_period: Annotated[PositiveDuration, Meta(description="Between attempts.")] = 2.0
+
+    @classmethod
+    def from_namespace(
+        cls,
+        namespace: argparse.Namespace,
+        *,
+        prefix: str = "",
+        file: object = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> SupervisorOptions:
+        """Of what `add_supervisor_options` has added: flags over the environment over `file`, a mapping, over defaults.
+
+        `environment`: None is the process's. Raises `BadOptions` with every mistake.
+        """
+        around = os.environ if environment is None else environment
+        return require_options(cls, Sources(vars(namespace), around, file), prefix)
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any], path: str = "") -> SupervisorOptions:
+        """Of a mapping alone; keys as `drainTimeout` or `drain_timeout`. Raises `BadOptions`, paths below `path`."""
+        return read_mapping(cls, mapping, path)
+
+    def mistakes(self) -> Iterable[Mistake]:
+        """What is wrong between fields, or beyond their types."""
+        yield from self._of_objects()
+        if self.executor_selector is not None:
+            try:
+                if not parse_selector(self.executor_selector).requirements:
+                    allowed = "labels, such as app=reports: an empty selector would take every pod for an executor"
+                    yield Mistake("executorSelector", shown(self.executor_selector), allowed)
+            except BadSelector as bad:
+                yield Mistake("executorSelector", shown(self.executor_selector), "a label selector", str(bad))
+        if self.desired_min > self.desired_max:
+            yield Mistake("desiredMin", shown(self.desired_min), f"at most desiredMax ({self.desired_max})")
+        yield from self._of_strategy()
+        yield from self._of_election()
+
+    def _of_objects(self) -> Iterator[Mistake]:
+        yield from path_mistakes(self.assigned_to_path, self.completed_at_path, self.successful_path)
+        number = self.partition
+        if number is not None and "/" in number:
+            if self.partition_table is not None:
+                allowed = "the partition's number alone, for the table has the ranges"
+                yield Mistake("partition", shown(number), allowed)
+            else:
+                try:
+                    parse_static(number)
+                except BadPartition:
+                    yield Mistake("partition", shown(number), STATIC)
+        elif number is not None and self.partition_table is None:
+            yield Mistake("partition", shown(number), "INDEX/COUNT, such as 0/4, or a number beside partitionTable")
+        elif number is None and self.partition_table is not None:
+            yield Mistake("partition", "", "the number of the partition in the table", "give it beside partitionTable")
+
+    def _of_strategy(self) -> Iterator[Mistake]:
+        builders, found = strategies()
+        try:
+            self.make_strategy("", builders)
+        except BadArguments as bad:
+            yield from bad.mistakes
+            if any(each.path == "strategy" for each in bad.mistakes):
+                yield from found
+        except Exception as problem:  # somebody else's builder may raise anything
+            yield Mistake("strategyArgs", shown(self.strategy_args), f"what {self.strategy} takes", repr(problem)[:200])
+
+    def _of_election(self) -> Iterator[Mistake]:
+        lease, renew, retry = (
+            self.leader_elect_lease_duration,
+            self.leader_elect_renew_deadline,
+            self.leader_elect_retry_period,
+        )
+        if renew >= lease:
+            allowed = f"less than leaderElectLeaseDuration ({lease:g}s)"
+            yield Mistake("leaderElectRenewDeadline", f"{renew:g}s", allowed)
+        if retry >= renew:
+            allowed = f"less than leaderElectRenewDeadline ({renew:g}s)"
+            yield Mistake("leaderElectRetryPeriod", f"{retry:g}s", allowed)
+
+    @property
+    def group_version_plural(self) -> tuple[str, str, str]:
+        group, version, plural = self.resource.split("/")
+        return group, version, plural
+
+    @property
+    def partition_name(self) -> str:
+        """As executors' Leases have it; empty where there are no partitions."""
+        return partition_name(self.partition)
+
+    @property
+    def selector(self) -> str:
+        """Of the executors' pods."""
+        if self.executor_selector is not None:
+            return self.executor_selector
+        part = f",{PARTITION}={self.partition_name}" if self.partition_name else ""
+        return f"{POOL}={self.pool}{part}"
+
+    def paths(self) -> FieldPaths:
+        return FieldPaths(self.assigned_to_path, self.completed_at_path, self.successful_path)
+
+    def keyspace(self) -> Keyspace:
+        """Of a static partition; everything where there is none, and beside a table, which says what of it is ours."""
+        if self.partition is None or "/" not in self.partition:
+            return Keyspace(EVERYTHING.ranges, PartitionBy(self.partition_by))
+        return parse_static(self.partition, PartitionBy(self.partition_by))
+
+    def lease_times(self) -> LeaseTimes:
+        """Supervisors judge by the duration alone; the rest is as executors with such a duration may have it."""
+        share = min(1.0, self.lease_duration / LeaseTimes().lease_s)
+        usual = LeaseTimes()
+        return LeaseTimes(
+            self.lease_duration,
+            usual.renew_s * share,
+            usual.retry_s * share,
+            usual.renew_deadline_s * share,
+            usual.cancel_grace_s * share,
+        )
+
+    def make_strategy(self, kind: str, builders: Mapping[str, Builder] | None = None) -> Strategy:
+        """A new one, of one supervisor alone. `kind`: of the objects. Raises `BadArguments`."""
+        around = Surroundings(clock, random.Random(), self.group_version_plural[0], kind)
+        return build(self.strategy, self.strategy_args, around, strategies()[0] if builders is None else builders)
+
+    def scope(
+        self,
+        resource: ResourceType[Unstructured],
+        identity: str,
+        lease_namespace: str,
+        archive: ArchiveOptions | None = None,
+        *,
+        status_subresource: bool = True,
+    ) -> Scope:
+        """`identity`: of this process in elections; `lease_namespace`: unless `leader_elect_namespace` is given."""
+        archive = ArchiveOptions() if archive is None else archive
+        sizing = None
+        if self.desired_per_executor is not None:
+            sizing = SizingConfig(self.desired_per_executor, self.desired_min, self.desired_max)
+        return Scope(
+            resource,
+            ExecutorWatch(self.selector, self.executor_namespace),
+            identity,
+            self.leader_elect_namespace or lease_namespace,
+            namespace=self.namespace,
+            status_subresource=status_subresource,
+            pool=self.pool,
+            partition=self.partition_name,
+            keyspace=self.keyspace(),
+            partition_table=self.partition_table or "",
+            times=self.lease_times(),
+            election=ElectionTimes(
+                self.leader_elect_lease_duration,
+                self.leader_elect_renew_deadline,
+                self.leader_elect_retry_period,
+                waits=self.leader_elect,
+            ),
+            shares=self.namespace_shares,
+            rules=Rules(co_locate_with_owner=True) if self.co_locate_with_owner else None,
+            rebalance=RebalanceConfig(
+                goal=None if self.rebalance == "off" else Goal(self.rebalance),
+                max_moves_share=float(self.max_moves_per_interval.rstrip("%")) / 100,
+            ),
+            sizing=sizing,
+            write_concurrency=self.write_concurrency,
+            archive_concurrency=archive.archive_concurrency,
+            archive_timeout=archive.archive_timeout,
+            archive_propagation=archive.archive_propagation,
+        )
+
+    def config(self, archive: ArchiveOptions | None = None) -> SupervisorConfig:
+        """When to place, move and fail, and, as `archive` says, to archive."""
+        archive = ArchiveOptions() if archive is None else archive
+        return SupervisorConfig(
+            requeue_delay=self.requeue_delay,
+            scheduler_jitter=self.scheduler_jitter,
+            max_jitter_wait=self.max_jitter_wait,
+            archive_ttl=ArchiveTtl(archive.ttl_successful, archive.ttl_failed),
+            finalizer=archive.finalizer,
+            keep_last_per_owner=archive.archive_keep_last,
+            delete_without_archive=archive.delete_without_archive,
+            archive_on_unavailable=OnUnavailable(archive.archive_on_unavailable),
+            release_after=archive.archive_release_after,
+            orphan_policy=OrphanPolicy(self.orphan_policy),
+            max_reassigns=self.max_reassigns,
+            reassign_window=self.reassign_window,
+            max_forced_moves_per_s=self.max_forced_moves_per_s,
+            drain_timeout=self.drain_timeout,
+            max_parallel_drains=self.max_parallel_drains,
+            drain_unhealthy=self.drain_unhealthy,
+            grace_unhealthy=self.grace_unhealthy,
+            wait_for_successor=self.wait_for_successor,
+        )
+
+
+def strategies() -> tuple[Mapping[str, Builder], tuple[Mistake, ...]]:
+    """Ours, and those that others have installed as entry points; and what is wrong with any of these."""
+    return installed(entry_points(group=STRATEGIES))

@@ -1,0 +1,89 @@
+"""The `sharding:` section of the configuration file: a list, one entry for each supervisor.
+
+An entry has the keys of `SupervisorOptions`, and those of `ArchiveOptions` below `archive`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from situate.archive.options import ArchiveOptions, hidden, secret_mistakes
+from situate.objects.settings import Mistake, parse_section, shown
+from situate.objects.settings_options import BadOptions
+from situate.sharding.supervisor.controller.config.options import SupervisorOptions
+
+
+class ShardSettings(SupervisorOptions, frozen=True, kw_only=True, rename="camel"):
+    """One supervisor: its options, and its archive's."""
+
+    archive: Annotated[ArchiveOptions, Meta(description="When completed objects are archived, and where.")] = (
+        ArchiveOptions()
+    )
+
+    def mistakes(self) -> Iterable[Mistake]:
+        """What is wrong between fields; a file is shown to many, so it holds no password."""
+        yield from super().mistakes()
+        yield from (replace(each, path=f"archive.{each.path}") for each in secret_mistakes(self.archive))
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> ShardSettings:
+        """Of a mapping as an entry has it. Raises `BadOptions`."""
+        made, mistakes = parse_section(dict(options), cls)
+        if made is None:
+            raise BadOptions(map(hidden, mistakes))
+        return made
+
+    @property
+    def archives(self) -> bool:
+        """Whether completed objects are ever deleted."""
+        archive = self.archive
+        return archive.archive_url is not None or archive.archive_url_file is not None or archive.delete_without_archive
+
+    @property
+    def lease_name(self) -> str:
+        """Of the supervisors' Lease."""
+        group, _, plural = self.group_version_plural
+        part = f".{self.partition_name}" if self.partition_name else ""
+        return f"{plural}.{group}.{self.pool}{part}.supervisor"
+
+    @property
+    def name(self) -> str:
+        """For people: resource, pool and partition."""
+        part = f" partition {self.partition}" if self.partition is not None else ""
+        return f"{self.resource} pool {self.pool}{part}"
+
+
+def overlapping(entries: Sequence[ShardSettings]) -> Iterator[Mistake]:
+    """Each object has one supervisor: two entries that share objects would undo each other's work."""
+    for number, entry in enumerate(entries):
+        first = next((index for index, other in enumerate(entries[:number]) if _share(entry, other)), None)
+        if first is not None:
+            hint = f"sharding[{first}] has some of the same objects; give both a namespace or a partition of their own"
+            yield Mistake(f"sharding[{number}].resource", shown(entry.resource), "each object in one entry", hint)
+
+
+def without_secrets(mistakes: Iterable[Mistake]) -> tuple[Mistake, ...]:
+    """Mistakes about a URL, which may hold a password, without it."""
+    return tuple(hidden(each) if each.path.startswith("sharding[") else each for each in mistakes)
+
+
+def _share(one: ShardSettings, other: ShardSettings) -> bool:
+    if one.group_version_plural[::2] != other.group_version_plural[::2]:
+        return False
+    if None not in (one.namespace, other.namespace) and one.namespace != other.namespace:
+        return False
+    split = (one.partition_table, _count(one), one.partition_by) == (
+        other.partition_table,
+        _count(other),
+        other.partition_by,
+    )
+    return not (split and one.partition is not None and one.partition != other.partition)
+
+
+def _count(entry: ShardSettings) -> str:
+    """Of static partitions."""
+    return (entry.partition or "").partition("/")[2]

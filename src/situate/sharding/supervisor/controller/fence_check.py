@@ -1,0 +1,134 @@
+"""Whether an API server itself refuses what fencing forbids: tried with a write that changes nothing.
+
+An epoch that jumps is refused to everybody by the policy (`situate.sharding.fencing.admission_policy`), and by nothing
+else. The write is a dry run, so that nothing happens where the policy is missing. Without an object there is nothing
+to try it on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+
+from situate.kube.client import Client
+from situate.kube.errors import ApiError, Forbidden, KubeError
+from situate.kube.patches import JsonPatch, MergePatch
+from situate.objects.resources import ResourceType
+from situate.objects.unstructured import Unstructured
+from situate.sharding.fencing.admit import Refusal
+from situate.sharding.fencing.refusals import fence_refusal
+from situate.sharding.model.actions import Assign, write_of
+from situate.sharding.model.field_paths import ObjectAdapter
+from situate.sharding.model.names import EPOCH, Cause
+from situate.sharding.model.object_view import Holder, ObjectView, Placement, view_of
+
+_JUMP = 1_000_003
+"""No epoch grows by so much at once."""
+_MOST_LISTED = 500
+"""Objects among which an open one is looked for."""
+
+
+class Fence(Enum):
+    """What was found."""
+
+    ENFORCED = "enforced"
+    MISSING = "missing"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class FenceFinding:
+    """And how."""
+
+    fence: Fence
+    said: str
+
+
+async def check_fence(
+    client: Client, resource: ResourceType[Unstructured], namespace: str | None = None
+) -> FenceFinding:
+    """Raises nothing that the world does: what cannot be found out is unknown, with the reason."""
+    try:
+        page = await client.list(resource, namespace, limit=1)
+    except KubeError as problem:
+        return FenceFinding(Fence.UNKNOWN, str(problem))
+    if not page.items:
+        return FenceFinding(Fence.UNKNOWN, f"there are no {resource.group_resource} yet to try it on")
+    found = page.items[0].metadata
+    text = found.annotations.get(EPOCH, "0")
+    epoch = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else 0
+    patch = MergePatch({"metadata": {"annotations": {EPOCH: str(epoch + _JUMP)}}})
+    where = f"{found.namespace}/{found.name}" if found.namespace else found.name
+    try:
+        await client.patch(resource, found.name, patch, found.namespace or None, dry_run=True)
+    except ApiError as problem:
+        refusal = next(
+            (each for each in (Refusal.STEP, Refusal.NOT_SUPERVISOR, Refusal.NOT_RELEASED) if each in str(problem)),
+            None,
+        )
+        if refusal is None:
+            return FenceFinding(Fence.UNKNOWN, f"{where}: a dry run was refused for another reason: {problem}")
+        return FenceFinding(Fence.ENFORCED, f"{where}: a jump of the epoch is refused")
+    except KubeError as problem:
+        return FenceFinding(Fence.UNKNOWN, f"{where}: {problem}")
+    return FenceFinding(
+        Fence.MISSING, f"{where}: a jump of the epoch is accepted; `situate manifests sharding` prints the policy"
+    )
+
+
+class Writing(Enum):
+    """Whether the fence lets a supervisor write."""
+
+    ALLOWED = "allowed"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class WritingFinding:
+    """The outcome of one dry run, and a sentence about it."""
+
+    writing: Writing
+    said: str
+
+
+async def check_writing(
+    supervisor: Client,
+    resource: ResourceType[Unstructured],
+    adapter: ObjectAdapter,
+    term: int,
+    ours: Callable[[ObjectView], bool],
+    namespace: str | None = None,
+) -> WritingFinding:
+    """Try an assignment of an open object as a dry run.
+
+    `supervisor` acts as the supervisor's ServiceAccount; `term`: of its Lease; `ours`: whether its partition has an
+    object. A term on the object that is later counts, as it does for a supervisor. Raises nothing that the world does.
+    """
+    try:
+        listed = (await supervisor.list(resource, namespace, limit=_MOST_LISTED)).items
+    except KubeError as problem:
+        return WritingFinding(Writing.UNKNOWN, str(problem))
+    views = (view_of(each.content, adapter) for each in listed)
+    view = next((each for each in views if not (each.completed or each.faults or each.deleting) and ours(each)), None)
+    if view is None:
+        return WritingFinding(Writing.UNKNOWN, f"there are no open {resource.group_resource} yet to try it on")
+    holder = Holder("situate-check", "00000000-0000-0000-0000-000000000000")
+    placement = Placement(holder, max(term, view.term), datetime.now(UTC), Cause.NEW, None)
+    patch = JsonPatch(write_of(Assign(placement), view, adapter).operations)
+    where = f"{view.namespace}/{view.name}" if view.namespace else view.name
+    try:
+        await supervisor.patch(resource, view.name, patch, view.namespace or None, dry_run=True)
+    except KubeError as problem:
+        return _of_refusal(where, problem)
+    return WritingFinding(Writing.ALLOWED, f"{where}: a dry run of an assignment is accepted")
+
+
+def _of_refusal(where: str, problem: KubeError) -> WritingFinding:
+    refusal = fence_refusal(str(problem))
+    if refusal is not None:
+        return WritingFinding(Writing.REFUSED, f"{where}: {refusal}; {refusal.next_step}")
+    by_rule = isinstance(problem, Forbidden) and not problem.permission_missing
+    return WritingFinding(Writing.REFUSED if by_rule else Writing.UNKNOWN, f"{where}: {problem}")

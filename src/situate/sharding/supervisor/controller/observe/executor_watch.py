@@ -1,0 +1,271 @@
+"""Sees leases, pods and nodes, and knows who is an executor now: the shell around `situate.sharding.leases.membership`.
+
+An executor whose lease seems to have run out is asked after at the API server, before anything is taken from it. And
+once more for whatever it was given later: one that had run out of its lease may have come back, and another supervisor
+have seen that earlier.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Final
+
+import msgspec
+import structlog
+
+from situate.kube.client import Client
+from situate.kube.errors import KubeError, NotFound, Unreachable
+from situate.objects.coordination import Lease
+from situate.objects.nodes import Node
+from situate.objects.pods import Pod
+from situate.objects.resources import LEASES
+from situate.sharding.leases.membership import Membership
+from situate.sharding.model.executors import Ending, ExecutorStatus, Leftover, Members, Suspect
+from situate.sharding.model.names import EXECUTOR_UID
+
+READ_S: Final = 5.0
+"""How long the reading of a suspect's Lease may take."""
+RETRY_S: Final = 1.0
+"""Until a suspect whose Lease could not be read is asked after again."""
+_ROOM: Final = frozenset((ExecutorStatus.HEALTHY, ExecutorStatus.FULL))
+
+
+@dataclass(frozen=True, slots=True)
+class MembersChanged:
+    """Who is another one than before."""
+
+    uids: Collection[str]
+    """Of executors that came, went, or have another status."""
+    room_only: bool
+    """Whether all of it is that some have become full, or are full no longer."""
+
+
+class Observer:
+    """A service: `run` until cancelled. It goes on whether or not this process leads."""
+
+    name = "executors"
+
+    def __init__(
+        self,
+        client: Client,
+        membership: Membership,
+        open_objects: Callable[[], Mapping[str, int]],
+        now: Callable[[], float],
+        changed: Callable[[Members, Members, MembersChanged | None], None],
+    ) -> None:
+        """`changed` is told of each later state, with the one before, and must not block; None: nothing that moves
+        objects has changed."""
+        self._client = client
+        self._membership = membership
+        self._open = open_objects
+        self._now = now
+        self._changed = changed
+        self._members = Members(membership.times.lease_s)
+        self._stale = True
+        self._due: float | None = None
+        self._woken = asyncio.Event()
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._where: dict[str, tuple[str, str]] = {}
+        """Namespace and name of executors' Leases, by the executor's UID."""
+        self.removed_at: dict[str, float] = {}
+        """By UID, when a removed executor was first known to be removed."""
+        self._gone_at: dict[str, float] = {}
+        """By UID, the last moment at which a removed executor is known to have been gone."""
+        self._confirming: dict[str, tuple[float, asyncio.Task[None]]] = {}
+        """Readings that are under way, and when they began."""
+        self._told: dict[str, None] = {}
+        self._log = structlog.get_logger()
+
+    def members(self) -> Members:
+        """Everybody as of now."""
+        now = self._now()
+        if self._stale or (self._due is not None and now >= self._due):
+            self._refresh(now)
+        return self._members
+
+    def saw_lease(self, old: Lease | None, new: Lease | None) -> None:
+        """For the store of Leases. One that is deleted is no release."""
+        if new is not None:
+            uid = new.metadata.annotations.get(EXECUTOR_UID) or new.spec.holder_identity
+            self._where[uid] = new.metadata.namespace, new.metadata.name
+            for oddity in self._membership.saw_lease(new, self._now()):
+                self._tell(oddity)
+            if self._only_renewed(uid, old, new):
+                self._stale = True  # whoever asks is told; nobody is woken for it
+            else:
+                self._touch()
+        elif old is not None:
+            self._membership.cleared(old.metadata.annotations.get(EXECUTOR_UID) or old.spec.holder_identity)
+
+    def saw_pod(self, old: Pod | None, new: Pod | None) -> None:
+        """For the store of pods."""
+        if new is not None:
+            self._membership.saw_pod(new)
+        elif old is not None:
+            self._membership.pod_gone(old.metadata.namespace, old.metadata.name, old.metadata.uid)
+        self._touch()
+
+    def saw_node(self, old: Node | None, new: Node | None) -> None:
+        """For the store of nodes, which tell of themselves all the time: only their taints matter."""
+        if new is not None and (old is None or old.spec.taints != new.spec.taints):
+            self._membership.saw_node(new)
+            self._touch()
+
+    def synced(self) -> None:
+        """Leases and pods have been listed."""
+        self._membership.synced(self._now())
+        self._touch()
+
+    def counted(self, uid: str, before: int, after: int) -> None:
+        """So many objects were open, and so many are: it may have become full by that."""
+        executor = self._members.living.get(uid)
+        capacity = None if executor is None else executor.capacity
+        if capacity is not None and (before >= capacity) != (after >= capacity):
+            self._touch()
+
+    def leftovers(self) -> tuple[Leftover, ...]:
+        """Leases that may go, as of now."""
+        self._stale = True
+        return self.members().leftovers
+
+    def cleared(self, leftover: Leftover) -> None:
+        """It is gone, or has changed: if it is still there, its watch will tell."""
+        self._membership.cleared(leftover.executor_uid)
+
+    def in_doubt(self, uid: str, since: float) -> bool:
+        """Whether a removed executor may have come back before it was given what was first seen at that time."""
+        return uid in self.members().removed and since > self._gone_at.get(uid, -inf) and uid in self._where
+
+    async def confirm(self, uid: str, since: float) -> None:
+        """Reads the Lease of a removed executor, with others who ask. Raises what the client raises."""
+        began, task = self._confirming.get(uid, (-inf, None))
+        if task is None or began < since:
+            began = self._now()
+            task = asyncio.create_task(self._confirm(uid, *self._where[uid], began))
+            self._confirming[uid] = began, task
+        await asyncio.shield(task)
+
+    async def run(self) -> None:
+        """Looks whenever something was seen, or a lease runs out."""
+        try:
+            while True:
+                members = self.members()
+                for suspect in members.suspects:
+                    if suspect.uid not in self._asking:
+                        self._asking[suspect.uid] = asyncio.create_task(self._ask(suspect))
+                # never 0: of two sums of the same floats one may be due a moment before the other
+                left_s = None if self._due is None else max(0.001, self._due - self._now())
+                try:
+                    async with asyncio.timeout(left_s):
+                        await self._woken.wait()
+                except TimeoutError:
+                    continue
+                self._woken.clear()
+        finally:
+            if asking := [*self._asking.values(), *(task for _, task in self._confirming.values())]:
+                for task in asking:
+                    task.cancel()
+                await asyncio.wait(asking)
+
+    async def _confirm(self, uid: str, namespace: str, name: str, asked_at: float) -> None:
+        try:
+            self._checked(Suspect(uid, namespace, name), await self._read_in_time(namespace, name), asked_at)
+        finally:
+            began, _ = self._confirming.get(uid, (None, None))  # a later reading may have ended before this one
+            if began == asked_at:
+                del self._confirming[uid]
+            self._touch()
+
+    async def _ask(self, suspect: Suspect) -> None:
+        """Reads the Lease of a suspect, as often as it takes to know."""
+        try:
+            while True:
+                asked_at = self._now()
+                try:
+                    lease = await self._read_in_time(suspect.namespace, suspect.lease)
+                except KubeError as problem:
+                    self._log.warning(
+                        "the Lease of a silent executor cannot be read", lease=suspect.lease, error=str(problem)
+                    )
+                    await asyncio.sleep(RETRY_S)
+                    continue
+                self._checked(suspect, lease, asked_at)
+                return
+        finally:
+            del self._asking[suspect.uid]
+            self._touch()
+
+    def _checked(self, suspect: Suspect, lease: Lease | None, asked_at: float) -> None:
+        for oddity in self._membership.checked(suspect, lease, asked_at, self._now()):
+            self._tell(oddity)
+        known = self._gone_at.get(suspect.uid, -inf)
+        self._gone_at[suspect.uid] = max(known, asked_at)  # if it is removed at all
+
+    async def _read_in_time(self, namespace: str, name: str) -> Lease | None:
+        try:
+            async with asyncio.timeout(READ_S):
+                return await self._client.get(LEASES, name, namespace)
+        except NotFound:
+            return None
+        except TimeoutError as error:
+            raise Unreachable(
+                f"Lease {namespace}/{name}: no answer within {READ_S:g} s", outcome_unknown=True
+            ) from error
+
+    def _only_renewed(self, uid: str, old: Lease | None, new: Lease) -> bool:
+        """Whether all that is new is that one who lives will live for longer."""
+        executor = self._members.living.get(uid)
+        if old is None or executor is None or self._now() >= executor.expires_at:
+            return False
+        before, after = old.metadata, new.metadata
+        if before.annotations != after.annotations or before.labels != after.labels:
+            return False
+        return msgspec.structs.replace(old.spec, renew_time=new.spec.renew_time) == new.spec
+
+    def _touch(self) -> None:
+        self._stale = True
+        self._woken.set()
+
+    def _refresh(self, now: float) -> None:
+        self._stale = False
+        before, after = self._members, self._membership.members(now, self._open())
+        self._members, self._due = after, after.next_expiry
+        for uid, each in after.removed.items():
+            self.removed_at.setdefault(uid, now)
+            if uid not in before.removed and each.ending is not Ending.EXPIRED:
+                self._gone_at[uid] = now
+        for uid in before.removed.keys() - after.removed.keys():
+            self._gone_at.pop(uid, None)
+            self.removed_at.pop(uid, None)
+            if uid not in after.living:
+                self._where.pop(uid, None)
+        self._changed(before, after, _difference(before, after))
+
+    def _tell(self, oddity: str) -> None:
+        """Once each."""
+        if oddity not in self._told:
+            if len(self._told) >= 1000:
+                self._told.clear()
+            self._told[oddity] = None
+            self._log.warning("a Lease of an executor cannot be used in full", error=oddity)
+
+
+def _difference(before: Members, after: Members) -> MembersChanged | None:
+    old, new = _standings(before), _standings(after)
+    changed = {uid: None for uid in (*old, *new) if old.get(uid) != new.get(uid)}
+    if before.synced_at != after.synced_at:
+        return MembersChanged((*changed, ""), room_only=False)
+    if not changed:
+        return None
+    room_only = all(old.get(uid) in _ROOM and new.get(uid) in _ROOM for uid in changed)
+    return MembersChanged(tuple(changed), room_only)
+
+
+def _standings(members: Members) -> dict[str, ExecutorStatus | None]:
+    """None: removed."""
+    statuses: dict[str, ExecutorStatus | None] = {uid: each.status for uid, each in members.living.items()}
+    statuses.update(dict.fromkeys(members.removed))
+    return statuses

@@ -1,0 +1,185 @@
+"""The objects of one partition as last seen, and what is counted over them: kept up to date change by change.
+
+A listing rebuilds all of it. What has been decided and not yet answered counts already, so that decisions which are
+made meanwhile know of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from datetime import datetime
+
+from situate.sharding.assignment.archive_steps import ranks
+from situate.sharding.executor.controller.objects import Request
+from situate.sharding.model.object_view import ObjectView
+
+NOBODYS = ""
+"""Stands for the holder of open objects that nobody holds."""
+_NO_GROUP: dict[Request, None] = {}
+
+
+class Listing:
+    """`saw` tells of each change; everything else is asked."""
+
+    def __init__(
+        self,
+        weight_of: Callable[[ObjectView], int] | None,
+        counted: Callable[[str, int, int], None],
+        ranked: bool = True,
+    ) -> None:
+        """`counted` is told of an executor's open weight: UID, before, after. `ranked`: whether anybody asks for ranks,
+        which is so only where the latest of an owner's objects are kept."""
+        self.views: dict[Request, ObjectView] = {}
+        self.open: dict[str, int] = {}
+        """Weight of the open objects of each executor, by UID."""
+        self.drains: set[Request] = set()
+        """Open objects whose holder is asked to stop, and those whose request is on its way."""
+        self.requests: dict[str, Request] = {}
+        """By UID."""
+        self.since: dict[Request, float] = {}
+        """When each was first seen to have the holder and the epoch that it has, on the monotonic clock."""
+        self._weight_of = weight_of
+        self._tell_counted = counted
+        self._promised: dict[Request, str] = {}
+        self._asked: set[Request] = set()
+        self._held: dict[str, dict[Request, None]] = {}
+        self._group: dict[Request, str] = {}
+        self._counted: dict[Request, tuple[str, int]] = {}
+        self._owned: dict[str, dict[Request, None]] = {}
+        """Of each controlling owner, by its UID."""
+        self._ranked = ranked
+        self._ranks: dict[str, dict[str, int]] = {}
+        """Of each owner whose objects have not changed since they were asked for."""
+
+    def saw(self, request: Request, view: ObjectView | None, now: float) -> ObjectView | None:
+        """The object is so now, or gone; gives what was known before."""
+        before = self.views.get(request)
+        if view is None:
+            self.since.pop(request, None)
+        elif before is None or (view.uid, view.holder, view.epoch) != (before.uid, before.holder, before.epoch):
+            self.since[request] = now
+        if before is not None and (view is None or view.uid != before.uid):
+            self._promised.pop(request, None)
+            self._asked.discard(request)
+            self.requests.pop(before.uid, None)
+        if view is None:
+            self.views.pop(request, None)
+        else:
+            self.views[request] = view
+            self.requests[view.uid] = request
+        self._reown(request, before, view)
+        if _ranking(before) != _ranking(view):
+            for owner in (_ranking(before)[0], _ranking(view)[0]):
+                self._ranks.pop(owner, None)
+        self._regroup(request, view)
+        self._count(request, view)
+        self._note_drain(request, view)
+        return before
+
+    def promise(self, request: Request, uid: str) -> None:
+        """It is about to be assigned to the executor with this UID."""
+        self._promised[request] = uid
+        self._count(request, self.views.get(request))
+
+    def ask(self, request: Request) -> None:
+        """Its holder is about to be asked to stop."""
+        self._asked.add(request)
+        self._note_drain(request, self.views.get(request))
+
+    def settle(self, request: Request) -> None:
+        """Nothing is on its way any more: what was seen counts."""
+        self._promised.pop(request, None)
+        self._asked.discard(request)
+        self._count(request, self.views.get(request))
+        self._note_drain(request, self.views.get(request))
+
+    def is_promised(self, request: Request) -> bool:
+        return request in self._promised
+
+    def held_by(self, uid: str) -> Collection[Request]:
+        """The open objects of one executor; of `NOBODYS` those that nobody holds."""
+        return self._held.get(uid, _NO_GROUP)
+
+    def of_owner(self, uid: str) -> Collection[Request]:
+        """The objects that this owner controls."""
+        return self._owned.get(uid, _NO_GROUP)
+
+    def owner(self, view: ObjectView) -> ObjectView | None:
+        """The controlling owner, if it is an object of this kind and partition."""
+        return self.views.get(self.requests[view.owner_uid]) if view.owner_uid in self.requests else None
+
+    def dependents(self, view: ObjectView) -> Iterator[ObjectView]:
+        """The objects that it controls, but for its own owner: of two that own each other, neither depends."""
+        for request in self.of_owner(view.uid):
+            if self.views[request].uid != view.owner_uid:
+                yield self.views[request]
+
+    def rank(self, view: ObjectView) -> int | None:
+        """For `Situation.rank`."""
+        owner = view.owner_uid
+        if not self._ranked or not owner or not view.completed:
+            return None
+        if owner not in self._ranks:
+            self._ranks[owner] = ranks(self.views[each] for each in self.of_owner(owner))
+        return self._ranks[owner].get(view.uid)
+
+    def _regroup(self, request: Request, view: ObjectView | None) -> None:
+        """Completed objects depend on no executor."""
+        group = None if view is None or view.completed else view.executor_uid
+        before = self._group.get(request)
+        if group == before:
+            return
+        if before is not None:
+            del self._held[before][request]
+            if not self._held[before]:
+                del self._held[before]
+        if group is None:
+            del self._group[request]
+        else:
+            self._group[request] = group
+            self._held.setdefault(group, {})[request] = None
+
+    def _count(self, request: Request, view: ObjectView | None) -> None:
+        after: tuple[str, int] | None = None
+        if view is not None and not view.completed and (uid := self._promised.get(request) or view.executor_uid):
+            after = uid, 1 if self._weight_of is None else max(1, self._weight_of(view))
+        before = self._counted.get(request)
+        if before == after:
+            return
+        if before is not None:
+            del self._counted[request]
+            self._add(before[0], -before[1])
+        if after is not None:
+            self._counted[request] = after
+            self._add(*after)
+
+    def _add(self, uid: str, weight: int) -> None:
+        before = self.open.get(uid, 0)
+        self.open[uid] = before + weight
+        if not self.open[uid]:
+            del self.open[uid]
+        self._tell_counted(uid, before, before + weight)
+
+    def _note_drain(self, request: Request, view: ObjectView | None) -> None:
+        draining = view is not None and view.drain is not None and view.holder is not None and not view.completed
+        if draining or request in self._asked:
+            self.drains.add(request)
+        else:
+            self.drains.discard(request)
+
+    def _reown(self, request: Request, before: ObjectView | None, view: ObjectView | None) -> None:
+        old, new = (each.owner_uid if each is not None else "" for each in (before, view))
+        if old == new:
+            return
+        if old:
+            owned = self._owned[old]
+            del owned[request]
+            if not owned:
+                del self._owned[old]
+        if new:
+            self._owned.setdefault(new, {})[request] = None
+
+
+def _ranking(view: ObjectView | None) -> tuple[str, str, datetime | None]:
+    """All of an object that its rank and those of others depend on, the owner first."""
+    return ("", "", None) if view is None else (view.owner_uid, view.uid, view.completed_at)

@@ -1,0 +1,62 @@
+"""What a supervisor watches, and the stores of what was seen."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, TypeAlias
+
+from situate.kube.client import Client
+from situate.kube.reflector import Reflector
+from situate.kube.store import Store
+from situate.objects.configuration import ConfigMap
+from situate.objects.coordination import Lease
+from situate.objects.nodes import Node
+from situate.objects.pods import Pod
+from situate.objects.resources import CONFIGMAPS, LEASES, NODES, PODS
+from situate.sharding.model.names import POOL
+from situate.sharding.supervisor.controller.observe.objects_watch import ObjectsWatch
+from situate.sharding.supervisor.controller.observe.trimmed_objects import KeptObjects
+from situate.sharding.supervisor.scope import Scope
+
+Kept: TypeAlias = Reflector[Any] | ObjectsWatch
+"""What keeps a store."""
+
+
+class Watches:
+    """The stores; `reflectors` keep them equal to what a server has."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        fixed = not scope.partition_table
+        self.objects = KeptObjects(
+            scope.resource.group_resource, scope.keyspace if fixed and not scope.keyspace.whole else None
+        )
+        """All objects, also those of other partitions where the server does not leave them out."""
+        self.leases: Store[Lease] = Store("leases of executors")
+        self.pods: Store[Pod] = Store("pods of executors")
+        self.nodes: Store[Node] = Store("nodes")
+        self.own_lease: Store[Lease] = Store("lease of supervisors")
+        self.table: Store[ConfigMap] = Store("table of partitions")
+
+    def reflectors(self, client: Client, rng: random.Random) -> tuple[list[Kept], list[Reflector[Any]]]:
+        """Those without which nothing can be decided, of which the objects' is the first; and the others."""
+        scope = self._scope
+        where, own = scope.executors.namespace, scope.lease_namespace
+        pool, selector = f"{POOL}={scope.pool}", scope.executors.selector
+        shard = "" if scope.partition_table else scope.keyspace.shard_selector or ""
+        objects = Reflector(
+            client, scope.resource, self.objects, rng=rng, namespace=scope.namespace, shard_selector=shard
+        )
+        needed: list[Kept] = [
+            ObjectsWatch(objects) if scope.partition_table else objects,
+            Reflector(client, LEASES, self.leases, rng=rng, namespace=where, label_selector=pool),
+            Reflector(client, PODS, self.pods, rng=rng, namespace=where, label_selector=selector),
+        ]
+        if scope.partition_table:
+            named = f"metadata.name={scope.partition_table}"
+            needed.append(Reflector(client, CONFIGMAPS, self.table, rng=rng, namespace=own, field_selector=named))
+        named = f"metadata.name={scope.lease.name}"
+        return needed, [
+            Reflector(client, NODES, self.nodes, rng=rng),
+            Reflector(client, LEASES, self.own_lease, rng=rng, namespace=own, field_selector=named),
+        ]

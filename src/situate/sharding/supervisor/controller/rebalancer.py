@@ -1,0 +1,54 @@
+"""Looks now and then whether objects are to be moved so that executors become more equal; off unless a goal is set.
+
+What is to be moved, and when, is decided in `situate.sharding.rebalancing`; a move is a drain with the holder's
+consent, which whoever decides on the object asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from situate.sharding.executor.controller.objects import Request
+from situate.sharding.model.executors import ExecutorStatus, Members
+from situate.sharding.model.object_view import ObjectView
+from situate.sharding.rebalancing import Held, RebalanceConfig, RebalanceState, Surface, may_move, rebalance
+from situate.sharding.supervisor.controller.observe.object_index import Listing
+
+LOOK_S: Final = 5.0
+"""Between two looks: a goal is missed for a minute before anything is moved."""
+_LIVE: Final = (ExecutorStatus.HEALTHY, ExecutorStatus.FULL)
+
+
+class Balancing:
+    """Of one term."""
+
+    def __init__(
+        self, config: RebalanceConfig, listing: Listing, weight_of: Callable[[ObjectView], int] | None
+    ) -> None:
+        self._config = config
+        self._listing = listing
+        self._weight_of = weight_of
+        self._state = RebalanceState()
+        self._why = ""
+        self._log = structlog.get_logger()
+
+    def due(self, members: Members, now: float) -> list[Request]:
+        """The objects whose holders are to be asked to give them up."""
+        live = [each.id for each in members.current.values() if each.status in _LIVE]
+        held = [self._held(view, members) for view in self._listing.views.values() if not view.completed]
+        surface = Surface(held, live, members.changed_at, members.one_revision)
+        found = rebalance(self._state, self._config, surface, now)
+        self._state = found.state
+        if found.moves or found.why != self._why:
+            self._log.info("executors are to become more equal", moves=len(found.moves), why=found.why)
+        self._why = found.why
+        return [self._listing.requests[move.uid] for move in found.moves]
+
+    def _held(self, view: ObjectView, members: Members) -> Held:
+        holder = None if view.drain is not None else members.living.get(view.executor_uid)
+        weight = 1 if self._weight_of is None else max(1, self._weight_of(view))
+        movable = may_move(migratable=view.migratable, completed=False, remaining_work_s=None, move_cost_s=0.0)
+        return Held(view.uid, "" if holder is None else holder.id, weight, movable and not view.deleting)

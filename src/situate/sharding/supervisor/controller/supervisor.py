@@ -1,0 +1,249 @@
+"""Assigns the objects of one partition to executors, and archives them: KSched's `Supervisor`, made safe.
+
+This is the wiring: what is watched, who leads, and when. What is done about each object in a term of leading is in
+`supervising`; who is an executor, in `observing`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+import structlog
+
+from situate.archive.protocol import Archiver
+from situate.kube.client import Client
+from situate.kube.election import Elector, Leadership
+from situate.kube.events import EventRecorder
+from situate.kube.store import Store
+from situate.objects.coordination import Lease
+from situate.objects.unstructured import Unstructured
+from situate.runtime.manager import Manager
+from situate.runtime.metrics import Metrics
+from situate.runtime.outcomes import DONE, Result
+from situate.sharding.executor.controller.environment import REAL, Surroundings
+from situate.sharding.executor.controller.executor import connect_here
+from situate.sharding.executor.controller.objects import Request
+from situate.sharding.model.field_paths import ObjectAdapter
+from situate.sharding.model.object_view import LARGEST
+from situate.sharding.model.supervisor_config import SupervisorConfig
+from situate.sharding.strategies import Explanation, Placer, Strategy
+from situate.sharding.supervisor.controller.act.conditions import Record
+from situate.sharding.supervisor.controller.act.figures import Figuring
+from situate.sharding.supervisor.controller.act.metrics import Counts, Figures, ShardMetrics
+from situate.sharding.supervisor.controller.act.status_report import Reporting
+from situate.sharding.supervisor.controller.act.writer import Sender
+from situate.sharding.supervisor.controller.observe.informers import Knowing
+from situate.sharding.supervisor.controller.observe.objects_watch import ObjectsWatch
+from situate.sharding.supervisor.controller.observe.watches import Watches
+from situate.sharding.supervisor.controller.term import Supervising
+from situate.sharding.supervisor.controller.user_hooks import asking, weighing
+from situate.sharding.supervisor.report import SupervisorReport
+from situate.sharding.supervisor.scope import Scope
+
+COMPONENT: Final = "situate-supervisor"
+"""What Events are from."""
+
+
+class Supervisor:
+    """A service: `run` until `stop`. `setup` adds it to a manager.
+
+    supervisor = Supervisor(FieldPaths(), MinScheduled(), scope=scope)
+    supervisor.setup(manager)
+    """
+
+    def __init__(
+        self,
+        adapter: ObjectAdapter,
+        strategy: Strategy,
+        archiver: Archiver | None = None,
+        config: SupervisorConfig = SupervisorConfig(),  # noqa: B008  # frozen
+        *,
+        scope: Scope,
+        connect: Callable[[], Client] = connect_here,
+        surroundings: Surroundings = REAL,
+        metrics: Metrics | None = None,
+    ) -> None:
+        """`connect` makes a client in the event loop where it is called: one for the work, one for the election.
+
+        `metrics`: where everything is counted, if anywhere. The strategy is this supervisor's alone from now on; the
+        archiver is not closed.
+        """
+        self._log = structlog.get_logger(controller=f"supervisor {scope.lease}")
+        self.scope = scope if scope.weight_of is None else replace(scope, weight_of=weighing(scope.weight_of))
+        self.config = replace(
+            config,
+            is_ready=asking("is_ready", config.is_ready),
+            archive_when=asking("archive_when", config.archive_when),
+        )
+        self.name = f"supervisor {scope.lease}"
+        self.term: Supervising | None = None
+        """None while this process does not lead."""
+        self.counts = Counts()
+        self._watches = Watches(scope)
+        self.store: Store[Unstructured] = self._watches.objects
+        """All objects, also those of other partitions; of each what `KeptObjects` keeps."""
+        self._adapter = adapter
+        self._placer = Placer(strategy, scope.rules, self.scope.weight_of)
+        self._archiver = archiver
+        self._connect = connect
+        self._around = surroundings
+        self._metrics = metrics
+        self._began = asyncio.Event()
+        self._stopping = False
+        self._elector: Elector | None = None
+        self._knowing: Knowing | None = None
+        self._figuring: Figuring | None = None
+
+    def setup(self, manager: Manager) -> None:
+        """Runs with the manager; what is added after it starts when executors and objects are known."""
+        manager.add(self, ready=self.wait_synced)
+
+    async def wait_synced(self) -> None:
+        """Until executors and objects are known; whether or not it leads."""
+        await self._began.wait()
+        assert self._knowing is not None
+        await self._knowing.wait_synced()
+
+    def not_ready(self) -> str | None:
+        """For readiness: why executors, objects or their partitions are not known yet; None if they are."""
+        return f"{self.name} has not been started" if self._knowing is None else self._knowing.not_ready()
+
+    def leading(self) -> bool:
+        """Whether this process leads at this moment."""
+        return self._elector is not None and self._elector.leading()
+
+    def stop(self) -> None:
+        """Ends `run`: what is in flight is waited for, the Lease is released."""
+        self._stopping = True
+        if self._elector is not None:
+            self._elector.stop()
+
+    async def reconcile(self, request: Request) -> Result:
+        """Decides on one object and does what was decided; nothing while this process does not lead."""
+        return DONE if self.term is None else await self.term.reconcile(request)
+
+    def dry_run(self, request: Request) -> Explanation | None:
+        """Where the object would go now, and why not elsewhere; see `Standby.dry_run`. None before the start, too."""
+        return None if self._knowing is None else self._knowing.standby.dry_run(request)
+
+    def figures(self) -> Figures | None:
+        """For metrics: the state now; None before the first listings."""
+        knowing = self._knowing
+        if knowing is None or self._figuring is None or not knowing.synced:
+            return None
+        found = self._figuring.figures()
+        if knowing.table is not None and knowing.table.tables.confirmed is not None:
+            found = replace(found, table_version=knowing.table.tables.confirmed.version)
+        if self.term is None or (archive := self.term.archive) is None:
+            return found
+        return replace(found, archiving=len(archive), archive_lag_s=archive.lag_s())
+
+    async def run(self) -> None:
+        """Watches and stands for election. Raises what a defect of ours raises."""
+        client, elections = self._connect(), self._connect()
+        scope, around, watches = self.scope, self._around, self._watches
+        knowing = self._knowing = Knowing(
+            scope,
+            self.config,
+            self._adapter,
+            self._placer,
+            watches,
+            self.counts,
+            client,
+            around.now,
+            around.rng,
+            lambda: self.term,
+        )
+        watches.own_lease.on_change(self._lease_changed)
+        self._figuring = Figuring(knowing.standby, scope.sizing, around.now)
+        self._began.set()
+        recorder = EventRecorder(client, COMPONENT, scope.identity, wall_clock=around.wall, rng=around.rng)
+        if knowing.table is not None:
+            knowing.table.record = recorder.record
+        if self._metrics is not None:
+            self._metrics.add_events(recorder)
+            for each in knowing.reflectors:
+                self._metrics.add_reflector(each.reflector if isinstance(each, ObjectsWatch) else each)
+            self._metrics.registry.register(ShardMetrics(self, str(scope.lease)))
+
+        async def lead(leadership: Leadership) -> None:
+            await knowing.wait_synced()
+            await self._lead(leadership, client, knowing, recorder.record)
+
+        elector = self._elector = Elector(
+            elections,
+            scope.lease,
+            scope.identity,
+            lead,
+            wall_clock=around.wall,
+            rng=around.rng,
+            times=scope.election,
+            observe=self._metrics.observe_election if self._metrics is not None else lambda _: None,
+        )
+        if self._stopping:
+            elector.stop()
+        try:
+            async with asyncio.TaskGroup() as group:
+                beside = [group.create_task(each.run(), name=each.name) for each in knowing.reflectors]
+                beside.append(group.create_task(knowing.observer.run(), name=knowing.observer.name))
+                beside.append(group.create_task(knowing.sync(), name="first listings"))
+                recording = group.create_task(recorder.run(), name=recorder.name)
+                await group.create_task(elector.run(), name=elector.name)
+                for task in beside:
+                    task.cancel()
+                recorder.stop()
+                await recording
+        finally:
+            await client.close()
+            await elections.close()
+
+    async def _lead(self, leadership: Leadership, client: Client, knowing: Knowing, record: Record) -> None:
+        """One term."""
+        scope, table = self.scope, knowing.table
+        number, known = self._term(leadership, knowing.highest_term()), knowing.listing.views.get
+        sender = Sender(client, scope, self._adapter, leadership, number, knowing.learn, known, self.counts)
+        if table is not None:
+            table.begin_term()
+        term = self.term = Supervising(
+            knowing.standby, sender, self._archiver, record, self._around, knowing.relist, self._metrics
+        )
+        every_s = self.config.requeue_delay
+        reporting = Reporting(
+            sender, scope.lease, lambda: self._report(leadership, term), table, every_s, knowing.known
+        )
+        try:
+            await term.run(reporting.run())
+        finally:
+            self.term = None
+
+    def _term(self, leadership: Leadership, highest: int) -> int:
+        """The Lease's; after what is written on objects where somebody has deleted the Lease and so begun anew."""
+        if highest < leadership.term:
+            return leadership.term
+        self._log.warning(
+            "objects bear later terms than the Lease: was it deleted?", lease=leadership.term, found=highest
+        )
+        return min(highest + 1, LARGEST)
+
+    def _report(self, leadership: Leadership, term: Supervising) -> SupervisorReport:
+        """As of the term that the Lease counts, which what is written on objects may be ahead of."""
+        found = self.figures()
+        assert found is not None, "nobody leads before the first listings"
+        queue_age_s, writes_per_s = term.pace()
+        return SupervisorReport(
+            leadership.term,
+            sum(found.open.values()),
+            found.unassigned,
+            round(queue_age_s, 1),
+            round(writes_per_s, 1),
+            found.desired_executors,
+            write_refused=self.counts.refusal,
+        )
+
+    def _lease_changed(self, _: Lease | None, __: Lease | None) -> None:
+        """A candidate that sees each renewal when it comes waits for its end no longer than it has to."""
+        if self._elector is not None and not self._elector.leading():
+            self._elector.wake()

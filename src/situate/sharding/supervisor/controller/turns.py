@@ -1,0 +1,85 @@
+"""Whose turn it is where not all can be served at once: room at executors, and requests to drain.
+
+Objects that wait are asked one after the other, in the order of `Waiting`; whoever cannot take its turn hands it on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from math import inf
+from typing import Final
+
+from situate.runtime.workqueue import WorkQueue
+from situate.sharding.assignment.fair_queue import Waiting
+from situate.sharding.executor.controller.objects import Request
+from situate.sharding.model.decision_inputs import Verdict
+from situate.sharding.model.executors import Members
+from situate.sharding.model.names import Reason
+from situate.sharding.model.object_view import ObjectView
+from situate.sharding.strategies import ObjectFacts
+from situate.sharding.supervisor.controller.observe.object_index import Listing
+
+LOOK_AHEAD: Final = 64
+"""More objects than there is room for that are looked at when there is some: for those that cannot take it."""
+_NO_ROOM: Final = (Reason.NO_CAPACITY, Reason.NO_EXECUTORS, Reason.NO_HEALTHY_EXECUTORS)
+
+
+class Turns:
+    """Of one term."""
+
+    def __init__(self, queue: WorkQueue[Request], listing: Listing, waiting: Waiting, max_parallel_drains: int) -> None:
+        self._queue = queue
+        self._listing = listing
+        self._waiting = waiting
+        self._most = max_parallel_drains
+        self._undrained: dict[Request, None] = {}
+        """Whose holder will be asked to stop when fewer others are."""
+        self._round: Iterator[str] = iter(())
+        """UIDs of objects that are offered the room that there is, one after the other."""
+
+    def rested(self, request: Request, view: ObjectView, facts: ObjectFacts, verdict: Verdict | None) -> None:
+        """Nothing is to be done about it now, because of this: others may have what it cannot take."""
+        refused = verdict is not None and not verdict.assigned
+        reason = None if verdict is None else verdict.reason
+        if refused and reason in _NO_ROOM and view.holder is None:
+            self._waiting.add(facts)
+            if (uid := next(self._round, None)) is not None and (other := self._listing.requests.get(uid)):
+                self._queue.add(other)
+        else:
+            self._waiting.remove(view.uid)
+        if refused and reason is Reason.DRAINING and view.drain is None and view.holder:
+            self._undrained[request] = None
+        else:
+            self._undrained.pop(request, None)
+
+    def offer(self, members: Members) -> None:
+        """Some room was found: as many of those that wait look again, in their order."""
+        room = 0.0
+        for executor in members.eligible.values():
+            room += inf if executor.capacity is None else max(0.0, executor.capacity - executor.open)
+        count = int(min(room, len(self._waiting)))
+        order = islice(self._waiting.in_order(), count + LOOK_AHEAD)
+        self._round = iter([facts.uid for facts in order])
+        for uid in islice(self._round, count):
+            self._queue.add(self._listing.requests[uid])
+
+    def all_may_look(self) -> None:
+        """Everybody who waits, in their order."""
+        for facts in self._waiting.in_order():
+            self._queue.add(self._listing.requests[facts.uid])
+
+    def may_drain(self) -> bool:
+        """Whether one more holder may be asked."""
+        return len(self._listing.drains) < self._most
+
+    def next_drains(self) -> None:
+        """As many as may be asked now."""
+        left = self._most - len(self._listing.drains)
+        for request in [*islice(self._undrained, max(0, left))]:
+            del self._undrained[request]
+            self._queue.add(request)
+
+    def forget(self, request: Request) -> None:
+        """The object is gone."""
+        self._undrained.pop(request, None)

@@ -1,0 +1,110 @@
+"""What one supervisor has to do with: which objects, which executors, which partition, under which Leases.
+
+When to place, move, fail and archive is said by `SupervisorConfig`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from situate.kube.lease_record import ElectionTimes, LeaseName
+from situate.objects.label_selectors import valid_label_value
+from situate.objects.resources import ResourceType
+from situate.objects.settings import shown
+from situate.objects.unstructured import Unstructured
+from situate.sharding.assignment.desired_executors import SizingConfig
+from situate.sharding.leases.membership import ExecutorWatch, LeaseTimes
+from situate.sharding.model.object_view import ObjectView
+from situate.sharding.model.supervisor_config import BadConfiguration
+from situate.sharding.partitions.partitions import EVERYTHING, Keyspace
+from situate.sharding.partitions.slots import SLOTS
+from situate.sharding.rebalancing import RebalanceConfig
+from situate.sharding.strategies.rules import Rules
+
+PROPAGATIONS: Final = ("Background", "Foreground", "Orphan")
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Seconds, unless said otherwise."""
+
+    resource: ResourceType[Unstructured]
+    executors: ExecutorWatch
+    identity: str
+    """Of this process in elections: no two processes may ever have the same."""
+    lease_namespace: str
+    """Of the supervisors' Lease."""
+    namespace: str | None = None
+    """Of the objects; None: all."""
+    status_subresource: bool = True
+    pool: str = "default"
+    partition: str = ""
+    """As executors' Leases name it; empty: not partitioned."""
+    keyspace: Keyspace = EVERYTHING
+    """The objects of this partition."""
+    partition_table: str = ""
+    """Name of a ConfigMap in `lease_namespace` with the elastic table, in which `partition` is a number; it says which
+    objects are ours, of `keyspace` only what is hashed. Empty: `keyspace` says all."""
+    times: LeaseTimes = field(default_factory=LeaseTimes)
+    """Of executors' Leases."""
+    election: ElectionTimes = field(default_factory=ElectionTimes)
+    rules: Rules | None = None
+    """That narrow what the strategy may choose; None: there are none but executor selectors."""
+    weight_of: Callable[[ObjectView], int] | None = field(default=None, repr=False)
+    """Units of work of an object, at least 1; None: each counts 1."""
+    shares: Mapping[str, float] = field(default_factory=dict)
+    """Of namespaces, while no executor has room: above 0, and 1 where nothing is given."""
+    rebalance: RebalanceConfig = field(default_factory=RebalanceConfig)
+    sizing: SizingConfig | None = None
+    """For the metric of how many executors are wanted; None: it is not shown."""
+    write_concurrency: int = 64
+    """Objects that are written at a time."""
+    archive_concurrency: int = 8
+    """Objects that are archived at a time."""
+    archive_timeout: float = 30.0
+    """After which a call of the archive counts as failed."""
+    archive_propagation: str = "Background"
+    """What becomes of the dependents of an object that is deleted after it was archived."""
+
+    def __post_init__(self) -> None:
+        """Raises `BadConfiguration`."""
+        if mistakes := [*self._mistakes()]:
+            raise BadConfiguration("; ".join(mistakes))
+
+    @property
+    def lease(self) -> LeaseName:
+        """By which supervisors of this partition elect their leader."""
+        part = f".{self.partition}" if self.partition else ""
+        return LeaseName(self.lease_namespace, f"{self.resource.group_resource}.{self.pool}{part}.supervisor")
+
+    def _mistakes(self) -> Iterator[str]:
+        for name in ("identity", "lease_namespace"):
+            if not getattr(self, name):
+                yield f"{name} is empty, allowed: a name, such as the pod's"
+        pool: object = self.pool
+        if not isinstance(pool, str) or not _POOL.fullmatch(pool):
+            yield f"pool is {shown(pool)}, allowed: at most 63 of a to z, 0 to 9 and '-', not first or last"
+        if not valid_label_value(self.partition) or self.partition != self.partition.lower():
+            yield f"partition is {shown(self.partition)}, allowed: a label's value in small letters, or empty"
+        if self.partition_table and not (_NUMBER.fullmatch(self.partition) and int(self.partition) < SLOTS):
+            yield f"partition is {shown(self.partition)}, allowed beside a table: numbers from 0 to {SLOTS - 1}"
+        shares: Mapping[str, object] = self.shares
+        for namespace, share in shares.items():
+            if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < math.inf:
+                yield f"shares.{namespace} is {shown(share)}, allowed: numbers above 0"
+        for name in ("write_concurrency", "archive_concurrency"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                yield f"{name} is {shown(value)}, allowed: whole numbers from 1"
+        if not self.archive_timeout > 0:
+            yield f"archive_timeout is {shown(self.archive_timeout)}, allowed: a number of seconds above 0"
+        if self.archive_propagation not in PROPAGATIONS:
+            yield f"archive_propagation is {shown(self.archive_propagation)}, allowed: {', '.join(PROPAGATIONS)}"
+
+
+_NUMBER: Final = re.compile("[0-9]{1,4}", re.ASCII)
+_POOL: Final = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # as executors have it

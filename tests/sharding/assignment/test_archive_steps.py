@@ -1,0 +1,380 @@
+"""When objects are archived, and every step, failure and crash on the way."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from situate.archive.canonical import canonical_json, digest
+from situate.archive.equality import content_digest
+from situate.cluster.patches import json_patch
+from situate.sharding.assignment.archive_steps import (
+    REFUSED_CAP_S,
+    RETRY_CAP_S,
+    Corrupt,
+    Deleted,
+    Finished,
+    Gone,
+    Moment,
+    NotThere,
+    Outcome,
+    Progress,
+    Read,
+    ReadBack,
+    Refused,
+    Released,
+    Retry,
+    Step,
+    Stored,
+    Superseded,
+    Unavailable,
+    advanced,
+    archived_already,
+    due_in,
+    marks_of,
+    ranks,
+    released_write,
+)
+from situate.sharding.model.names import ARCHIVE_HOLD, ARCHIVED
+from situate.sharding.model.object_view import ObjectView, view_of
+from situate.sharding.model.supervisor_config import ArchiveTtl, OnUnavailable, SupervisorConfig
+from tests.sharding.builders import report, wall
+from tests.sharding.deciding import ADAPTER, T, held, view
+
+CONFIG = SupervisorConfig(archive_ttl=300)
+MOMENT = Moment(T, wall(T), CONFIG)
+DONE = view(completed=0, ours=True, version=7)
+
+
+@pytest.mark.rule("sharding:K11", "sharding:K16")
+@pytest.mark.parametrize(
+    ("seen", "config", "rank", "expected"),
+    [
+        pytest.param(view(completed=T - 300), {"archive_ttl": 300}, None, 0, id="at the TTL"),
+        pytest.param(view(completed=T - 301), {"archive_ttl": 300}, None, -1, id="over it"),
+        pytest.param(view(completed=T + 5), {"archive_ttl": 0}, None, 5, id="by a clock that is ahead"),
+        pytest.param(view(completed=0), {}, None, math.inf, id="no TTL"),
+        pytest.param(view(), {"archive_ttl": 0}, None, math.inf, id="not completed"),
+        pytest.param(
+            view(completed=T - 100, successful=True), {"archive_ttl": ArchiveTtl(60, 86400)}, None, -40, id="successful"
+        ),
+        pytest.param(
+            view(completed=T - 100, successful=False),
+            {"archive_ttl": ArchiveTtl(60, None)},
+            None,
+            math.inf,
+            id="failed",
+        ),
+        pytest.param(view(completed=T - 100), {"archive_ttl": ArchiveTtl(None, 100)}, None, 0, id="it does not say"),
+        pytest.param(
+            view(completed=0, annotations={ARCHIVE_HOLD: "true"}), {"archive_ttl": 0}, None, math.inf, id="held"
+        ),
+        pytest.param(
+            view(completed=0), {"archive_ttl": 0, "keep_last_per_owner": 2}, 2, math.inf, id="one of the last"
+        ),
+        pytest.param(view(completed=T), {"archive_ttl": 0, "keep_last_per_owner": 2}, 3, 0, id="one before them"),
+        pytest.param(view(completed=T), {"archive_ttl": 0, "keep_last_per_owner": 2}, None, 0, id="nobody's"),
+        pytest.param(view(completed=0, created=T - 10), {"archive_ttl": 300}, None, 290, id="restored"),
+        pytest.param(
+            view(completed=0), {"archive_ttl": 0, "archive_when": lambda _: False}, None, math.inf, id="asked, and no"
+        ),
+    ],
+)
+def test_when(seen: ObjectView, config: dict[str, Any], rank: int | None, expected: float) -> None:
+    assert due_in(seen, SupervisorConfig(**config), wall(T), rank) == pytest.approx(expected)
+
+
+def test_ranks_within_an_owner() -> None:
+    views = [
+        view("old", completed=1, owner="x"),
+        view("new", completed=9, owner="x"),
+        view("same", completed=1, owner="x"),
+        view("open", owner="x"),
+        view("other", completed=1, owner="y"),
+        view("nobody", completed=1),
+    ]
+    assert ranks(views) == {"new": 1, "same": 2, "old": 3, "other": 1}
+
+
+def played(progress: Progress, *outcomes: Outcome, moment: Moment = MOMENT) -> Progress | Retry | Finished:
+    state: Progress | Retry | Finished = progress
+    for outcome in outcomes:
+        state = state.progress if isinstance(state, Retry) else state
+        assert isinstance(state, Progress), f"{state} comes before {outcome}"
+        state = advanced(state, outcome, moment)
+    return state
+
+
+def step(state: Progress | Retry | Finished) -> Step:
+    assert isinstance(state, Progress), state
+    return state.step
+
+
+READ, STORED, BACK = Read(DONE), Stored("sha256:1"), ReadBack("sha256:1", "7")
+AWAY = Unavailable("the archive is away", archive=True)
+
+
+@pytest.mark.rule("sharding:S7", "sharding:S9")
+def test_the_five_steps() -> None:
+    start = Progress("o1", delete=True)
+    assert start.step is Step.READ
+    assert step(played(start, READ)) is Step.PUT
+    assert step(played(start, READ, STORED)) is Step.VERIFY
+    assert step(played(start, READ, STORED, BACK)) is Step.RELEASE
+    assert step(played(start, READ, STORED, BACK, Released(DONE))) is Step.DELETE
+    assert isinstance(played(start, READ, STORED, BACK, Released(DONE), Deleted()), Finished)
+
+
+def test_a_users_delete_needs_no_delete_of_ours() -> None:
+    deleting = Read(view(deleting=True, ours=True, version=7))
+    assert isinstance(played(Progress("o1", delete=True), deleting, STORED, BACK, Released(DONE)), Finished)
+
+
+@pytest.mark.rule("sharding:S7")
+@pytest.mark.parametrize(
+    ("found", "alert"),
+    [
+        (ReadBack("sha256:2", "7"), True),
+        (ReadBack("sha256:1", "6"), True),
+        (NotThere(), False),
+        (Corrupt("torn"), True),
+        (AWAY, False),
+    ],
+)
+def test_what_is_not_read_back_lets_nothing_go(found: Outcome, alert: bool) -> None:
+    state = played(Progress("o1", delete=True), READ, STORED, found)
+    assert isinstance(state, Retry)
+    assert (state.alert, state.condition, state.cap_s) == (alert, True, RETRY_CAP_S)
+    assert state.progress.step is Step.READ
+    assert state.progress.failures == 1
+
+
+@pytest.mark.rule("sharding:S7")
+@pytest.mark.parametrize("done", [(), (READ, STORED, BACK), (READ, STORED, BACK, Released(DONE))])
+def test_a_conflict_leads_back_to_the_reading(done: tuple[Outcome, ...]) -> None:
+    state = played(Progress("o1", delete=True), *done, Superseded())
+    assert step(state) is Step.READ
+    assert step(played(Progress("o1", delete=True), READ, Superseded())) is Step.READ, "the archive had a newer one"
+
+
+@pytest.mark.rule("sharding:S9")
+def test_a_successor_of_the_name_is_untouched() -> None:
+    state = played(Progress("o1", delete=True), Read(view("o2", completed=0, ours=True)))
+    assert state == Finished("another object has the name now")
+    assert isinstance(played(Progress("o1", delete=True), READ, STORED, BACK, Gone()), Finished)
+
+
+def test_failures_add_up_and_are_forgotten_with_the_first_success() -> None:
+    outage = played(Progress("o1", delete=True), READ, AWAY, READ, AWAY, READ, AWAY)
+    assert isinstance(outage, Retry)
+    assert outage.progress.failures == 3
+    over = played(outage.progress, READ, STORED, BACK)
+    assert isinstance(over, Progress)
+    assert (over.failures, over.failing_since) == (0, None)
+
+
+def test_what_is_refused_is_tried_again_once_in_a_while() -> None:
+    state = played(Progress("o1", delete=True), READ, Refused("too large"))
+    assert isinstance(state, Retry)
+    assert (state.cap_s, state.condition, state.message) == (REFUSED_CAP_S, True, "too large")
+    fenced = played(Progress("o1", delete=True), READ, STORED, BACK, Refused("of an older term"))
+    assert isinstance(fenced, Retry)
+    assert (fenced.cap_s, fenced.condition) == (REFUSED_CAP_S, False), "it is not the archive that fails"
+
+
+@pytest.mark.parametrize(
+    ("policy", "deleting", "archive", "waited", "released"),
+    [
+        (OnUnavailable.RELEASE, True, True, 300.0, True),
+        (OnUnavailable.RELEASE, True, True, 299.0, False),
+        (OnUnavailable.RELEASE, False, True, 300.0, False),
+        (OnUnavailable.RELEASE, True, False, 300.0, False),
+        (OnUnavailable.WAIT, True, True, 1e6, False),
+    ],
+)
+def test_a_users_delete_may_be_let_through(
+    policy: OnUnavailable, deleting: bool, archive: bool, waited: float, released: bool
+) -> None:
+    config = replace(CONFIG, archive_on_unavailable=policy, release_after=300.0)
+    seen, away = Read(view(completed=0, ours=True, deleting=deleting)), Unavailable("away", archive=archive)
+    first = played(Progress("o1", delete=False), seen, away, moment=replace(MOMENT, config=config))
+    assert isinstance(first, Retry)
+    late = played(
+        first.progress, seen, away, moment=replace(MOMENT, now=T + waited, wall=wall(T + waited), config=config)
+    )
+    assert (isinstance(late, Progress) and late.step is Step.RELEASE and late.digest == "") is released
+    assert isinstance(late, Retry) is not released
+
+
+def test_what_is_not_wanted_any_longer_is_left() -> None:
+    for seen in (view(completed=0, ours=True, annotations={ARCHIVE_HOLD: "true"}), view(ours=True)):
+        assert isinstance(played(Progress("o1", delete=True), Read(seen)), Finished)
+    assert isinstance(played(Progress("o1", delete=True), Read(view(deleting=True, finalizers=("x/y",)))), Finished)
+
+
+@pytest.mark.rule("sharding:S8", "sharding:X10")
+def test_after_a_crash_the_object_is_only_deleted() -> None:
+    released = _patched(DONE, released_write(DONE, CONFIG, 3, archived=True))
+    assert (released.finalizers, released.term, bool(released.archived)) == ((), 3, True)
+    assert archived_already(released, CONFIG)
+    assert step(played(Progress("o1", delete=True), Read(released))) is Step.DELETE
+    edited = view_of({**released.content, "spec": {"pages": 4}}, ADAPTER)
+    assert step(played(Progress("o1", delete=True), Read(edited))) is Step.PUT, "it is no longer what was archived"
+    copied = view_of({**released.content, "metadata": {**released.content["metadata"], "uid": "o2"}}, ADAPTER)
+    assert not archived_already(copied, CONFIG), "a copy with all its annotations was never archived"
+
+
+def test_our_marks_are_no_part_of_what_is_archived() -> None:
+    seen = held(completed=0, ours=True)
+    bare = view_of({**seen.content, "metadata": {"name": "o1", "namespace": "work", "uid": "o1"}}, ADAPTER)
+    assert content_digest(seen.content, marks_of(CONFIG)) == content_digest(bare.content, marks_of(CONFIG))
+
+
+def test_let_through_without_a_copy_there_is_no_digest() -> None:
+    assert ARCHIVED not in _patched(DONE, released_write(DONE, CONFIG, 3, archived=False)).annotations
+
+
+def _patched(seen: ObjectView, write: Any) -> ObjectView:
+    done = json_patch(dict(seen.content), [dict(each) for each in write.operations])
+    assert isinstance(done, dict)
+    return view_of(done, ADAPTER)
+
+
+@dataclass(frozen=True)
+class State:
+    """All of a small world: the object as the API has it, the archive's record of it, and one supervisor."""
+
+    stored: str | None
+    """The object: a text, so that states can be told apart; None: deleted."""
+    record: tuple[str, str] | None
+    """Digest and resourceVersion."""
+    progress: Progress | None
+    """None: the supervisor has not begun, or has crashed."""
+    faults: int
+    """How many things may still go wrong."""
+    finished: bool = False
+
+
+def _content(state: State) -> dict[str, Any]:
+    assert state.stored is not None
+    content: dict[str, Any] = json.loads(state.stored)
+    return content
+
+
+def _stored(content: dict[str, Any], version: int) -> str:
+    return json.dumps({**content, "metadata": {**content["metadata"], "resourceVersion": str(version)}})
+
+
+def _next(state: State) -> Iterator[State]:
+    """Every state that one step, one failure, one crash or one edit leads to."""
+    progress = state.progress or Progress("o1", delete=True)
+    if not state.finished:
+        yield from _performed(state, progress)
+    if state.faults and state.stored is not None:
+        fewer = replace(state, faults=state.faults - 1)
+        content = _content(state)
+        version = int(content["metadata"]["resourceVersion"])
+        if not state.finished:
+            yield replace(fewer, progress=None)
+            broken = advanced(progress, Unavailable("", archive=progress.step in (Step.PUT, Step.VERIFY)), MOMENT)
+            assert isinstance(broken, Retry)
+            yield replace(fewer, progress=broken.progress)
+            for done in _performed(state, progress):  # it was carried out, and the answer was lost
+                yield replace(fewer, stored=done.stored, record=done.record, progress=broken.progress)
+        edited = {**content, "spec": {"pages": content["spec"]["pages"] + 1}}
+        yield replace(fewer, stored=_stored(edited, version + 1), finished=False)
+
+
+def _performed(state: State, progress: Progress) -> Iterator[State]:
+    """The step is carried out, and answered. The invariants are looked at where something goes."""
+    if state.stored is None:
+        yield replace(state, progress=None, finished=True)
+        return
+    content = _content(state)
+    now = view_of(content, ADAPTER)
+    outcome: Outcome
+    record = state.record
+    stored: str | None = state.stored
+    seen = progress.view
+    match progress.step:
+        case Step.READ:
+            outcome = Read(now)
+        case Step.PUT:
+            assert seen is not None
+            record = (digest(canonical_json(seen.content)), seen.resource_version)
+            outcome = Stored(record[0])
+        case Step.VERIFY:
+            outcome = NotThere() if record is None else ReadBack(*record)
+        case Step.RELEASE:
+            assert seen is not None
+            if seen.resource_version != now.resource_version:
+                outcome = Superseded()
+            else:
+                assert record == (digest(canonical_json(content)), now.resource_version), "S7: not what was read back"
+                after = _patched(now, released_write(seen, CONFIG, 3, archived=True))
+                stored = _stored(dict(after.content), int(now.resource_version) + 1)
+                outcome = Released(view_of(json.loads(stored), ADAPTER))
+        case Step.DELETE:
+            assert seen is not None
+            if seen.resource_version != now.resource_version:
+                outcome = Superseded()
+            else:
+                assert record is not None, "S9: deleted without a record"
+                assert now.archived == content_digest(content, marks_of(CONFIG)), "S9: deleted as it was not archived"
+                stored, outcome = None, Deleted()
+    after_step = advanced(progress, outcome, MOMENT)
+    if isinstance(after_step, Finished):
+        yield replace(state, stored=stored, record=record, progress=None, finished=True)
+    elif isinstance(after_step, Retry):
+        yield replace(state, stored=stored, record=record, progress=after_step.progress)
+    else:
+        yield replace(state, stored=stored, record=record, progress=after_step)
+
+
+@pytest.mark.rule("sharding:B12", "sharding:S7", "sharding:S8", "sharding:S9", "sharding:L4")
+def test_every_order_of_failures_crashes_and_edits() -> None:
+    """All histories with three things going wrong: the invariants hold in each state, and each comes to its end."""
+    first = State(_stored(report(completed=0, ours=True), 7), None, None, faults=3)
+    seen, todo = {first}, [first]
+    while todo:
+        for state in _next(todo.pop()):
+            if state not in seen:
+                seen.add(state)
+                todo.append(state)
+    assert len(seen) > 300, "the world has shrunk"
+    for state in seen:
+        calm = replace(state, faults=0)
+        for _ in range(12):
+            calm = next(iter(_next(calm)), calm)
+        assert calm.finished, state
+        assert calm.stored is None or _content(calm)["metadata"].get("finalizers") is None, state
+        assert calm.record is not None
+
+
+@given(st.lists(st.sampled_from([READ, STORED, BACK, AWAY, NotThere(), Corrupt(""), Superseded(), Refused("")])))
+def test_nothing_but_a_verified_copy_lets_the_finalizer_go(outcomes: list[Outcome]) -> None:
+    state: Progress | Retry | Finished = Progress("o1", delete=True)
+    last: list[Outcome] = []
+    for outcome in outcomes:
+        state = state.progress if isinstance(state, Retry) else state
+        if isinstance(state, Finished):
+            break
+        if not _fits(state.step, outcome):
+            continue
+        state = advanced(state, outcome, MOMENT)
+        last.append(outcome)
+        if isinstance(state, Progress) and state.step is Step.RELEASE:
+            assert last[-3:] == [READ, STORED, BACK]
+
+
+def _fits(at: Step, outcome: Outcome) -> bool:
+    """Whether the step can have that outcome."""
+    special = {Read: Step.READ, Stored: Step.PUT, ReadBack: Step.VERIFY, NotThere: Step.VERIFY, Corrupt: Step.VERIFY}
+    return special.get(type(outcome), at) is at

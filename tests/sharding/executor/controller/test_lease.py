@@ -1,0 +1,272 @@
+"""The Lease of an executor: what others do to it, and what the executor does then."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any, cast
+
+import pytest
+
+from situate.cluster.effects import Identity
+from situate.kube.client import Client
+from situate.sharding.executor.controller.lease import Heart, LeaseKeeper, LeaseOf, LeaseThread, Patient, clock
+from situate.sharding.leases.executor_report import NOTHING
+from situate.sharding.leases.membership import LeaseTimes
+from situate.sharding.leases.tenure import Tenure
+from situate.sharding.model.names import CORDON
+from situate.testing.network import Weather
+from situate.testing.sharding.shipped.place import NAMESPACE, Place
+
+PATH = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/default.a.uid-a"
+
+
+def change(place: Place, *operations: dict[str, Any]) -> None:
+    place.call("PATCH", PATH, [*operations])
+
+
+def renewed_at(place: Place) -> str:
+    return str(place.call("GET", PATH)["spec"]["renewTime"])
+
+
+def test_what_others_write_on_it_stays(place: Place) -> None:
+    member = place.executor()
+    place.assign("r", member)
+    place.run(10)
+    pointer = f"/metadata/annotations/{CORDON.replace('/', '~1')}"
+    change(place, {"op": "add", "path": pointer, "value": "true"})
+    before = renewed_at(place)
+    place.run(20)
+    assert place.lease(member)["metadata"]["annotations"][CORDON] == "true"
+    assert renewed_at(place) > before
+    assert member.running == ["r"]
+
+
+@pytest.mark.rule("sharding:S1", "sharding:S5")
+def test_somebody_who_takes_it_away_stops_the_work(place: Place) -> None:
+    """An emptied holder is a release to supervisors, who wait for nothing more."""
+    member = place.executor()
+    place.assign("r", member)
+    place.run(10)
+    change(place, {"op": "replace", "path": "/spec/holderIdentity", "value": ""})
+    assert place.run(6, lambda: member.running == []), "as soon as it is seen, with the next renewal"
+    assert place.run(30, lambda: "assignedTo" not in place.get("r")["spec"])
+
+
+def test_a_deleted_one_is_made_anew(place: Place) -> None:
+    member = place.executor()
+    place.assign("r", member)
+    place.run(10)
+    place.call("DELETE", PATH)
+    place.run(20)
+    assert place.lease(member)["spec"]["holderIdentity"] == "uid-a"
+    assert (member.running, member.calls) == (["r"], ["r"])
+
+
+@pytest.mark.rule("sharding:S1")
+def test_renewals_whose_answers_are_lost_do_not_count(place: Place) -> None:
+    member = place.executor()
+    place.assign("r", member)
+    place.run(10)
+    place.network.weather = Weather(lose_answer=1.0)
+    place.run(10.1)
+    assert member.running == [], "who does not know does not go on"
+
+
+def test_a_bad_moment_of_the_server_is_survived(place: Place) -> None:
+    member = place.executor()
+    place.assign("r", member)
+    place.run(10)
+    for _ in range(5):
+        place.network.weather = Weather(refuse=1.0, conflict=1.0)
+        place.run(4)
+        place.network.weather = Weather()
+        place.run(4)
+    assert (member.running, member.calls) == (["r"], ["r"])
+
+
+class Kept:
+    """A keeper by itself, and an executor that is as the test says."""
+
+    def __init__(self, place: Place) -> None:
+        self.busy = self.stalled = False
+        self.lost = 0
+        self.suspended_s = 0.0
+        """By so much its clock is ahead of the timers of event loops."""
+        self.ended_with: list[int] = []
+        self.tenure = Tenure(LeaseTimes())
+        patient = Patient(lambda: NOTHING, lambda: self.busy, lambda: self.stalled, self._lost)
+        of = LeaseOf(NAMESPACE, "default.a.uid-a", "a", "uid-a", "default")
+
+        async def main() -> None:
+            client = Client(place.network.wire(Identity("a")))
+            self.keeper = LeaseKeeper(
+                client,
+                of,
+                self.tenure,
+                patient,
+                now=lambda: place.world.now + self.suspended_s,
+                wall=place.wall,
+                end_process=self.ended_with.append,
+            )
+            await self.keeper.run()
+
+        self.process = place.world.start("keeper", main)
+        place.run(1)
+        self.tenure.knows(1e9)  # the objects are another's concern
+        assert self.tenure.may_begin(place.world.now)
+        self.tenure.begin()
+
+    def _lost(self) -> None:
+        self.lost += 1
+
+
+@pytest.mark.rule("sharding:S1")
+def test_it_counts_from_before_it_was_sent(place: Place) -> None:
+    kept = Kept(place)
+    place.network.weather = Weather(latency_s=(2.0, 2.0))
+    before = kept.keeper.renewals
+    assert place.run(20, lambda: kept.keeper.renewals > before)
+    assert kept.tenure.deadline == pytest.approx(place.world.now - 4.0 + 10.0)
+
+
+@pytest.mark.rule("sharding:S1")
+def test_nothing_is_renewed_for_a_loop_that_stands_still(place: Place) -> None:
+    kept = Kept(place)
+    place.run(5)
+    kept.busy = kept.stalled = True
+    before = renewed_at(place)
+    place.run(9)
+    assert renewed_at(place) == before
+    place.run(10)
+    assert (kept.lost, set(kept.ended_with)) == (1, {70})
+    assert not kept.tenure.valid(place.world.now)
+
+
+def test_a_loop_that_goes_on_in_time_is_forgiven(place: Place) -> None:
+    kept = Kept(place)
+    place.run(5)
+    kept.busy = kept.stalled = True
+    place.run(4)
+    kept.stalled = False
+    place.run(20)
+    assert (kept.lost, kept.ended_with) == (0, [])
+
+
+@pytest.mark.rule("sharding:S1")
+def test_nothing_is_renewed_while_something_runs_that_may_not(place: Place) -> None:
+    kept = Kept(place)
+    kept.busy = True
+    kept.tenure.lose(place.world.now)
+    before = renewed_at(place)
+    place.run(3.9)
+    assert (renewed_at(place), kept.ended_with) == (before, [])
+    kept.busy = False
+    place.run(5)
+    assert renewed_at(place) > before
+
+
+def test_a_handler_that_ends_is_noticed_while_nothing_is_renewed_for_it(place: Place) -> None:
+    kept = Kept(place)
+    place.run(5)
+    kept.busy = True
+    kept.tenure.lose(place.world.now)
+    place.run(3)
+    before = renewed_at(place)
+    kept.busy = False
+    assert place.run(0.3, lambda: renewed_at(place) > before)
+
+
+def test_with_the_right_to_work_it_wakes_for_renewals_alone(place: Place) -> None:
+    kept = Kept(place)
+    place.run(10)
+    turns, renewals = kept.process.turns, kept.keeper.renewals
+    place.run(40)
+    assert kept.keeper.renewals - renewals == 10
+    assert kept.process.turns - turns <= 30, "one to begin, one for the answer, and the time-out that is taken back"
+
+
+@pytest.mark.rule("sharding:S1")
+def test_a_machine_that_was_suspended_has_lost_the_right_as_soon_as_anybody_looks(place: Place) -> None:
+    kept = Kept(place)
+    place.run(5)
+    kept.busy, kept.suspended_s = True, 3600.0
+    kept.process.loop.call_soon_threadsafe(kept.keeper.look)
+    place.run(0.001)
+    assert (kept.lost, kept.ended_with) == (1, [70])
+
+
+@pytest.mark.rule("sharding:S1")
+def test_the_thread_looks_by_itself() -> None:
+    """For its timers stand still while the machine is suspended."""
+
+    class Sleeper:
+        """A keeper whose own timer is far away."""
+
+        def __init__(self) -> None:
+            self.woken = asyncio.Event()
+
+        def look(self) -> None:
+            self.woken.set()
+
+        async def run(self) -> None:
+            await self.woken.wait()
+            ended.set()
+
+    class Unused:
+        async def close(self) -> None:
+            pass
+
+    ended = threading.Event()
+    LeaseThread(lambda: cast(Client, Unused()), lambda _: cast(LeaseKeeper, Sleeper())).start()
+    assert ended.wait(30)
+
+
+@pytest.mark.rule("sharding:S5")
+@pytest.mark.parametrize(("busy", "holder"), [(False, ""), (True, "uid-a")])
+def test_it_is_given_back_only_when_nothing_runs(place: Place, busy: bool, holder: str) -> None:
+    kept = Kept(place)
+    kept.busy = busy
+    kept.process.loop.call_soon_threadsafe(kept.keeper.stop)
+    place.run(5)
+    assert place.call("GET", PATH)["spec"].get("holderIdentity", "") == holder
+
+
+@pytest.mark.rule("sharding:S1", "sharding:S5")
+def test_one_that_is_given_back_too_late_is_not_taken_from_the_next_process_of_the_pod(place: Place) -> None:
+    """Its container is begun anew: same pod, same name. Supervisors would give away what that process works on."""
+    first = Kept(place)
+    place.network.weather = Weather(latency_s=(20.0, 20.0))
+    first.process.loop.call_soon_threadsafe(first.keeper.stop)
+    place.run(0)
+    place.network.weather = Weather()
+    place.run(10)
+    second = Kept(place)
+    for _ in range(60):
+        place.run(0.5)
+        assert place.call("GET", PATH)["spec"]["holderIdentity"] == "uid-a"
+    assert second.lost == 0
+
+
+def test_one_that_somebody_has_written_on_is_given_back(place: Place) -> None:
+    kept = Kept(place)
+    change(place, {"op": "add", "path": "/metadata/labels/like", "value": "this"})
+    kept.process.loop.call_soon_threadsafe(kept.keeper.stop)
+    place.run(2)
+    assert place.call("GET", PATH)["spec"].get("holderIdentity", "") == ""
+
+
+def test_a_heart() -> None:
+    now = 0.0
+    heart = Heart(lambda: now, 5.0)
+    now = 5.0
+    assert not heart.stalled()
+    now = 5.1
+    assert heart.stalled()
+    heart.beat()
+    assert not heart.stalled()
+
+
+def test_the_clock_never_goes_back() -> None:
+    seen = [clock() for _ in range(1000)]
+    assert seen == sorted(seen)

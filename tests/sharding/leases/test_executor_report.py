@@ -1,0 +1,54 @@
+"""What executors say of themselves, hostile until it is parsed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from situate.sharding.leases.executor_report import NOTHING, Report, report_of, report_text
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        NOTHING,
+        Report(capacity=3, open=2, metrics={"cpu": 0.5, "memory": 1e9}),
+        Report(capacity=2.5, draining=True),
+        Report(full=True),
+    ],
+)
+def test_a_report_is_read_as_it_was_written(report: Report) -> None:
+    assert report_of(report_text(report)) == (report, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "report", "named"),
+    [
+        ("[]", NOTHING, 'is "[]", allowed: a JSON object'),
+        ("{", NOTHING, "allowed: a JSON object"),
+        ('{"capacity": -1, "open": 2}', Report(open=2), "field capacity is -1, allowed: a number from 0"),
+        ('{"capacity": true}', NOTHING, "field capacity is true"),
+        ('{"open": 1.5}', NOTHING, "field open is 1.5, allowed: a whole number from 0"),
+        ('{"draining": "yes"}', NOTHING, 'field draining is "yes"'),
+        ('{"metrics": 3, "full": true}', Report(full=True), "field metrics is 3"),
+        ('{"metrics": {"cpu": "1", "memory": 2}}', Report(metrics={"memory": 2.0}), ""),
+        ('{"open": ' + "9" * 400 + ', "capacity": ' + "9" * 400 + "}", None, "capacity"),
+        ("x" * 20_000, NOTHING, "at most 16384 characters"),
+    ],
+)
+def test_what_cannot_be_read_is_told_of_and_left_out(text: str, report: Report | None, named: str) -> None:
+    found, oddities = report_of(text)
+    assert report is None or found == report
+    assert (named in " ".join(oddities)) if named else not oddities
+
+
+@given(st.text(max_size=50) | st.dictionaries(st.text(max_size=9), st.floats() | st.text(max_size=3)).map(str))
+def test_any_text_gives_a_report(text: str) -> None:
+    found, _ = report_of(text)
+    assert found.capacity is None or found.capacity >= 0
+
+
+def test_no_report_says_nothing() -> None:
+    assert report_of(None) == (NOTHING, ())
+    assert not NOTHING.says_full
