@@ -16,10 +16,10 @@ from bench.engine_objects import read_pods
 from bench.engine_play import Play, Workload
 from bench.engine_prototype import KINDS, cluster
 from bench.processes import server
-from situate.framework.actions import Bind
-from situate.framework.decisions import Placed, PlacedRun
-from situate.framework.engine import Engine
-from situate.framework.shortcuts import Shortcuts
+from situate.framework.class_cache.switches import Shortcuts
+from situate.framework.engine.decisions import Placed, PlacedRun
+from situate.framework.engine.engine import Engine
+from situate.framework.plugin_api.actions import Bind
 from situate.kube.client import Client
 from situate.kube.connect import connect
 from situate.kube.connection import Connection

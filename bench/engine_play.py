@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from situate.framework.actions import Evict
-from situate.framework.catalog import EMPTY, Catalog
-from situate.framework.configuration import KubeSchedulerConfiguration
-from situate.framework.decisions import Asked, Decision, Placed, PlacedRun, Refused
-from situate.framework.engine import Engine
-from situate.framework.messages import refusal
-from situate.framework.profile import ALL_NODES, Profile
-from situate.framework.profiles import profiles_of
-from situate.framework.shortcuts import NO_SHORTCUTS, Shortcuts
+from situate.framework.class_cache.switches import NO_SHORTCUTS, Shortcuts
+from situate.framework.engine.decisions import Asked, Decision, Placed, PlacedRun, Refused
+from situate.framework.engine.engine import Engine
+from situate.framework.engine.messages import refusal
+from situate.framework.plugin_api.actions import Evict
+from situate.framework.plugin_api.configuration import KubeSchedulerConfiguration
+from situate.framework.profile.profile import ALL_NODES, Profile
+from situate.framework.profile.profiles import profiles_of
+from situate.framework.volumes.catalog import EMPTY, Catalog
 from situate.objects.nodes import Node
 from situate.objects.pods import Pod
 from situate.plugins.registry import registry

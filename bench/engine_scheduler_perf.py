@@ -18,7 +18,7 @@ from msgspec.structs import replace as changed
 from bench.engine_objects import HOSTNAME, ZONE, container, equal_pods, node_event, nodes, pod_spec, read_nodes
 from bench.engine_play import Play, Workload, on
 from bench.engine_volumes import csi_volumes, in_tree_volumes
-from situate.framework.catalog import Catalog
+from situate.framework.volumes.catalog import Catalog
 from situate.objects.pods import Pod, Toleration
 from situate.objects.timestamps import parse_time
 

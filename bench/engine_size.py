@@ -21,8 +21,8 @@ from random import Random
 
 from bench.engine_objects import HOSTNAME, ZONE, node_event, pod_event, pod_spec
 from bench.engine_play import default_profiles
-from situate.framework.decisions import Placed, PlacedRun
-from situate.framework.engine import Engine
+from situate.framework.engine.decisions import Placed, PlacedRun
+from situate.framework.engine.engine import Engine
 from situate.objects.codec import changes_decoder
 from situate.objects.resources import NODES, PODS
 from situate.runtime.allocation import keep_freed_memory

@@ -6,8 +6,8 @@ from typing import Any
 
 from bench.engine_objects import nodes, pod_event, pod_spec, read_pods
 from bench.engine_play import Workload
-from situate.framework.catalog import Catalog
-from situate.framework.storage import Storage
+from situate.framework.volumes.catalog import Catalog
+from situate.framework.volumes.storage import Storage
 from situate.objects.meta import ObjectMeta
 from situate.objects.pods import AWSElasticBlockStoreSource, Pod
 from situate.objects.quantity import parse_quantity

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from bench.openb.trace import PodList, TraceNode, TracePod
-from situate.framework.configuration import KubeSchedulerConfiguration
-from situate.framework.decisions import Placed
-from situate.framework.engine import Engine
-from situate.framework.profile import Profile
-from situate.framework.profiles import profiles_of
+from situate.framework.engine.decisions import Placed
+from situate.framework.engine.engine import Engine
+from situate.framework.plugin_api.configuration import KubeSchedulerConfiguration
+from situate.framework.profile.profile import Profile
+from situate.framework.profile.profiles import profiles_of
 from situate.objects.meta import ObjectMeta
 from situate.objects.nodes import Node, NodeStatus
 from situate.objects.pods import Container, Pod, PodSpec, ResourceRequirements

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from situate.framework.pods import BadPod
-from situate.framework.resources import PODS
+from situate.framework.pod.pods import BadPod
+from situate.framework.pod.resources import PODS
 from situate.objects.label_selectors import BadSelector
 from situate.objects.nodes import Node
 from situate.objects.pods import Pod

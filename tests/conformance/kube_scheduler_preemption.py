@@ -13,15 +13,15 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
-from situate.framework import preemption
-from situate.framework.catalog import Budget, Catalog
-from situate.framework.cycle import prepare
-from situate.framework.plugin import Plugin
-from situate.framework.pods import PodInfo
-from situate.framework.profile import Profile, profile_of
-from situate.framework.snapshot import Snapshot
-from situate.framework.status import Code
-from situate.framework.verdict import Verdict, pass_all, refuse, refuse_all
+from situate.framework.cycle.cycle import prepare
+from situate.framework.plugin_api.plugin import Plugin
+from situate.framework.plugin_api.status import Code
+from situate.framework.plugin_api.verdict import Verdict, pass_all, refuse, refuse_all
+from situate.framework.pod.pods import PodInfo
+from situate.framework.preemption import preemption
+from situate.framework.profile.profile import Profile, profile_of
+from situate.framework.snapshot.snapshot import Snapshot
+from situate.framework.volumes.catalog import Budget, Catalog
 from situate.objects.label_selectors import selector_of
 from situate.objects.meta import Condition
 from situate.objects.nodes import Node

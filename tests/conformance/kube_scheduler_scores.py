@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from situate.framework.cycle import PluginFailed
-from situate.framework.plugin import Scores
-from situate.framework.pods import BadPod, PodInfo
-from situate.framework.snapshot import Snapshot
-from situate.framework.visiting import feasible_nodes_to_find
+from situate.framework.cycle.cycle import PluginFailed
+from situate.framework.cycle.node_sampling import feasible_nodes_to_find
+from situate.framework.plugin_api.plugin import Scores
+from situate.framework.pod.pods import BadPod, PodInfo
+from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.label_selectors import BadSelector
 from situate.objects.nodes import Node
 from situate.objects.pods import Pod

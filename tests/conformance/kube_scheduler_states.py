@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from situate.framework.labels import Domains
-from situate.framework.snapshot import Snapshot
+from situate.framework.snapshot.labels import Domains
+from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.pods import Pod
 from situate.plugins.inter_pod_affinity import ByKey, InterPodAffinity, NeighbourState
 from situate.plugins.pod_topology_spread import PodTopologySpread, SpreadState

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from situate.framework.node_selection import Term
+from situate.framework.pod.node_selection import Term
 from situate.objects.nodes import Node
 from situate.objects.pods import NodeSelectorTerm, Toleration
 from situate.objects.quantity import decode_quantity

@@ -6,12 +6,12 @@ from random import Random
 
 import msgspec
 
-from situate.framework.catalog import Catalog
-from situate.framework.configuration import DEFAULT_SCHEDULER, KubeSchedulerConfiguration
-from situate.framework.engine import Engine
-from situate.framework.pods import PodInfo
-from situate.framework.profile import Profile
-from situate.framework.profiles import profiles_of
+from situate.framework.engine.engine import Engine
+from situate.framework.plugin_api.configuration import DEFAULT_SCHEDULER, KubeSchedulerConfiguration
+from situate.framework.pod.pods import PodInfo
+from situate.framework.profile.profile import Profile
+from situate.framework.profile.profiles import profiles_of
+from situate.framework.volumes.catalog import Catalog
 from situate.objects.label_selectors import selector_of
 from situate.objects.meta import ObjectMeta
 from situate.objects.nodes import Node, NodeSpec, NodeStatus, Taint

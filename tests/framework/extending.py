@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from situate.framework.configuration import Extender
-from situate.framework.decisions import Asked, Decision
-from situate.framework.engine import Engine
-from situate.framework.extenders import Filtered, FilterNodes, NoReply, Question, Reply
-from situate.framework.profile import profile_of
-from situate.framework.queue.scheduling import QueueSettings
+from situate.framework.engine.decisions import Asked, Decision
+from situate.framework.engine.engine import Engine
+from situate.framework.plugin_api.configuration import Extender
+from situate.framework.preemption.extenders import Filtered, FilterNodes, NoReply, Question, Reply
+from situate.framework.profile.profile import profile_of
+from situate.framework.queue.scheduling_queue import QueueSettings
 from situate.objects.meta import ObjectMeta
 from situate.objects.nodes import Node, NodeStatus
 from situate.objects.pods import Container, Pod, PodSpec, PodStatus, ResourceRequirements

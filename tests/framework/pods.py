@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from situate.framework.nodes import Vocabulary
-from situate.framework.pods import PodInfo, PodReader
+from situate.framework.pod.pods import PodInfo, PodReader
+from situate.framework.snapshot.node_table import Vocabulary
 from situate.objects.meta import ObjectMeta
 from situate.objects.pods import Container, Pod, PodSchedulingGate, PodSpec, ResourceRequirements
 from situate.objects.quantity import parse_quantity

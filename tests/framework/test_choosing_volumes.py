@@ -7,12 +7,12 @@ from random import Random
 
 import msgspec
 
-from situate.framework.catalog import Catalog
-from situate.framework.decisions import Failed, Placed, PlacedRun
-from situate.framework.engine import Engine
-from situate.framework.profile import profile_of
-from situate.framework.shortcuts import Shortcuts
-from situate.framework.storage import Storage
+from situate.framework.class_cache.switches import Shortcuts
+from situate.framework.engine.decisions import Failed, Placed, PlacedRun
+from situate.framework.engine.engine import Engine
+from situate.framework.profile.profile import profile_of
+from situate.framework.volumes.catalog import Catalog
+from situate.framework.volumes.storage import Storage
 from situate.objects.nodes import NodeStatus
 from situate.objects.pods import Container, ResourceRequirements
 from situate.objects.quantity import parse_quantity

@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from situate.framework.actions import AwaitedClaim, AwaitedVolume, AwaitVolumes, Bind, Patch
-from situate.framework.changes import discard, store
-from situate.framework.decisions import Failed, Placed, PlacedRun, Refused
-from situate.framework.engine import Engine
-from situate.framework.messages import no_node
-from situate.framework.profile import profile_of
-from situate.framework.queue.scheduling import QueueSettings
-from situate.framework.what_if import settle
+from situate.framework.engine.decisions import Failed, Placed, PlacedRun, Refused
+from situate.framework.engine.engine import Engine
+from situate.framework.engine.messages import no_node
+from situate.framework.explain.what_if import settle
+from situate.framework.plugin_api.actions import AwaitedClaim, AwaitedVolume, AwaitVolumes, Bind, Patch
+from situate.framework.plugin_api.changes import discard, store
+from situate.framework.profile.profile import profile_of
+from situate.framework.queue.scheduling_queue import QueueSettings
 from situate.objects.meta import ObjectMeta
 from situate.objects.nodes import Node, NodeStatus
 from situate.objects.pods import Pod
@@ -40,7 +40,7 @@ from situate.plugins.volume_binding_args import VolumeBindingArgs
 from situate.plugins.volume_binding_progress import TIMED_OUT, Wait, progress
 from situate.plugins.volume_restrictions import VolumeRestrictions
 from situate.plugins.volume_zone import VolumeZone
-from tests.framework.volumes import HOSTNAME, NAMESPACE, claim, ephemeral, pod, storage_class, using, volume
+from tests.framework.volumes.objects import HOSTNAME, NAMESPACE, claim, ephemeral, pod, storage_class, using, volume
 
 
 def engine_of(*stored: Stored, nodes: tuple[str, ...] = ("a", "b"), timeout_s: int = 600) -> Engine:

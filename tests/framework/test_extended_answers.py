@@ -7,11 +7,12 @@ from typing import TypeVar
 
 import pytest
 
-from situate.framework.comparing import Agreement, compare_steps
-from situate.framework.configuration import Extender
-from situate.framework.engine import Engine
-from situate.framework.explaining import Question, explain_steps
-from situate.framework.extenders import (
+from situate.framework.engine.engine import Engine
+from situate.framework.explain.compare import Agreement, compare_steps
+from situate.framework.explain.explain import Question, explain_steps
+from situate.framework.explain.what_if import settle_steps
+from situate.framework.plugin_api.configuration import Extender
+from situate.framework.preemption.extenders import (
     Filtered,
     FilterNodes,
     NoReply,
@@ -22,8 +23,7 @@ from situate.framework.extenders import (
     noting,
     read_only,
 )
-from situate.framework.extenders import Question as Asked
-from situate.framework.what_if import settle_steps
+from situate.framework.preemption.extenders import Question as Asked
 from tests.framework.clusters import a_node, a_pod, default_profile
 
 R = TypeVar("R")

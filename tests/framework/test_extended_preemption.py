@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from situate.framework.actions import Evict
-from situate.framework.configuration import Extender
-from situate.framework.decisions import Decision, Failed, Refused
-from situate.framework.engine import Engine
-from situate.framework.extenders import Preempted, ProcessPreemption
-from situate.framework.messages import refusal
+from situate.framework.engine.decisions import Decision, Failed, Refused
+from situate.framework.engine.engine import Engine
+from situate.framework.engine.messages import refusal
+from situate.framework.plugin_api.actions import Evict
+from situate.framework.plugin_api.configuration import Extender
+from situate.framework.preemption.extenders import Preempted, ProcessPreemption
 from tests.framework.extending import (
     Answering,
     by_name,

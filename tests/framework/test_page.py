@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from situate.framework.decisions import Placed, Refused
-from situate.framework.engine import Engine
-from situate.framework.messages import refusal
-from situate.framework.profile import profile_of
+from situate.framework.engine.decisions import Placed, Refused
+from situate.framework.engine.engine import Engine
+from situate.framework.engine.messages import refusal
+from situate.framework.profile.profile import profile_of
 from situate.objects.meta import ObjectMeta
 from situate.objects.nodes import Node
 from situate.plugins.priority_sort import PrioritySort

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from situate.framework.decisions import Placed, Refused
-from situate.framework.engine import Engine
-from situate.framework.profile import profile_of
-from situate.framework.queue.scheduling import QueueSettings
+from situate.framework.engine.decisions import Placed, Refused
+from situate.framework.engine.engine import Engine
+from situate.framework.profile.profile import profile_of
+from situate.framework.queue.scheduling_queue import QueueSettings
 from situate.objects.meta import ObjectMeta
 from situate.objects.nodes import Node, NodeStatus
 from situate.objects.pods import Container, Pod, PodSchedulingGate, PodSpec, PodStatus, ResourceRequirements

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from tests.mutations.patch import Mutation
 
-_WHAT_IF, _LEAST = "tests/framework/test_what_if.py", "tests/framework/test_least_change.py"
+_WHAT_IF, _LEAST = "tests/framework/explain/test_what_if.py", "tests/framework/explain/test_least_change.py"
 _RECORDING = "tests/scheduler/test_recording.py"
 
 ANSWERS_GUARDS = (
     Mutation(
         "what-if-leaves-no-trace",
         "what becomes of a branch is nothing to the engine at work",
-        "framework/cache.py",
+        "framework/snapshot/cache.py",
         "        twin._pods = dict(self._pods)\n",
         "        twin._pods = self._pods\n",
         (_WHAT_IF,),
@@ -19,7 +19,7 @@ ANSWERS_GUARDS = (
     Mutation(
         "least-change-suffices",
         "a change is told only if the filters, asked again, leave a node",
-        "framework/least_change.py",
+        "framework/explain/least_change.py",
         "        if passes.any():\n            first",
         "        if len(passes):\n            first",
         (_LEAST,),
@@ -27,7 +27,7 @@ ANSWERS_GUARDS = (
     Mutation(
         "least-room",
         "room is told where the smallest part of the request is missing",
-        "framework/least_change.py",
+        "framework/explain/least_change.py",
         "    for node in shortage.order().tolist():\n",
         "    for node in reversed(shortage.order().tolist()):\n",
         (_LEAST,),
@@ -67,7 +67,7 @@ ANSWERS_GUARDS = (
     Mutation(
         "extender-named",
         "an extender that does not answer a question is named",
-        "framework/extenders.py",
+        "framework/preemption/extenders.py",
         "                note(str(problem))",
         "                pass",
         ("tests/framework/test_extended_answers.py",),
@@ -83,7 +83,7 @@ ANSWERS_GUARDS = (
     Mutation(
         "explained-promise",
         "a promised node is kept only if extenders agree",
-        "framework/explaining.py",
+        "framework/explain/explain.py",
         "        return index if len(kept) else None",
         "        return index",
         ("tests/framework/test_extended_answers.py",),

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from tests.mutations.patch import Mutation
 
-_ENGINE, _CHOOSING = "tests/framework/test_engine.py", "tests/framework/test_choosing.py"
-_ASKING, _PREEMPTING = "tests/framework/test_asking.py", "tests/framework/test_extended_preemption.py"
-_EXTENDERS, _PROMISES = "tests/framework/test_extenders.py", "tests/framework/test_promises.py"
-_QUEUE, _PREEMPTION = "tests/framework/queue/test_scheduling.py", "tests/framework/test_preemption.py"
+_ENGINE, _CHOOSING = "tests/framework/engine/test_engine.py", "tests/framework/engine/test_choose_node.py"
+_ASKING, _PREEMPTING = "tests/framework/engine/test_extender_cycle.py", "tests/framework/test_extended_preemption.py"
+_EXTENDERS, _PROMISES = "tests/framework/preemption/test_extenders.py", "tests/framework/test_promises.py"
+_QUEUE, _PREEMPTION = "tests/framework/queue/test_scheduling_queue.py", "tests/framework/preemption/test_preemption.py"
 _AGREEMENT, _HINTS = "tests/plugins/test_agreement.py", "tests/plugins/test_hints.py"
-_CYCLE, _BATCHES = "tests/framework/test_cycle.py", "tests/framework/test_batches.py"
+_CYCLE, _BATCHES = "tests/framework/cycle/test_cycle.py", "tests/framework/class_cache/test_equal_pod_runs.py"
 
 FRAMEWORK_GUARDS = (
     Mutation(
         "assume",
         "a placed pod counts on its node at once (section 4, step 9)",
-        "framework/engine.py",
+        "framework/engine/engine.py",
         "        self.cache.assume(info, node)\n",
         "",
         (_ENGINE,),
@@ -23,7 +23,7 @@ FRAMEWORK_GUARDS = (
     Mutation(
         "assume-twice",
         "no pod counts on two nodes (section 4)",
-        "framework/cache.py",
+        "framework/snapshot/cache.py",
         "        if info.uid in self._pods:\n            known = self.pod(info.uid)",
         "        if False:\n            known = self.pod(info.uid)",
         (_ENGINE,),
@@ -31,7 +31,7 @@ FRAMEWORK_GUARDS = (
     Mutation(
         "forget",
         "a binding that failed gives the room back (section 5, step 4)",
-        "framework/engine.py",
+        "framework/engine/engine.py",
         "        if self.cache.forget(info.uid) is not None:",
         "        if False:",
         (_ENGINE,),
@@ -39,7 +39,7 @@ FRAMEWORK_GUARDS = (
     Mutation(
         "forget-confirmed",
         "a pod that the API server shows on a node stays there, whatever its binding came to (section 5)",
-        "framework/cache.py",
+        "framework/snapshot/cache.py",
         "        if known is None or not known.assumed:\n            return None\n        return self.remove_pod(uid)",
         "        if known is None:\n            return None\n        return self.remove_pod(uid)",
         (_ENGINE,),
@@ -47,7 +47,7 @@ FRAMEWORK_GUARDS = (
     Mutation(
         "bound-twice",
         "a pod that has a node is not placed again because its event is late (section 4, step 1)",
-        "framework/engine.py",
+        "framework/engine/engine.py",
         " and self.cache.pod(info.uid) is None:",
         ":",
         (_ENGINE,),
@@ -55,7 +55,7 @@ FRAMEWORK_GUARDS = (
     Mutation(
         "unreserve-order",
         "what was reserved is taken back in reverse (section 4, step 10)",
-        "framework/reserving.py",
+        "framework/cycle/reserve.py",
         "    for plugin in reversed(profile.reserve):",
         "    for plugin in profile.reserve:",
         (_ENGINE,),
@@ -63,7 +63,7 @@ FRAMEWORK_GUARDS = (
     Mutation(
         "nominated-count",
         "room that is promised to more important pods is taken (section 4, step 5)",
-        "framework/engine.py",
+        "framework/engine/engine.py",
         "            self.nominations.against(info, index) if self.nominations else {},\n",
         "            {},\n",
         (_ENGINE,),
@@ -71,7 +71,7 @@ FRAMEWORK_GUARDS = (
     Mutation(
         "promise-kept",
         "a promise that is not written yet outlives an event without it (section 8)",
-        "framework/engine.py",
+        "framework/engine/engine.py",
         '            promised = info.nominated or ("" if old.nominated else before)',
         "            promised = info.nominated",
         (_PROMISES,),
@@ -79,7 +79,7 @@ FRAMEWORK_GUARDS = (
     Mutation(
         "promise-freed",
         "those who heeded a promise hear when it is taken back (section 7)",
-        "framework/engine.py",
+        "framework/engine/engine.py",
         '            if (old.nominated or before) not in ("", promised):',
         "            if False:",
         (_PROMISES,),
@@ -87,7 +87,7 @@ FRAMEWORK_GUARDS = (
     Mutation(
         "gates",
         "a gated pod does not become active (section 7)",
-        "framework/queue/scheduling.py",
+        "framework/queue/scheduling_queue.py",
         "            if status is not SUCCESS and not status.ok:",
         "            if False:",
         (_QUEUE,),
@@ -95,7 +95,7 @@ FRAMEWORK_GUARDS = (
     Mutation(
         "hints",
         "an event wakes only pods whose rejectors it may help (section 7)",
-        "framework/queue/scheduling.py",
+        "framework/queue/scheduling_queue.py",
         " or _says_skip(hint, pod.info, event):",
         ":",
         (_QUEUE,),
@@ -103,7 +103,7 @@ FRAMEWORK_GUARDS = (
     Mutation(
         "rejectors",
         "only rejectors are asked about an event (section 7)",
-        "framework/queue/scheduling.py",
+        "framework/queue/scheduling_queue.py",
         "            if plugin not in rejectors or not hint.concerns(event)",
         "            if not hint.concerns(event)",
         (_QUEUE,),
@@ -111,7 +111,7 @@ FRAMEWORK_GUARDS = (
     Mutation(
         "in-flight",
         "what happened while a pod was in flight counts when it comes back (section 7)",
-        "framework/queue/scheduling.py",
+        "framework/queue/scheduling_queue.py",
         "        return self._events[max(0, pod.seen_events - self._events_before) :]",
         "        return []",
         (_QUEUE,),
@@ -127,7 +127,7 @@ FRAMEWORK_GUARDS = (
     Mutation(
         "flush",
         "a pod that nothing moves is tried again after five minutes (section 7)",
-        "framework/queue/scheduling.py",
+        "framework/queue/scheduling_queue.py",
         "                if now - pod.queued_at > self._settings.unschedulable_at_most_s:",
         "                if False:",
         (_QUEUE,),
@@ -135,7 +135,7 @@ FRAMEWORK_GUARDS = (
     Mutation(
         "preemptor-held",
         "a preemptor stays back until its evictions are sent (section 8)",
-        "framework/engine.py",
+        "framework/engine/engine.py",
         "self.queue.hold(info.uid, PREEMPTION, ",
         "print(info.uid, PREEMPTION, ",
         (_ENGINE,),
@@ -143,7 +143,7 @@ FRAMEWORK_GUARDS = (
     Mutation(
         "unresolvable",
         "a node where preemption cannot help is no candidate (sections 3, 8)",
-        "framework/preemption.py",
+        "framework/preemption/preemption.py",
         "    return np.flatnonzero(codes == Code.UNSCHEDULABLE)",
         "    return np.flatnonzero(codes != Code.SUCCESS)",
         ("tests/plugins/test_default_preemption.py",),
@@ -159,7 +159,7 @@ FRAMEWORK_GUARDS = (
     Mutation(
         "budget",
         "a broken disruption budget is counted (section 8)",
-        "framework/budgets.py",
+        "framework/volumes/disruption_budgets.py",
         "                breaks = breaks or spent[name] > budget.disruptions_allowed",
         "                breaks = False",
         (_PREEMPTION,),
@@ -167,7 +167,7 @@ FRAMEWORK_GUARDS = (
     Mutation(
         "lesser-victims",
         "only pods of lower priority are victims (section 8)",
-        "framework/preemption.py",
+        "framework/preemption/preemption.py",
         " if other.priority < pod.priority), key=importance)\n    if not lower:\n",
         "), key=importance)\n    if not lower:\n",
         (_PREEMPTION,),
@@ -175,7 +175,7 @@ FRAMEWORK_GUARDS = (
     Mutation(
         "class-labels",
         "what is known of a class ends with a change of a node's labels or taints (section 11)",
-        "framework/classes.py",
+        "framework/class_cache/pod_class_cache.py",
         "            if known.table is snapshot.nodes and known.lineage is snapshot.lineage:",
         "            if len(known.table) == len(snapshot.nodes) and known.lineage is snapshot.lineage:",
         (_CHOOSING,),
@@ -183,15 +183,15 @@ FRAMEWORK_GUARDS = (
     Mutation(
         "witness-room",
         "scores relate to nodes with room alone (section 12)",
-        "framework/classes.py",
+        "framework/class_cache/pod_class_cache.py",
         "            if not meter.has_room(load, row, asked):",
         "            if False:",
-        ("tests/framework/test_classes.py",),
+        ("tests/framework/class_cache/test_pod_class_cache.py",),
     ),
     Mutation(
         "run-normalized",
         "a run stops where a placement changes what scores relate to (section 12)",
-        "framework/batches.py",
+        "framework/class_cache/equal_pod_runs.py",
         "    stops = np.flatnonzero(last | filled)",
         "    stops = np.flatnonzero(last)",
         (_BATCHES,),
@@ -199,7 +199,7 @@ FRAMEWORK_GUARDS = (
     Mutation(
         "run-depth",
         "a run stops where it did not look further (section 12)",
-        "framework/batches.py",
+        "framework/class_cache/equal_pod_runs.py",
         "    stops = np.flatnonzero(last | filled)",
         "    stops = np.flatnonzero(filled)",
         (_BATCHES,),
@@ -223,7 +223,7 @@ FRAMEWORK_GUARDS = (
     Mutation(
         "first-refusal",
         "a node belongs to the first plugin that refuses it (section 2)",
-        "framework/verdict.py",
+        "framework/plugin_api/verdict.py",
         "            left = left & verdict.passes",
         "            left = left",
         (_CYCLE,),
@@ -231,7 +231,7 @@ FRAMEWORK_GUARDS = (
     Mutation(
         "score-range",
         "scores outside 0 to 100 are an error of the cycle (section 2)",
-        "framework/cycle.py",
+        "framework/cycle/cycle.py",
         "    if not (scores.min() >= 0 and scores.max() <= HIGHEST):",
         "    if False:",
         (_CYCLE,),
@@ -239,7 +239,7 @@ FRAMEWORK_GUARDS = (
     Mutation(
         "plugin-fails",
         "a plugin that raises fails the pod's cycle with its name (section 2)",
-        "framework/cycle.py",
+        "framework/cycle/cycle.py",
         '        raise PluginFailed(plugin.name, point, f"{type(problem).__name__}: {problem}") from problem',
         "        raise",
         (_CYCLE,),
@@ -247,7 +247,7 @@ FRAMEWORK_GUARDS = (
     Mutation(
         "question-open",
         "while extenders are asked nothing else is decided (section 4, step 6)",
-        "framework/engine.py",
+        "framework/engine/engine.py",
         "        if self._open is not None:\n            raise RuntimeError",
         "        if False:\n            raise RuntimeError",
         (_ASKING,),
@@ -255,7 +255,7 @@ FRAMEWORK_GUARDS = (
     Mutation(
         "extender-stranger",
         "an extender passes only nodes that it was asked about (section 4, step 6)",
-        "framework/extenders.py",
+        "framework/preemption/extenders.py",
         "    if strangers:\n        raise ExtenderFailed(\n",
         "    if False:\n        raise ExtenderFailed(\n",
         (_EXTENDERS,),
@@ -263,7 +263,7 @@ FRAMEWORK_GUARDS = (
     Mutation(
         "extender-victims",
         "an extender ends only pods that are on the node (section 8)",
-        "framework/extenders.py",
+        "framework/preemption/extenders.py",
         '        if strangers:\n            raise ExtenderFailed(extender, verb, f"names a pod',
         '        if False:\n            raise ExtenderFailed(extender, verb, f"names a pod',
         (_PREEMPTING,),
@@ -271,7 +271,7 @@ FRAMEWORK_GUARDS = (
     Mutation(
         "extender-wakes",
         "every event may help a pod that an extender refused (section 4, step 6)",
-        "framework/queue/scheduling.py",
+        "framework/queue/scheduling_queue.py",
         "    yield EXTENDER, EventHint(Subject.ANYTHING, ANY_CHANGE)\n",
         "",
         (_EXTENDERS,),
@@ -279,7 +279,7 @@ FRAMEWORK_GUARDS = (
     Mutation(
         "extender-node-gone",
         "a node that goes while extenders are asked is not bound to (section 4)",
-        "framework/engine.py",
+        "framework/engine/engine.py",
         "        if self.cache.node(node) is None:\n            self.nominations.remove",
         "        if False:\n            self.nominations.remove",
         (_ASKING,),
@@ -359,41 +359,41 @@ FRAMEWORK_GUARDS = (
     Mutation(
         "rejected-no-news",
         "what a rejected pod frees is no news for itself (section 5, step 4)",
-        "framework/engine.py",
+        "framework/engine/engine.py",
         "        self._undo(waiting.info, node, now, but=waiting.info.uid)",
         "        self._undo(waiting.info, node, now)",
-        ("tests/framework/test_decisions.py",),
+        ("tests/framework/engine/test_decisions.py",),
     ),
     Mutation(
         "promise-withdrawn",
         "an attempt in which no PostFilter has had a say takes an earlier promise back (section 4)",
-        "framework/decisions.py",
+        "framework/engine/decisions.py",
         'return self.post_filter.nominate if self.post_filter is not None else ""',
         "return self.post_filter.nominate if self.post_filter is not None else None",
-        ("tests/framework/test_decisions.py",),
+        ("tests/framework/engine/test_decisions.py",),
     ),
     Mutation(
         "preflights-once",
         "preflights are asked once, before Permit is waited for (section 5, step 1)",
-        "framework/decisions.py",
+        "framework/engine/decisions.py",
         "        if working is None:",
         "        if True:",
-        ("tests/framework/test_decisions.py",),
+        ("tests/framework/engine/test_decisions.py",),
     ),
     Mutation(
         "first-feasible",
         "where nothing tells nodes apart the first feasible one in turn is taken (section 4, step 5)",
-        "framework/choosing.py",
+        "framework/engine/choose_node.py",
         "        self._first_will_do = not profile.score and not extended",
         "        self._first_will_do = False",
-        ("tests/framework/test_visiting.py",),
+        ("tests/framework/cycle/test_node_sampling.py",),
     ),
     Mutation(
         "extended-compares",
         "where extenders filter or score, all nodes are compared (section 4, step 5)",
-        "framework/choosing.py",
+        "framework/engine/choose_node.py",
         "        self._first_will_do = not profile.score and not extended",
         "        self._first_will_do = not profile.score",
-        ("tests/framework/test_visiting.py",),
+        ("tests/framework/cycle/test_node_sampling.py",),
     ),
 )

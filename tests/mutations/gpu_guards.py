@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.mutations.patch import Mutation
 
-_HOLDINGS = "tests/framework/test_holdings.py"
+_HOLDINGS = "tests/framework/snapshot/test_device_allocations.py"
 _GPU_SHARE = "tests/plugins/gpu_share/test_gpu_share.py"
 _AGREEMENT = "tests/plugins/gpu_share/test_agreement.py"
 
@@ -12,7 +12,7 @@ GPU_GUARDS = (
     Mutation(
         "units-assumed",
         "a placed pod counts with its units at once (section 4, step 9)",
-        "framework/engine.py",
+        "framework/engine/engine.py",
         "        info = self._allotted(profile, waiting.info, node) if profile.allot else waiting.info\n",
         "        info = waiting.info\n",
         (_HOLDINGS,),
@@ -20,7 +20,7 @@ GPU_GUARDS = (
     Mutation(
         "units-told",
         "a pod is told its units before it is bound",
-        "framework/engine.py",
+        "framework/engine/engine.py",
         "            info = known.info  # with what it was allotted\n",
         "            pass\n",
         (_HOLDINGS,),
@@ -28,7 +28,7 @@ GPU_GUARDS = (
     Mutation(
         "units-one-by-one",
         "pods that need units are not placed at once with the equal ones behind them",
-        "framework/together.py",
+        "framework/engine/batch_scheduling.py",
         " for plugin in (*profile.allot, *profile.reserve))",
         " for plugin in profile.reserve)",
         (_HOLDINGS,),
@@ -36,7 +36,7 @@ GPU_GUARDS = (
     Mutation(
         "units-confirmed",
         "a pod that says it has other units than we gave it counts with those",
-        "framework/cache.py",
+        "framework/snapshot/cache.py",
         "            and all(given.get(key) == known.get(key) for key in self._allotments)\n",
         "",
         (_HOLDINGS,),
@@ -44,7 +44,7 @@ GPU_GUARDS = (
     Mutation(
         "units-promised",
         "a pod that is promised a node counts with the units that it will get there (section 4, step 5)",
-        "framework/cycle.py",
+        "framework/cycle/cycle.py",
         "        alone = alone.assume(allotted(profile, other, alone), 0)\n",
         "        alone = alone.assume(other, 0)\n",
         (_HOLDINGS,),
@@ -52,7 +52,7 @@ GPU_GUARDS = (
     Mutation(
         "units-asked-for",
         "pods that ask for other units are no equal pods",
-        "framework/pods.py",
+        "framework/pod/pods.py",
         "            parts += self._told(pod)\n",
         "            pass\n",
         (_HOLDINGS,),

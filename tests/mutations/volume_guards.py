@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from tests.mutations.patch import Mutation
 
-_LIVES, _STORAGE = "tests/framework/test_engine_volumes.py", "tests/framework/test_storage.py"
+_LIVES, _STORAGE = "tests/framework/test_engine_volumes.py", "tests/framework/volumes/test_storage.py"
 _RULES, _RUNS = "tests/plugins/test_volume_binding.py", "tests/framework/test_choosing_volumes.py"
 
 VOLUME_GUARDS = (
     Mutation(
         "volume-promised",
         "no two pods get the same volume (VolumeBinding, Reserve)",
-        "framework/engine.py",
+        "framework/engine/engine.py",
         "                self.cache.promise(info.uid, reserved.storage)\n",
         "                pass\n",
         (_LIVES,),
@@ -19,7 +19,7 @@ VOLUME_GUARDS = (
     Mutation(
         "volume-released",
         "a volume of a pod that is not bound after all is free again (VolumeBinding, Unreserve)",
-        "framework/engine.py",
+        "framework/engine/engine.py",
         "        self._release(info.uid, now, but)\n        if self.cache.forget",
         "        if self.cache.forget",
         (_LIVES,),
@@ -27,7 +27,7 @@ VOLUME_GUARDS = (
     Mutation(
         "volume-version",
         "what the API server shows goes before what was promised of an older version",
-        "framework/storage.py",
+        "framework/volumes/storage.py",
         "        for promised in self.promises.volumes.get(name, ())[-1:]:\n"
         "            if stored is not None and _same_version(promised, stored):",
         "        for promised in self.promises.volumes.get(name, ())[-1:]:\n            if stored is not None:",
@@ -92,7 +92,7 @@ VOLUME_GUARDS = (
     Mutation(
         "volume-runs",
         "pods with different volumes are not placed as if they were equal",
-        "framework/pods.py",
+        "framework/pod/pods.py",
         "(priority, owned, template, labels, spread, spec.volumes)\n",
         "(priority, owned, template, labels, spread)\n",
         (_RUNS,),

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from situate.framework.actions import Evict, Nominate
-from situate.framework.cycle import find_feasible
-from situate.framework.nominations import Nominations
-from situate.framework.plugin import PostFiltered
-from situate.framework.post_filter import run_post_filter
-from situate.framework.profile import profile_of
-from situate.framework.status import Code
+from situate.framework.cycle.cycle import find_feasible
+from situate.framework.plugin_api.actions import Evict, Nominate
+from situate.framework.plugin_api.plugin import PostFiltered
+from situate.framework.plugin_api.status import Code
+from situate.framework.preemption.nominations import Nominations
+from situate.framework.preemption.post_filter import run_post_filter
+from situate.framework.profile.profile import profile_of
 from situate.objects.meta import ObjectMeta
 from situate.objects.nodes import Node, NodeStatus
 from situate.objects.pods import Container, Pod, PodSpec, ResourceRequirements

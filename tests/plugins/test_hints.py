@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from situate.framework.changes import node_change, pod_change
-from situate.framework.events import Change, ClusterEvent, Subject
-from situate.framework.nodes import Vocabulary
-from situate.framework.pods import PodInfo, PodReader
-from situate.framework.profile import profile_of
-from situate.framework.queue.scheduling import SchedulingQueue
-from situate.framework.queue.waiting import Place
+from situate.framework.plugin_api.changes import node_change, pod_change
+from situate.framework.plugin_api.events import Change, ClusterEvent, Subject
+from situate.framework.pod.pods import PodInfo, PodReader
+from situate.framework.profile.profile import profile_of
+from situate.framework.queue.queued_pod import Place
+from situate.framework.queue.scheduling_queue import SchedulingQueue
+from situate.framework.snapshot.node_table import Vocabulary
 from situate.objects.meta import ObjectMeta
 from situate.objects.nodes import Node, NodeSpec, NodeStatus, Taint
 from situate.objects.pods import (

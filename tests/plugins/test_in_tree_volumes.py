@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from situate.framework.node_selection import Term
+from situate.framework.pod.node_selection import Term
 from situate.objects.pods import (
     AWSElasticBlockStoreSource,
     AzureDiskSource,
@@ -21,7 +21,7 @@ from situate.objects.pods import (
 )
 from situate.objects.storage import PersistentVolume, VolumeNodeAffinity
 from situate.plugins.in_tree_volumes import BadSource, csi_volume, inline_volume, kind_of, migrated_node_terms
-from tests.framework.volumes import volume
+from tests.framework.volumes.objects import volume
 
 ZONE, OLD_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
 REGION, OLD_REGION = "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"

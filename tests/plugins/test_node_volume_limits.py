@@ -11,7 +11,7 @@ from situate.objects.pods import (
 )
 from situate.objects.storage import Stored
 from situate.plugins.node_volume_limits import NodeVolumeLimits
-from tests.framework.volumes import attached, claim, csi_node, ephemeral, pod, storage_class, using, volume
+from tests.framework.volumes.objects import attached, claim, csi_node, ephemeral, pod, storage_class, using, volume
 from tests.plugins.twins.world import UNSCHEDULABLE, Answer
 from tests.plugins.volume_rules import (
     FINE,

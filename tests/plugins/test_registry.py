@@ -3,9 +3,9 @@ from __future__ import annotations
 from importlib.metadata import EntryPoint
 from typing import ClassVar
 
-from situate.framework.configuration import KubeSchedulerConfiguration
-from situate.framework.profile import Weighted
-from situate.framework.profiles import profiles_of
+from situate.framework.plugin_api.configuration import KubeSchedulerConfiguration
+from situate.framework.profile.profile import Weighted
+from situate.framework.profile.profiles import profiles_of
 from situate.objects.settings import parse_section
 from situate.plugins.registry import GROUP, registry
 

@@ -6,18 +6,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from situate.framework.engine import Engine
-from situate.framework.gauges import NO_SAY
-from situate.framework.pods import PodInfo
-from situate.framework.snapshot import Snapshot
-from situate.framework.status import Code
+from situate.framework.engine.engine import Engine
+from situate.framework.plugin_api.status import Code
+from situate.framework.pod.pods import PodInfo
+from situate.framework.snapshot.derived_columns import NO_SAY
+from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.meta import ObjectMeta
 from situate.objects.nodes import Node, NodeStatus
 from situate.objects.pods import Container, Pod, PodSpec, ResourceRequirements
 from situate.objects.quantity import Quantity, parse_quantity
 from situate.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from situate.plugins.node_resources_fit import NodeResourcesFit, NodeResourcesFitArgs, ResourceWeight, ScoringStrategy
-from tests.framework.test_choosing import profile
+from tests.framework.engine.test_choose_node import profile
 
 FIT, BALANCED = NodeResourcesFit(), NodeResourcesBalancedAllocation()
 WEIGHTED = NodeResourcesFit(

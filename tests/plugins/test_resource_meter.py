@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from situate.framework.meters import NO_ROOM
-from situate.framework.pods import PodInfo
-from situate.framework.profile import Weighted
-from situate.framework.snapshot import Snapshot
+from situate.framework.class_cache.resource_scorers import NO_ROOM
+from situate.framework.pod.pods import PodInfo
+from situate.framework.profile.profile import Weighted
+from situate.framework.snapshot.snapshot import Snapshot
 from situate.plugins.node_ports import NodePorts
 from situate.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from situate.plugins.node_resources_fit import NodeResourcesFit, NodeResourcesFitArgs, ResourceWeight, ScoringStrategy

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.framework.tallies import Question
+from situate.framework.snapshot.topology_counts import Question
 from situate.plugins.pod_topology_spread_grid import Grids
 
 ROWS = 3

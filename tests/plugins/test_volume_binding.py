@@ -27,7 +27,7 @@ from situate.objects.storage import (
     VolumeNodeAffinity,
 )
 from situate.plugins.volume_binding import VolumeBinding
-from tests.framework.volumes import HOSTNAME, claim, ephemeral, pod, storage_class, using, volume
+from tests.framework.volumes.objects import HOSTNAME, claim, ephemeral, pod, storage_class, using, volume
 from tests.plugins.twins.world import UNRESOLVABLE, Answer, World
 from tests.plugins.vector import Vectors
 from tests.plugins.volume_rules import (

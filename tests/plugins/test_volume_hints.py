@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from situate.framework.changes import discard, node_change, store
-from situate.framework.events import Change, ClusterEvent, Subject
-from situate.framework.nodes import Vocabulary
-from situate.framework.pods import PodInfo, PodReader
-from situate.framework.storage import Storage
+from situate.framework.plugin_api.changes import discard, node_change, store
+from situate.framework.plugin_api.events import Change, ClusterEvent, Subject
+from situate.framework.pod.pods import PodInfo, PodReader
+from situate.framework.snapshot.node_table import Vocabulary
+from situate.framework.volumes.storage import Storage
 from situate.objects.meta import ObjectMeta
 from situate.objects.nodes import Node
 from situate.objects.pods import (
@@ -35,9 +35,9 @@ from situate.plugins.node_volume_limits import NodeVolumeLimits
 from situate.plugins.volume_binding import VolumeBinding
 from situate.plugins.volume_restrictions import VolumeRestrictions
 from situate.plugins.volume_zone import VolumeZone
-from tests.framework.volumes import attached, claim, ephemeral, storage_class, using, volume
-from tests.framework.volumes import csi_node as drivers_of
-from tests.framework.volumes import pod as plain_pod
+from tests.framework.volumes.objects import attached, claim, ephemeral, storage_class, using, volume
+from tests.framework.volumes.objects import csi_node as drivers_of
+from tests.framework.volumes.objects import pod as plain_pod
 from tests.plugins.test_hints import wakes
 
 READER = PodReader(Vocabulary.new().resources)

@@ -7,7 +7,7 @@ import pytest
 from situate.objects.pods import Volume
 from situate.objects.storage import Stored
 from situate.plugins.volume_restrictions import VolumeRestrictions
-from tests.framework.volumes import claim, pod, using
+from tests.framework.volumes.objects import claim, pod, using
 from tests.plugins.twins.world import UNSCHEDULABLE, Answer
 from tests.plugins.volume_rules import (
     FINE,

@@ -6,7 +6,7 @@ import pytest
 
 from situate.objects.storage import Stored
 from situate.plugins.volume_zone import VolumeZone
-from tests.framework.volumes import claim, ephemeral, pod, storage_class, using, volume
+from tests.framework.volumes.objects import claim, ephemeral, pod, storage_class, using, volume
 from tests.plugins.twins.world import Answer
 from tests.plugins.volume_rules import (
     LOCAL,

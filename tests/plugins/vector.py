@@ -9,10 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from situate.framework.catalog import Catalog
-from situate.framework.nodes import Vocabulary, node_row, node_table
-from situate.framework.parts import Part
-from situate.framework.plugin import (
+from situate.framework.plugin_api.plugin import (
     GradingPlugin,
     NormalizePlugin,
     Plugin,
@@ -21,10 +18,13 @@ from situate.framework.plugin import (
     PreScorePlugin,
     Scores,
 )
-from situate.framework.pods import PodInfo, PodReader
-from situate.framework.snapshot import Snapshot
-from situate.framework.status import Code
-from situate.framework.storage import Storage
+from situate.framework.plugin_api.status import Code
+from situate.framework.pod.pods import PodInfo, PodReader
+from situate.framework.snapshot.node_subset import Part
+from situate.framework.snapshot.node_table import Vocabulary, node_row, node_table
+from situate.framework.snapshot.snapshot import Snapshot
+from situate.framework.volumes.catalog import Catalog
+from situate.framework.volumes.storage import Storage
 from situate.objects.label_selectors import selector_of
 from situate.objects.pods import Pod
 from tests.plugins.twins.world import PASS, Answer, World

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from situate.framework.status import Code
+from situate.framework.plugin_api.status import Code
 from situate.objects.meta import ObjectMeta
 from situate.objects.nodes import Node
 from situate.objects.pods import (
@@ -17,7 +17,7 @@ from situate.objects.pods import (
     Volume,
 )
 from situate.objects.storage import Stored
-from tests.framework.volumes import HOSTNAME, pod, storage_class, using
+from tests.framework.volumes.objects import HOSTNAME, pod, storage_class, using
 from tests.plugins.twins.world import PASS, UNRESOLVABLE, Answer, World
 from tests.plugins.vector import Vectors
 

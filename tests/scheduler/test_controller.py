@@ -10,12 +10,12 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from situate.framework.configuration import SchedulerProfile
-from situate.framework.plugin import PASSED, RESERVED, PreFiltered, Reserved, Scores
-from situate.framework.pods import PodInfo
-from situate.framework.snapshot import Snapshot
-from situate.framework.status import Code, Status
-from situate.framework.verdict import Verdict, pass_all
+from situate.framework.plugin_api.configuration import SchedulerProfile
+from situate.framework.plugin_api.plugin import PASSED, RESERVED, PreFiltered, Reserved, Scores
+from situate.framework.plugin_api.status import Code, Status
+from situate.framework.plugin_api.verdict import Verdict, pass_all
+from situate.framework.pod.pods import PodInfo
+from situate.framework.snapshot.snapshot import Snapshot
 from situate.scheduler.configuration import SchedulerSettings
 from situate.testing.processes import ProcessState
 from situate.testing.scheduler.world import default_setup, with_plugins

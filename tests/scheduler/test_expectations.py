@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from situate.cluster.watch import Watch
-from situate.framework.actions import Action, Patch
-from situate.framework.pods import PodInfo
-from situate.framework.snapshot import Snapshot
-from situate.framework.status import SKIP, SUCCESS, Code, Status
+from situate.framework.plugin_api.actions import Action, Patch
+from situate.framework.plugin_api.status import SKIP, SUCCESS, Code, Status
+from situate.framework.pod.pods import PodInfo
+from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.messages import Request, Response
 from situate.testing.network import Weather
 from situate.testing.scheduler.world import default_setup, with_plugins

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from situate.framework.actions import BindByExtender
-from situate.framework.configuration import Extender
-from situate.framework.extenders import Filtered, FilterNodes, NoReply, Question, Reply
+from situate.framework.plugin_api.actions import BindByExtender
+from situate.framework.plugin_api.configuration import Extender
+from situate.framework.preemption.extenders import Filtered, FilterNodes, NoReply, Question, Reply
 from situate.scheduler.configuration import SchedulerSettings
 from situate.scheduler.extenders import BindingFailed
 from situate.testing.scheduler.world import default_setup

@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from situate.framework.actions import Bind, BindByExtender
-from situate.framework.configuration import Extender, ExtenderTLS
-from situate.framework.decisions import Asked, Decision, Failed, Placed, Refused
-from situate.framework.engine import Engine
-from situate.framework.extenders import (
+from situate.framework.engine.decisions import Asked, Decision, Failed, Placed, Refused
+from situate.framework.engine.engine import Engine
+from situate.framework.engine.messages import refusal
+from situate.framework.plugin_api.actions import Bind, BindByExtender
+from situate.framework.plugin_api.configuration import Extender, ExtenderTLS
+from situate.framework.pod.pods import PodKey, PodReader
+from situate.framework.preemption.extenders import (
     Filtered,
     FilterNodes,
     NoReply,
@@ -29,10 +31,8 @@ from situate.framework.extenders import (
     Reply,
     Victims,
 )
-from situate.framework.messages import refusal
-from situate.framework.nodes import Vocabulary
-from situate.framework.pods import PodKey, PodReader
-from situate.framework.profile import profile_of
+from situate.framework.profile.profile import profile_of
+from situate.framework.snapshot.node_table import Vocabulary
 from situate.kube.errors import KubeError
 from situate.objects.meta import ObjectMeta
 from situate.objects.nodes import Node, NodeStatus

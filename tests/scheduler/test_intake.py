@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from situate.framework.decisions import Placed
-from situate.framework.engine import Engine
+from situate.framework.engine.decisions import Placed
+from situate.framework.engine.engine import Engine
 from situate.kube.store import Store
 from situate.objects.label_selectors import parse_selector
 from situate.objects.meta import KubernetesObject, ObjectMeta

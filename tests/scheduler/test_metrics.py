@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry
 
-from situate.framework.engine import Engine
+from situate.framework.engine.engine import Engine
 from situate.scheduler.metrics import SchedulerMetrics
 from tests.framework.clusters import a_node, a_pod, default_profile
 

@@ -7,12 +7,12 @@ from random import Random
 import msgspec
 import pytest
 
-from situate.framework.actions import Evict
-from situate.framework.comparing import Agreement
-from situate.framework.configuration import KubeSchedulerConfiguration, PluginConfig, SchedulerProfile
-from situate.framework.decisions import Placed, Refused
-from situate.framework.engine import Engine
-from situate.framework.profiles import profiles_of
+from situate.framework.engine.decisions import Placed, Refused
+from situate.framework.engine.engine import Engine
+from situate.framework.explain.compare import Agreement
+from situate.framework.plugin_api.actions import Evict
+from situate.framework.plugin_api.configuration import KubeSchedulerConfiguration, PluginConfig, SchedulerProfile
+from situate.framework.profile.profiles import profiles_of
 from situate.objects.nodes import Node, Taint
 from situate.objects.pods import Pod, PodSpec
 from situate.objects.resources import NODES, PODS

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from situate.framework.configuration import Extender
-from situate.framework.engine import Engine
-from situate.framework.extenders import Filtered, NoReply, Reply, read_only
+from situate.framework.engine.engine import Engine
+from situate.framework.plugin_api.configuration import Extender
+from situate.framework.preemption.extenders import Filtered, NoReply, Reply, read_only
 from situate.objects.events import ObjectReference
 from situate.objects.meta import Condition
 from situate.objects.nodes import Taint

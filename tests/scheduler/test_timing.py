@@ -11,22 +11,22 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from situate.framework.cycle import PluginFailed
-from situate.framework.decisions import Placed, Refused, Waiting
-from situate.framework.engine import Engine
-from situate.framework.handle import Handle
-from situate.framework.plugin import FilterPlugin, NormalizePlugin, PostFilterPlugin, Reads, ScorePlugin
-from situate.framework.pods import PodInfo
-from situate.framework.profile import Profile, members, profile_of
-from situate.framework.snapshot import Snapshot
-from situate.framework.status import Code, Status
-from situate.framework.verdict import Verdict, pass_all
+from situate.framework.cycle.cycle import PluginFailed
+from situate.framework.cycle.handle import Handle
+from situate.framework.engine.decisions import Placed, Refused, Waiting
+from situate.framework.engine.engine import Engine
+from situate.framework.plugin_api.plugin import FilterPlugin, NormalizePlugin, PostFilterPlugin, Reads, ScorePlugin
+from situate.framework.plugin_api.status import Code, Status
+from situate.framework.plugin_api.verdict import Verdict, pass_all
+from situate.framework.pod.pods import PodInfo
+from situate.framework.profile.profile import Profile, members, profile_of
+from situate.framework.snapshot.snapshot import Snapshot
 from situate.plugins.node_resources_fit import NodeResourcesFit
 from situate.plugins.priority_sort import PrioritySort
 from situate.scheduler.metrics import SchedulerMetrics
 from situate.scheduler.timing import PluginTimes
 from situate.testing.scheduler.world import default_setup
-from tests.framework.test_engine import Binder, Recorder, node, pod
+from tests.framework.engine.test_engine import Binder, Recorder, node, pod
 
 
 class Always(random.Random):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from situate.framework.decisions import Decision, Placed, PlacedRun
-from situate.framework.engine import Engine
-from situate.framework.snapshot import Snapshot
+from situate.framework.engine.decisions import Decision, Placed, PlacedRun
+from situate.framework.engine.engine import Engine
+from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects import nodes, pods
 from situate.vm.api.nodes import read_node
 from situate.vm.api.pods import by_requests, read_pod

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from situate.framework.actions import Bind
-from situate.framework.decisions import Failed, Placed
-from situate.framework.engine import Engine
-from situate.framework.plugin import PreScored
+from situate.framework.engine.decisions import Failed, Placed
+from situate.framework.engine.engine import Engine
+from situate.framework.plugin_api.actions import Bind
+from situate.framework.plugin_api.plugin import PreScored
 from situate.objects import pods
 from situate.vm.api.nodes import read_node
 from situate.vm.api.pods import read_pod

@@ -33,9 +33,9 @@ from situate.cli.manifests_spot import POD_VARIABLE
 from situate.cli.reaching import Reaching
 from situate.cli.scheduling import require_setup, scheduler_in_force
 from situate.cli.streams import say
-from situate.framework.configuration import Extender
-from situate.framework.engine import Engine
-from situate.framework.extenders import read_only
+from situate.framework.engine.engine import Engine
+from situate.framework.plugin_api.configuration import Extender
+from situate.framework.preemption.extenders import read_only
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.kube.connection import Connection

@@ -9,7 +9,7 @@ from typing import Any
 from situate.cli.configured import ReadText
 from situate.cli.failures import WrongInput
 from situate.cli.file_kinds import KUBE_SCHEDULER, misplaced
-from situate.framework.configuration import KubeSchedulerConfiguration
+from situate.framework.plugin_api.configuration import KubeSchedulerConfiguration
 from situate.objects.settings import Mistake
 from situate.plugins.registry import GROUP, registry
 from situate.scheduler.configuration import SchedulerSettings

@@ -29,7 +29,7 @@ from situate.cluster.times import timestamp
 from situate.cluster.writing import Writing
 from situate.cluster.writing.calls import Call, Shape, Written
 from situate.cluster.writing.patching import APPLY_PATCH, JSON_PATCH
-from situate.framework.resources import amount, pod_request
+from situate.framework.pod.resources import amount, pod_request
 from situate.objects.codec import decode as decode_object
 from situate.objects.quantity import parse_quantity
 from situate.objects.resources import PODS

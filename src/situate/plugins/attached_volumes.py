@@ -11,12 +11,12 @@ from typing import Final
 
 import numpy as np
 
-from situate.framework.ledger import Amounts
-from situate.framework.persistent_map import EMPTY_MAP
-from situate.framework.pods import PodInfo
-from situate.framework.snapshot import Snapshot
-from situate.framework.storage import Name, Storage
-from situate.framework.volume_use import VolumeUse, claim_key, claim_name, own_claim_key
+from situate.framework.pod.pods import PodInfo
+from situate.framework.snapshot.node_load import Amounts
+from situate.framework.snapshot.snapshot import Snapshot
+from situate.framework.volumes.persistent_map import EMPTY_MAP
+from situate.framework.volumes.storage import Name, Storage
+from situate.framework.volumes.volume_use import VolumeUse, claim_key, claim_name, own_claim_key
 from situate.objects.meta import ObjectMeta
 from situate.objects.storage import PersistentVolumeClaim
 from situate.plugins.in_tree_volumes import DRIVER_OF, NOT_COUNTED, BadSource, csi_volume, inline_volume

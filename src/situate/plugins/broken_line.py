@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from situate.framework.ledger import Amounts
-from situate.framework.plugin import Scores
+from situate.framework.plugin_api.plugin import Scores
+from situate.framework.snapshot.node_load import Amounts
 
 _STEP = 10
 """Shapes are written with scores up to 10, and answer with scores up to 100."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from situate.framework.actions import Action, Bind
-from situate.framework.pods import PodInfo
+from situate.framework.plugin_api.actions import Action, Bind
+from situate.framework.pod.pods import PodInfo
 
 
 class DefaultBinder:

@@ -1,7 +1,7 @@
 """DefaultPreemption: makes room for a pod by ending pods of lower priority (upstream plugins/defaultpreemption).
 
-The search itself is `situate.framework.preemption`. The pod is not placed: it is promised the node, and tried again
-once its victims have gone.
+The search itself is `situate.framework.preemption.preemption`. The pod is not placed: it is promised the node, and
+tried again once its victims have gone.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from zlib import crc32
 
 import msgspec
 
-from situate.framework.actions import Action, Evict, Nominate
-from situate.framework.configuration import Extender
-from situate.framework.events import Change, EventHint, Hint, Subject
-from situate.framework.extenders import EXTENDER, Steps, finished, shrink
-from situate.framework.plugin import Diagnosis, PostFiltered
-from situate.framework.pods import PodInfo
-from situate.framework.post_filter import Cycle
-from situate.framework.preemption import (
+from situate.framework.plugin_api.actions import Action, Evict, Nominate
+from situate.framework.plugin_api.configuration import Extender
+from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
+from situate.framework.plugin_api.plugin import Diagnosis, PostFiltered
+from situate.framework.plugin_api.status import SUCCESS, Code, unresolvable, unschedulable
+from situate.framework.plugin_api.verdict import Codes
+from situate.framework.pod.pods import PodInfo
+from situate.framework.preemption.extenders import EXTENDER, Steps, finished, shrink
+from situate.framework.preemption.post_filter import Cycle
+from situate.framework.preemption.preemption import (
     ABSOLUTE,
     PERCENTAGE,
     Candidate,
@@ -31,9 +33,7 @@ from situate.framework.preemption import (
     ineligible,
     nodes_that_might_help,
 )
-from situate.framework.snapshot import Snapshot
-from situate.framework.status import SUCCESS, Code, unresolvable, unschedulable
-from situate.framework.verdict import Codes
+from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.settings import Mistake
 
 _NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from situate.framework.catalog import Catalog
-from situate.framework.nodes import NodeTable
-from situate.framework.pods import PodInfo
+from situate.framework.pod.pods import PodInfo
+from situate.framework.snapshot.node_table import NodeTable
+from situate.framework.volumes.catalog import Catalog
 from situate.objects.label_selectors import Requirement, Selector
 from situate.objects.meta import OwnerReference
 

@@ -10,12 +10,12 @@ from collections.abc import Iterable
 
 import msgspec
 
-from situate.framework.events import EventHint
-from situate.framework.plugin import SKIPPED, Diagnosis, PostFiltered, PreFiltered
-from situate.framework.pods import PodInfo
-from situate.framework.post_filter import Cycle
-from situate.framework.snapshot import Snapshot
-from situate.framework.status import Code, unresolvable, unschedulable
+from situate.framework.plugin_api.events import EventHint
+from situate.framework.plugin_api.plugin import SKIPPED, Diagnosis, PostFiltered, PreFiltered
+from situate.framework.plugin_api.status import Code, unresolvable, unschedulable
+from situate.framework.pod.pods import PodInfo
+from situate.framework.preemption.post_filter import Cycle
+from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.settings import Duration, Mistake
 
 

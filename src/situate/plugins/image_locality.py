@@ -6,10 +6,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from situate.framework.nodes import NodeTable
-from situate.framework.plugin import HIGHEST, Reads, Scores
-from situate.framework.pods import PodInfo
-from situate.framework.snapshot import Snapshot
+from situate.framework.plugin_api.plugin import HIGHEST, Reads, Scores
+from situate.framework.pod.pods import PodInfo
+from situate.framework.snapshot.node_table import NodeTable
+from situate.framework.snapshot.snapshot import Snapshot
 
 _MEBI: Final = 2**20
 _LEAST: Final = 23 * _MEBI

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from situate.framework.node_selection import Term
+from situate.framework.pod.node_selection import Term
 from situate.objects.pods import NodeSelectorRequirement, NodeSelectorTerm, Volume
 from situate.objects.storage import PersistentVolume
 

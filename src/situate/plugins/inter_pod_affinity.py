@@ -13,15 +13,15 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from situate.framework.events import EventHint
-from situate.framework.grades import Grades
-from situate.framework.plugin import HIGHEST, SKIPPED, PreFiltered, PreScored, Reads, Scores
-from situate.framework.pods import PodInfo
-from situate.framework.snapshot import Snapshot
-from situate.framework.status import Code
-from situate.framework.tallies import Question
-from situate.framework.terms import AffinityTerm
-from situate.framework.verdict import Mask, Verdict, refuse_in_turn
+from situate.framework.plugin_api.compact_scores import Grades
+from situate.framework.plugin_api.events import EventHint
+from situate.framework.plugin_api.plugin import HIGHEST, SKIPPED, PreFiltered, PreScored, Reads, Scores
+from situate.framework.plugin_api.status import Code
+from situate.framework.plugin_api.verdict import Mask, Verdict, refuse_in_turn
+from situate.framework.pod.pods import PodInfo
+from situate.framework.pod.terms import AffinityTerm
+from situate.framework.snapshot.snapshot import Snapshot
+from situate.framework.snapshot.topology_counts import Question
 from situate.plugins.inter_pod_affinity_hints import hints
 from situate.plugins.inter_pod_affinity_terms import NAME, concern, matches_all, wanted
 

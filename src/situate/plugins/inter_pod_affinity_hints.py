@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from situate.framework.events import Change, EventHint, Hint, Subject
-from situate.framework.pods import PodInfo
-from situate.framework.terms import AffinityTerm
+from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
+from situate.framework.pod.pods import PodInfo
+from situate.framework.pod.terms import AffinityTerm
 from situate.objects.nodes import Node
 
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from situate.framework.catalog import Catalog
-from situate.framework.keys import Key
-from situate.framework.live_terms import LiveTerms
-from situate.framework.pods import PodInfo, PodTemplate
-from situate.framework.snapshot import Snapshot
-from situate.framework.tallies import Question
-from situate.framework.terms import AffinityTerm, NamespaceLabels
+from situate.framework.pod.keys import Key
+from situate.framework.pod.pods import PodInfo, PodTemplate
+from situate.framework.pod.terms import AffinityTerm, NamespaceLabels
+from situate.framework.snapshot.pod_affinity_index import LiveTerms
+from situate.framework.snapshot.snapshot import Snapshot
+from situate.framework.snapshot.topology_counts import Question
+from situate.framework.volumes.catalog import Catalog
 
 NAME: Final = "InterPodAffinity"
 

@@ -8,15 +8,15 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from situate.framework.cycle import PluginFailed
-from situate.framework.events import Change, EventHint, Hint, Subject
-from situate.framework.node_selection import Term
-from situate.framework.nodes import NodeTable
-from situate.framework.plugin import PASSED, SKIPPED, PreFiltered, PreScored, Reads, Scores
-from situate.framework.pods import PodInfo, PodTemplate
-from situate.framework.snapshot import Snapshot
-from situate.framework.status import Code, unresolvable
-from situate.framework.verdict import Mask, Verdict, refuse_in_turn
+from situate.framework.cycle.cycle import PluginFailed
+from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
+from situate.framework.plugin_api.plugin import PASSED, SKIPPED, PreFiltered, PreScored, Reads, Scores
+from situate.framework.plugin_api.status import Code, unresolvable
+from situate.framework.plugin_api.verdict import Mask, Verdict, refuse_in_turn
+from situate.framework.pod.node_selection import Term
+from situate.framework.pod.pods import PodInfo, PodTemplate
+from situate.framework.snapshot.node_table import NodeTable
+from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.nodes import Node
 from situate.objects.pods import NodeAffinity as NodeAffinityWire
 from situate.objects.settings import Mistake

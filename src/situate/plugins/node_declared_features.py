@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from situate.framework.events import Change, EventHint, Hint, Subject
-from situate.framework.plugin import SKIPPED, PreFiltered, Reads
-from situate.framework.pods import PodInfo
-from situate.framework.snapshot import Snapshot
-from situate.framework.status import Code
-from situate.framework.verdict import Verdict, refuse
+from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
+from situate.framework.plugin_api.plugin import SKIPPED, PreFiltered, Reads
+from situate.framework.plugin_api.status import Code
+from situate.framework.plugin_api.verdict import Verdict, refuse
+from situate.framework.pod.pods import PodInfo
+from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.nodes import Node
 from situate.objects.pods import Container
 

@@ -13,16 +13,16 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.gauges import NO_SAY, Gauge
-from situate.framework.meters import Meter
-from situate.framework.nodes import NodeTable
-from situate.framework.plugin import HIGHEST, FilterPlugin, PreScored, Reads, Scores
-from situate.framework.pods import PodInfo, PodTemplate
-from situate.framework.profile import Weighted
-from situate.framework.resources import CPU, MEMORY
-from situate.framework.snapshot import Snapshot
-from situate.framework.status import Code
-from situate.framework.verdict import Mask
+from situate.framework.class_cache.resource_scorers import Meter
+from situate.framework.plugin_api.plugin import HIGHEST, FilterPlugin, PreScored, Reads, Scores
+from situate.framework.plugin_api.status import Code
+from situate.framework.plugin_api.verdict import Mask
+from situate.framework.pod.pods import PodInfo, PodTemplate
+from situate.framework.pod.resources import CPU, MEMORY
+from situate.framework.profile.profile import Weighted
+from situate.framework.snapshot.derived_columns import NO_SAY, Gauge
+from situate.framework.snapshot.node_table import NodeTable
+from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.settings import Mistake
 from situate.plugins.node_resources_fit import NodeResourcesFit, ResourceWeight
 from situate.plugins.resource_gauges import balanced_gauge, bounds_of, evenness_now

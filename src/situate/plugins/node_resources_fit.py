@@ -11,16 +11,16 @@ from typing import Annotated, Any, Literal
 import msgspec
 import numpy as np
 
-from situate.framework.events import Change, EventHint, Hint, Subject
-from situate.framework.gauges import Gauge
-from situate.framework.ledger import SCORED
-from situate.framework.nodes import NodeTable
-from situate.framework.plugin import HIGHEST, Need, PreScored, Reads, Scores
-from situate.framework.pods import PodInfo, PodTemplate
-from situate.framework.resources import CPU, MEMORY, PODS, PodRequest, amounts
-from situate.framework.snapshot import Snapshot
-from situate.framework.status import Code
-from situate.framework.verdict import Mask, Refusals, Verdict, refusals
+from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
+from situate.framework.plugin_api.plugin import HIGHEST, Need, PreScored, Reads, Scores
+from situate.framework.plugin_api.status import Code
+from situate.framework.plugin_api.verdict import Mask, Refusals, Verdict, refusals
+from situate.framework.pod.pods import PodInfo, PodTemplate
+from situate.framework.pod.resources import CPU, MEMORY, PODS, PodRequest, amounts
+from situate.framework.snapshot.derived_columns import Gauge
+from situate.framework.snapshot.node_load import SCORED
+from situate.framework.snapshot.node_table import NodeTable
+from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.label_selectors import valid_label_key
 from situate.objects.nodes import Node
 from situate.objects.settings import Mistake, shown

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from situate.framework.node_selection import NAME_FIELD
+from situate.framework.pod.node_selection import NAME_FIELD
 from situate.objects.label_selectors import valid_label_key, valid_label_value
 from situate.objects.pods import NodeSelectorRequirement, NodeSelectorTerm
 from situate.objects.settings import Mistake, shown

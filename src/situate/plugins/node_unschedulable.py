@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from situate.framework.events import Change, EventHint, Hint, Subject
-from situate.framework.plugin import Reads
-from situate.framework.pods import PodInfo
-from situate.framework.snapshot import Snapshot
-from situate.framework.status import Code
-from situate.framework.verdict import Verdict, pass_all, refuse
+from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
+from situate.framework.plugin_api.plugin import Reads
+from situate.framework.plugin_api.status import Code
+from situate.framework.plugin_api.verdict import Verdict, pass_all, refuse
+from situate.framework.pod.pods import PodInfo
+from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.nodes import Node, Taint
 from situate.plugins.taint_toleration import tolerated
 

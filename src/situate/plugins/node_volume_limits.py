@@ -9,17 +9,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from situate.framework.events import Change, EventHint, Hint, Subject
-from situate.framework.ledger import Amounts
-from situate.framework.nodes import NodeTable, take
-from situate.framework.persistent_map import PersistentMap
-from situate.framework.plugin import PASSED, SKIPPED, PreFiltered
-from situate.framework.pods import PodInfo
-from situate.framework.snapshot import Snapshot
-from situate.framework.status import Code
-from situate.framework.storage import Storage
-from situate.framework.verdict import Mask, Verdict, refuse, refuse_all
-from situate.framework.volume_use import claim_name
+from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
+from situate.framework.plugin_api.plugin import PASSED, SKIPPED, PreFiltered
+from situate.framework.plugin_api.status import Code
+from situate.framework.plugin_api.verdict import Mask, Verdict, refuse, refuse_all
+from situate.framework.pod.pods import PodInfo
+from situate.framework.snapshot.node_load import Amounts
+from situate.framework.snapshot.node_table import NodeTable, take
+from situate.framework.snapshot.snapshot import Snapshot
+from situate.framework.volumes.persistent_map import PersistentMap
+from situate.framework.volumes.storage import Storage
+from situate.framework.volumes.volume_use import claim_name
 from situate.objects.storage import CSINode, PersistentVolumeClaim, VolumeAttachment
 from situate.plugins.attached_volumes import (
     Attached,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from situate.framework.plugin import HIGHEST, Scores
+from situate.framework.plugin_api.plugin import HIGHEST, Scores
 
 
 def default_normalize(raw: Scores, *, reverse: bool = False, most: int = HIGHEST) -> Scores:

@@ -13,15 +13,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.events import EventHint
-from situate.framework.grades import Grades
-from situate.framework.nodes import take
-from situate.framework.plugin import HIGHEST, SKIPPED, PreFiltered, PreScored, Reads, Scores
-from situate.framework.pods import PodInfo
-from situate.framework.snapshot import Snapshot
-from situate.framework.status import Code
-from situate.framework.terms import SpreadConstraint, spread_constraint
-from situate.framework.verdict import Indices, Mask, Verdict, refuse_in_turn
+from situate.framework.plugin_api.compact_scores import Grades
+from situate.framework.plugin_api.events import EventHint
+from situate.framework.plugin_api.plugin import HIGHEST, SKIPPED, PreFiltered, PreScored, Reads, Scores
+from situate.framework.plugin_api.status import Code
+from situate.framework.plugin_api.verdict import Indices, Mask, Verdict, refuse_in_turn
+from situate.framework.pod.pods import PodInfo
+from situate.framework.pod.terms import SpreadConstraint, spread_constraint
+from situate.framework.snapshot.node_table import take
+from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.pods import TopologySpreadConstraint
 from situate.plugins.default_selector import default_selector
 from situate.plugins.pod_topology_spread_args import PodTopologySpreadArgs

@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from situate.framework.tallies import Question
-from situate.framework.verdict import Indices, Mask
+from situate.framework.plugin_api.verdict import Indices, Mask
+from situate.framework.snapshot.topology_counts import Question
 from situate.plugins.pod_topology_spread_rules import Counts
 
 _KEPT: Final = 2**20

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from situate.framework.events import Change, EventHint, Hint, Subject
-from situate.framework.pods import PodInfo
-from situate.framework.terms import SpreadConstraint
+from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
+from situate.framework.pod.pods import PodInfo
+from situate.framework.pod.terms import SpreadConstraint
 from situate.objects.nodes import Node
 
 HardConstraints = Callable[[PodInfo], tuple[SpreadConstraint, ...] | None]

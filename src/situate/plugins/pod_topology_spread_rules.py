@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.keys import Key
-from situate.framework.labels import EACH_NODE, Domains
-from situate.framework.nodes import NodeTable
-from situate.framework.pods import PodInfo, PodTemplate
-from situate.framework.tallies import Question, Weight
-from situate.framework.terms import SpreadConstraint
-from situate.framework.verdict import Mask
+from situate.framework.plugin_api.verdict import Mask
+from situate.framework.pod.keys import Key
+from situate.framework.pod.pods import PodInfo, PodTemplate
+from situate.framework.pod.terms import SpreadConstraint
+from situate.framework.snapshot.labels import EACH_NODE, Domains
+from situate.framework.snapshot.node_table import NodeTable
+from situate.framework.snapshot.topology_counts import Question, Weight
 from situate.objects.label_selectors import Selector
 from situate.plugins.node_affinity import wanted_nodes
 from situate.plugins.taint_toleration import untolerated

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from situate.framework.pods import PodInfo
+from situate.framework.pod.pods import PodInfo
 
 
 class PrioritySort:

@@ -2,7 +2,7 @@
 
 The shipped ones are registered here and not as entry points, so that a checkout, a zip and a frozen program have them
 as well, and nothing that is installed beside situate can take their names. Others are loaded by name from the entry
-point group `situate.plugins`; each entry point is a class as in `situate.framework.plugin`.
+point group `situate.plugins`; each entry point is a class as in `situate.framework.plugin_api.plugin`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint
 from typing import Any, Final
 
-from situate.framework.configuration import EnabledPlugin
-from situate.framework.profiles import Registry
+from situate.framework.plugin_api.configuration import EnabledPlugin
+from situate.framework.profile.profiles import Registry
 from situate.objects.settings import Mistake
 from situate.plugins.default_binder import DefaultBinder
 from situate.plugins.default_preemption import DefaultPreemption
@@ -45,7 +45,7 @@ from situate.plugins.volume_zone import VolumeZone
 GROUP: Final = "situate.plugins"
 
 PluginType = Callable[..., Any]
-"""A class of plugins; `situate.framework.profiles` says how it is made."""
+"""A class of plugins; `situate.framework.profile.profiles` says how it is made."""
 
 _SHIPPED: Final[tuple[tuple[PluginType, int], ...]] = (
     (SchedulingGates, 0),

@@ -1,4 +1,4 @@
-"""What the plugins of resources say of a node, read off derived columns (`situate.framework.gauges`).
+"""What the plugins of resources say of a node, read off derived columns (`situate.framework.snapshot.derived_columns`).
 
 They give what `filter` and `score` of the plugins give, in other words the same arithmetic on the same numbers:
 
@@ -23,12 +23,12 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.gauges import Derived, Gauge, Load, Numbers
-from situate.framework.ledger import SCORED
-from situate.framework.nodes import NodeTable
-from situate.framework.plugin import HIGHEST
-from situate.framework.snapshot import Snapshot
-from situate.framework.verdict import Mask
+from situate.framework.plugin_api.plugin import HIGHEST
+from situate.framework.plugin_api.verdict import Mask
+from situate.framework.snapshot.derived_columns import Derived, Gauge, Load, Numbers
+from situate.framework.snapshot.node_load import SCORED
+from situate.framework.snapshot.node_table import NodeTable
+from situate.framework.snapshot.snapshot import Snapshot
 
 Small: TypeAlias = NDArray[np.int16]
 """(nodes,): scores."""

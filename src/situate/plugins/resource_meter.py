@@ -1,4 +1,5 @@
-"""What NodeResourcesFit and NodeResourcesBalancedAllocation say of a node together (`situate.framework.meters`).
+"""What NodeResourcesFit and NodeResourcesBalancedAllocation say of a node together
+(`situate.framework.class_cache.resource_scorers`).
 
 As shipped, that is: LeastAllocated of cpu and memory, weighing the same, and how even a node is in these two. Four
 shares come into it, of each resource what would be left and what would be used. They are worked out as rows of one
@@ -26,13 +27,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.gauges import Derived, Load, Numbers
-from situate.framework.meters import NO_ROOM, Narrow
-from situate.framework.nodes import NodeTable
-from situate.framework.plugin import HIGHEST
-from situate.framework.pods import PodTemplate
-from situate.framework.snapshot import Snapshot
-from situate.framework.verdict import Indices, Mask
+from situate.framework.class_cache.resource_scorers import NO_ROOM, Narrow
+from situate.framework.plugin_api.plugin import HIGHEST
+from situate.framework.plugin_api.verdict import Indices, Mask
+from situate.framework.pod.pods import PodTemplate
+from situate.framework.snapshot.derived_columns import Derived, Load, Numbers
+from situate.framework.snapshot.node_table import NodeTable
+from situate.framework.snapshot.snapshot import Snapshot
 from situate.plugins.resource_gauges import bounds_of
 
 Wide = NDArray[np.float64]

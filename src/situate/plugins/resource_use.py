@@ -13,12 +13,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.ledger import SCORED
-from situate.framework.nodes import NodeTable
-from situate.framework.plugin import HIGHEST
-from situate.framework.pods import PodInfo
-from situate.framework.resources import CPU, EPHEMERAL, MEMORY
-from situate.framework.snapshot import Snapshot
+from situate.framework.plugin_api.plugin import HIGHEST
+from situate.framework.pod.pods import PodInfo
+from situate.framework.pod.resources import CPU, EPHEMERAL, MEMORY
+from situate.framework.snapshot.node_load import SCORED
+from situate.framework.snapshot.node_table import NodeTable
+from situate.framework.snapshot.snapshot import Snapshot
 
 Amounts = NDArray[np.int64] | NDArray[np.float64]
 """(resources, nodes): floats if they give whole percentages exactly, else integers."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from situate.framework.events import Change, EventHint, Hint, Subject
-from situate.framework.pods import PodInfo
-from situate.framework.status import SUCCESS, Status, unresolvable
+from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
+from situate.framework.plugin_api.status import SUCCESS, Status, unresolvable
+from situate.framework.pod.pods import PodInfo
 
 
 class SchedulingGates:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from situate.framework.events import Change, EventHint, Hint, Subject
-from situate.framework.nodes import NodeTable
-from situate.framework.plugin import PreScored, Reads, Scores
-from situate.framework.pods import PodInfo
-from situate.framework.snapshot import Snapshot
-from situate.framework.status import Code
-from situate.framework.verdict import Mask, Verdict, refusals
+from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
+from situate.framework.plugin_api.plugin import PreScored, Reads, Scores
+from situate.framework.plugin_api.status import Code
+from situate.framework.plugin_api.verdict import Mask, Verdict, refusals
+from situate.framework.pod.pods import PodInfo
+from situate.framework.snapshot.node_table import NodeTable
+from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.nodes import Node, Taint
 from situate.objects.pods import Toleration
 from situate.plugins.normalizing import default_normalize

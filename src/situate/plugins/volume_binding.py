@@ -11,15 +11,15 @@ from typing import Any, Final
 import numpy as np
 from msgspec.structs import replace
 
-from situate.framework.actions import Action, AwaitedClaim, AwaitedVolume, AwaitVolumes, Patch
-from situate.framework.events import EventHint
-from situate.framework.nodes import take
-from situate.framework.plugin import RESERVED, SKIPPED, PreFiltered, PreScored, Reserved, Scores
-from situate.framework.pods import PodInfo
-from situate.framework.snapshot import Snapshot
-from situate.framework.status import SKIP, SUCCESS, Code, Status
-from situate.framework.storage import GivenVolume, Reservation, Storage, WantedVolume
-from situate.framework.verdict import Refusals, Verdict, refusals
+from situate.framework.plugin_api.actions import Action, AwaitedClaim, AwaitedVolume, AwaitVolumes, Patch
+from situate.framework.plugin_api.events import EventHint
+from situate.framework.plugin_api.plugin import RESERVED, SKIPPED, PreFiltered, PreScored, Reserved, Scores
+from situate.framework.plugin_api.status import SKIP, SUCCESS, Code, Status
+from situate.framework.plugin_api.verdict import Refusals, Verdict, refusals
+from situate.framework.pod.pods import PodInfo
+from situate.framework.snapshot.node_table import take
+from situate.framework.snapshot.snapshot import Snapshot
+from situate.framework.volumes.storage import GivenVolume, Reservation, Storage, WantedVolume
 from situate.objects.storage import (
     BOUND_BY_CONTROLLER,
     SELECTED_NODE,

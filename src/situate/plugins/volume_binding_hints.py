@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from situate.framework.events import Change, EventHint, Hint, Subject
-from situate.framework.pods import PodInfo
+from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
+from situate.framework.pod.pods import PodInfo
 from situate.objects.storage import (
     MIGRATED_PLUGINS,
     CSIDriver,

@@ -11,9 +11,9 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from situate.framework.actions import AwaitedClaim, AwaitedVolume, AwaitVolumes
-from situate.framework.snapshot import Snapshot
-from situate.framework.storage import Storage
+from situate.framework.plugin_api.actions import AwaitedClaim, AwaitedVolume, AwaitVolumes
+from situate.framework.snapshot.snapshot import Snapshot
+from situate.framework.volumes.storage import Storage
 from situate.objects.storage import PersistentVolume, PersistentVolumeClaim
 from situate.plugins.volume_finding import usable
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.ledger import Amounts
-from situate.framework.nodes import NodeTable
-from situate.framework.plugin import Scores
-from situate.framework.storage import Storage
-from situate.framework.verdict import Mask
+from situate.framework.plugin_api.plugin import Scores
+from situate.framework.plugin_api.verdict import Mask
+from situate.framework.snapshot.node_load import Amounts
+from situate.framework.snapshot.node_table import NodeTable
+from situate.framework.volumes.storage import Storage
 from situate.plugins.broken_line import BrokenLine
 from situate.plugins.volume_finding import Finding, capacity_for
 from situate.plugins.volume_matching import NONE

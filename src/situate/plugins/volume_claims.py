@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from situate.framework.pods import PodInfo
-from situate.framework.status import Status, unresolvable
-from situate.framework.storage import Storage
-from situate.framework.volume_use import claim_name
+from situate.framework.plugin_api.status import Status, unresolvable
+from situate.framework.pod.pods import PodInfo
+from situate.framework.volumes.storage import Storage
+from situate.framework.volumes.volume_use import claim_name
 from situate.objects.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolumeClaim
 from situate.plugins.attached_volumes import owned
 

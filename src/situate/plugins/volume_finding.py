@@ -12,12 +12,12 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from situate.framework.ledger import Amounts
-from situate.framework.node_selection import Term
-from situate.framework.nodes import NodeTable
-from situate.framework.persistent_map import EMPTY_MAP, PersistentMap
-from situate.framework.storage import Name, Storage
-from situate.framework.verdict import Indices, Mask
+from situate.framework.plugin_api.verdict import Indices, Mask
+from situate.framework.pod.node_selection import Term
+from situate.framework.snapshot.node_load import Amounts
+from situate.framework.snapshot.node_table import NodeTable
+from situate.framework.volumes.persistent_map import EMPTY_MAP, PersistentMap
+from situate.framework.volumes.storage import Name, Storage
 from situate.objects.label_selectors import BadSelector, selector_of
 from situate.objects.pods import NodeSelectorRequirement
 from situate.objects.quantity import Quantity

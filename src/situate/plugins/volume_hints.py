@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from situate.framework.pods import PodInfo
-from situate.framework.volume_use import claim_name
+from situate.framework.pod.pods import PodInfo
+from situate.framework.volumes.volume_use import claim_name
 from situate.objects.storage import PersistentVolumeClaim
 
 

@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.nodes import NodeTable
-from situate.framework.storage import Storage
-from situate.framework.verdict import Indices, Mask
+from situate.framework.plugin_api.verdict import Indices, Mask
+from situate.framework.snapshot.node_table import NodeTable
+from situate.framework.volumes.storage import Storage
 from situate.objects.label_selectors import EVERYTHING, selector_of
 from situate.objects.storage import PersistentVolume, PersistentVolumeClaim
 from situate.plugins.in_tree_volumes import node_terms

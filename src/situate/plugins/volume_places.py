@@ -11,9 +11,9 @@ from typing import Final
 
 import numpy as np
 
-from situate.framework.node_selection import Term
-from situate.framework.nodes import NodeTable
-from situate.framework.verdict import Indices
+from situate.framework.plugin_api.verdict import Indices
+from situate.framework.pod.node_selection import Term
+from situate.framework.snapshot.node_table import NodeTable
 from situate.objects.label_selectors import Selector
 from situate.objects.pods import NodeSelectorRequirement
 

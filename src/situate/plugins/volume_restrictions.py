@@ -8,13 +8,13 @@ from typing import Final
 
 import numpy as np
 
-from situate.framework.events import Change, EventHint, Hint, Subject
-from situate.framework.plugin import SKIPPED, PreFiltered
-from situate.framework.pods import PodInfo
-from situate.framework.snapshot import Snapshot
-from situate.framework.status import Code, unresolvable
-from situate.framework.verdict import Mask, Verdict, refuse_in_turn
-from situate.framework.volume_use import claim_key, disk_key
+from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
+from situate.framework.plugin_api.plugin import SKIPPED, PreFiltered
+from situate.framework.plugin_api.status import Code, unresolvable
+from situate.framework.plugin_api.verdict import Mask, Verdict, refuse_in_turn
+from situate.framework.pod.pods import PodInfo
+from situate.framework.snapshot.snapshot import Snapshot
+from situate.framework.volumes.volume_use import claim_key, disk_key
 from situate.objects.pods import Volume
 from situate.objects.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim
 from situate.plugins.volume_hints import asks_for

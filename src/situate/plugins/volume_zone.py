@@ -8,14 +8,14 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from situate.framework.events import Change, EventHint, Hint, Subject
-from situate.framework.nodes import NodeTable
-from situate.framework.plugin import SKIPPED, PreFiltered
-from situate.framework.pods import PodInfo
-from situate.framework.snapshot import Snapshot
-from situate.framework.status import Code, Status, unresolvable
-from situate.framework.storage import Storage
-from situate.framework.verdict import Mask, Verdict, refuse
+from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
+from situate.framework.plugin_api.plugin import SKIPPED, PreFiltered
+from situate.framework.plugin_api.status import Code, Status, unresolvable
+from situate.framework.plugin_api.verdict import Mask, Verdict, refuse
+from situate.framework.pod.pods import PodInfo
+from situate.framework.snapshot.node_table import NodeTable
+from situate.framework.snapshot.snapshot import Snapshot
+from situate.framework.volumes.storage import Storage
 from situate.objects.storage import (
     WAIT_FOR_FIRST_CONSUMER,
     PersistentVolume,

@@ -14,10 +14,10 @@ from typing import Any, Final, Protocol, assert_never
 
 import structlog
 
-from situate.framework.actions import Action, AwaitVolumes, Bind, BindByExtender, Evict, Nominate, Patch
-from situate.framework.engine import Engine
-from situate.framework.extenders import Question, Reply
-from situate.framework.pods import PodKey
+from situate.framework.engine.engine import Engine
+from situate.framework.plugin_api.actions import Action, AwaitVolumes, Bind, BindByExtender, Evict, Nominate, Patch
+from situate.framework.pod.pods import PodKey
+from situate.framework.preemption.extenders import Question, Reply
 from situate.kube.backoff import Backoff
 from situate.kube.client import Client
 from situate.kube.errors import Conflict, Invalid, KubeError, NotFound

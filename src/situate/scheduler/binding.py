@@ -16,7 +16,7 @@ from typing import Final
 
 import structlog
 
-from situate.framework.actions import Bind
+from situate.framework.plugin_api.actions import Bind
 from situate.kube.backoff import Backoff
 from situate.kube.client import Client
 from situate.kube.errors import (

@@ -11,7 +11,12 @@ from typing import Annotated, Final
 
 import msgspec
 
-from situate.framework.configuration import Extender, KubeSchedulerConfiguration, Percentage, SchedulerProfile
+from situate.framework.plugin_api.configuration import (
+    Extender,
+    KubeSchedulerConfiguration,
+    Percentage,
+    SchedulerProfile,
+)
 from situate.objects.settings import ALLOWED, Mistake, ObjectName, shown
 
 SCHEDULER_NAME: Final = "situate"

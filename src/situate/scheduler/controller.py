@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from situate.framework.engine import Engine
+from situate.framework.engine.engine import Engine
 from situate.kube.client import Client
 from situate.kube.election import Candidacy, ElectionNews, Elector, Leadership
 from situate.kube.errors import KubeError

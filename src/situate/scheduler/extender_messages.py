@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from situate.framework.actions import BindByExtender
-from situate.framework.extenders import (
+from situate.framework.plugin_api.actions import BindByExtender
+from situate.framework.preemption.extenders import (
     Filtered,
     FilterNodes,
     NoReply,

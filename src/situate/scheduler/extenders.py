@@ -1,7 +1,8 @@
 """Asks extenders over HTTP, as kube-scheduler does (upstream pkg/scheduler/extender.go).
 
 A question is a POST of JSON to `urlPrefix/verb`, and anything but a 200 in time with a body that makes sense is no
-reply. What a missing reply means for the pod is for `situate.framework.extenders` to say; nothing is repeated here.
+reply. What a missing reply means for the pod is for `situate.framework.preemption.extenders` to say; nothing is
+repeated here.
 """
 
 from __future__ import annotations
@@ -15,10 +16,17 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from situate.framework.actions import BindByExtender
-from situate.framework.configuration import Extender, ExtenderTLS
-from situate.framework.extenders import FilterNodes, NoReply, PrioritizeNodes, ProcessPreemption, Question, Reply
-from situate.framework.pods import PodKey
+from situate.framework.plugin_api.actions import BindByExtender
+from situate.framework.plugin_api.configuration import Extender, ExtenderTLS
+from situate.framework.pod.pods import PodKey
+from situate.framework.preemption.extenders import (
+    FilterNodes,
+    NoReply,
+    PrioritizeNodes,
+    ProcessPreemption,
+    Question,
+    Reply,
+)
 from situate.kube.client import Client
 from situate.kube.connect import through_proxy
 from situate.kube.connection import Connection, Pem

@@ -10,11 +10,11 @@ from typing import Any, Protocol
 
 import msgspec
 
-from situate.framework.catalog import Catalog
-from situate.framework.catalog_keeper import CatalogKeeper
-from situate.framework.engine import Engine
-from situate.framework.events import ClusterEvent
-from situate.framework.pods import BadPod
+from situate.framework.engine.engine import Engine
+from situate.framework.plugin_api.catalog_keeper import CatalogKeeper
+from situate.framework.plugin_api.events import ClusterEvent
+from situate.framework.pod.pods import BadPod
+from situate.framework.volumes.catalog import Catalog
 from situate.objects.label_selectors import BadSelector
 from situate.objects.meta import KubernetesObject
 from situate.objects.nodes import Node

@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from situate.framework.decisions import Asked, Decision, PlacedRun
-from situate.framework.engine import Engine
+from situate.framework.engine.decisions import Asked, Decision, PlacedRun
+from situate.framework.engine.engine import Engine
 from situate.scheduler.acting import Extending
 from situate.scheduler.intake import Intake
 from situate.scheduler.metrics import SchedulerMetrics

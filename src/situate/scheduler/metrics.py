@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from situate.framework.engine import Engine
+from situate.framework.engine.engine import Engine
 from situate.scheduler.metrics_now import Evaluations, Now
 
 SCHEDULED: Final = "scheduled"

@@ -9,8 +9,8 @@ from typing import Final, TypeVar
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from situate.framework.engine import Engine
-from situate.framework.queue.waiting import Place
+from situate.framework.engine.engine import Engine
+from situate.framework.queue.queued_pod import Place
 
 K = TypeVar("K", bound=Hashable)
 

@@ -12,11 +12,11 @@ from typing import Final, Protocol, assert_never
 
 import structlog
 
-from situate.framework.actions import Action, Evict, Nominate
-from situate.framework.cycle import PluginFailed
-from situate.framework.decisions import Binding, Decision, Failed, Placed, PlacedRun, Refused, Waiting
-from situate.framework.pods import PodInfo, PodKey
-from situate.framework.status import Code
+from situate.framework.cycle.cycle import PluginFailed
+from situate.framework.engine.decisions import Binding, Decision, Failed, Placed, PlacedRun, Refused, Waiting
+from situate.framework.plugin_api.actions import Action, Evict, Nominate
+from situate.framework.plugin_api.status import Code
+from situate.framework.pod.pods import PodInfo, PodKey
 from situate.runtime.outcomes import BrokenInvariant
 from situate.scheduler.acting import Acting, Means
 from situate.scheduler.binding import NotBound

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from situate.framework.catalog_keeper import CATALOGED
+from situate.framework.plugin_api.catalog_keeper import CATALOGED
 from situate.objects.codec import Malformed, decode
 from situate.objects.resources import NODES, PODS, ResourceType
 

@@ -17,14 +17,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.actions import Evict
-from situate.framework.comparing import Agreement, Comparison, compare
-from situate.framework.cycle import PluginFailed
-from situate.framework.decisions import Asked, Decision, Failed, Placed, Refused
-from situate.framework.engine import Engine
-from situate.framework.explaining import Question
-from situate.framework.pods import PodInfo
-from situate.framework.snapshot import Snapshot
+from situate.framework.cycle.cycle import PluginFailed
+from situate.framework.engine.decisions import Asked, Decision, Failed, Placed, Refused
+from situate.framework.engine.engine import Engine
+from situate.framework.explain.compare import Agreement, Comparison, compare
+from situate.framework.explain.explain import Question
+from situate.framework.plugin_api.actions import Evict
+from situate.framework.pod.pods import PodInfo
+from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.meta import KubernetesObject
 from situate.objects.nodes import Node
 from situate.objects.pods import Pod

@@ -7,9 +7,9 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from situate.framework.decisions import Placed, Refused
-from situate.framework.messages import refusal
-from situate.framework.pods import PodInfo, PodKey
+from situate.framework.engine.decisions import Placed, Refused
+from situate.framework.engine.messages import refusal
+from situate.framework.pod.pods import PodInfo, PodKey
 from situate.kube.events import NORMAL, WARNING, reference
 from situate.objects.events import ObjectReference
 from situate.objects.meta import KubernetesObject

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from situate.framework.configuration import API_VERSION, KIND, Extender, KubeSchedulerConfiguration
-from situate.framework.profile import Profile
-from situate.framework.profiles import Registry, completed, profiles_of
+from situate.framework.plugin_api.configuration import API_VERSION, KIND, Extender, KubeSchedulerConfiguration
+from situate.framework.profile.profile import Profile
+from situate.framework.profile.profiles import Registry, completed, profiles_of
 from situate.framework.queue.backoff import Backoff
-from situate.framework.queue.scheduling import QueueSettings
+from situate.framework.queue.scheduling_queue import QueueSettings
 from situate.kube.lease_record import ElectionTimes, LeaseName
 from situate.objects.settings import Mistake, parse_section, shown
 from situate.objects.settings_schema import plain

@@ -17,14 +17,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from situate.framework import extenders
-from situate.framework.comparing import Agreement, Comparison, compare_steps
-from situate.framework.cycle import PluginFailed
-from situate.framework.engine import Engine
-from situate.framework.explaining import Question
-from situate.framework.extenders import Reply, Steps, noting
-from situate.framework.pods import BadPod, PodKey
-from situate.framework.snapshot import Snapshot
+from situate.framework.cycle.cycle import PluginFailed
+from situate.framework.engine.engine import Engine
+from situate.framework.explain.compare import Agreement, Comparison, compare_steps
+from situate.framework.explain.explain import Question
+from situate.framework.pod.pods import BadPod, PodKey
+from situate.framework.preemption import extenders
+from situate.framework.preemption.extenders import Reply, Steps, noting
+from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.counts import counted
 from situate.objects.pods import Pod
 

@@ -10,8 +10,8 @@ from typing import Any, Final, TypeAlias
 import structlog
 from prometheus_client import CollectorRegistry, Counter
 
-from situate.framework.engine import Engine
-from situate.framework.extenders import Question, Reply
+from situate.framework.engine.engine import Engine
+from situate.framework.preemption.extenders import Question, Reply
 from situate.kube.client import Client
 from situate.kube.events import NORMAL, reference
 from situate.objects.meta import KubernetesObject

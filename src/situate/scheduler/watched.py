@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from situate.framework.catalog_keeper import CATALOGED
+from situate.framework.plugin_api.catalog_keeper import CATALOGED
 from situate.kube.client import Client
 from situate.kube.reflector import Reflector
 from situate.kube.store import Store

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from situate.framework.configuration import KubeSchedulerConfiguration
-from situate.framework.extenders import EXTENDER
-from situate.framework.profiles import profiles_of
+from situate.framework.plugin_api.configuration import KubeSchedulerConfiguration
+from situate.framework.preemption.extenders import EXTENDER
+from situate.framework.profile.profiles import profiles_of
 from situate.plugins.registry import registry
 from tests.e2e.differential.ours import Answer
 from tests.e2e.differential.theirs import Theirs

@@ -15,9 +15,9 @@ from types import TracebackType
 from typing import Any
 from zlib import crc32
 
-from situate.framework.configuration import Extender
-from situate.framework.extenders import Question, Reply
-from situate.framework.pods import PodKey
+from situate.framework.plugin_api.configuration import Extender
+from situate.framework.pod.pods import PodKey
+from situate.framework.preemption.extenders import Question, Reply
 from situate.scheduler.extenders import Extenders
 from tests.e2e.differential.api import Object
 from tests.e2e.differential.objects import key_of

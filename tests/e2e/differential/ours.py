@@ -9,21 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from situate.framework.actions import Evict
-from situate.framework.catalog_keeper import CATALOGED, CatalogKeeper
-from situate.framework.configuration import KubeSchedulerConfiguration
-from situate.framework.cycle import Feasibility, Nominations, find_feasible, scores_by_plugin
-from situate.framework.decisions import Asked, Decision, Failed, Placed, Refused
-from situate.framework.engine import Engine
-from situate.framework.events import ClusterEvent
-from situate.framework.extenders import EXTENDER
-from situate.framework.messages import refusal
-from situate.framework.plugin import Diagnosis, Scores
-from situate.framework.pods import PodInfo
-from situate.framework.preemption import Candidate, Hopeless, cost, dry_run
-from situate.framework.profile import Profile
-from situate.framework.profiles import profiles_of
-from situate.framework.verdict import Indices
+from situate.framework.cycle.cycle import Feasibility, Nominations, find_feasible, scores_by_plugin
+from situate.framework.engine.decisions import Asked, Decision, Failed, Placed, Refused
+from situate.framework.engine.engine import Engine
+from situate.framework.engine.messages import refusal
+from situate.framework.plugin_api.actions import Evict
+from situate.framework.plugin_api.catalog_keeper import CATALOGED, CatalogKeeper
+from situate.framework.plugin_api.configuration import KubeSchedulerConfiguration
+from situate.framework.plugin_api.events import ClusterEvent
+from situate.framework.plugin_api.plugin import Diagnosis, Scores
+from situate.framework.plugin_api.verdict import Indices
+from situate.framework.pod.pods import PodInfo
+from situate.framework.preemption.extenders import EXTENDER
+from situate.framework.preemption.preemption import Candidate, Hopeless, cost, dry_run
+from situate.framework.profile.profile import Profile
+from situate.framework.profile.profiles import profiles_of
 from situate.objects.codec import decode
 from situate.objects.resources import NODES, PERSISTENTVOLUMECLAIMS, PERSISTENTVOLUMES, PODS, ResourceType
 from situate.objects.settings import parse_section

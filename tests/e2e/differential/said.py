@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from situate.framework.extenders import (
+from situate.framework.plugin_api.plugin import HIGHEST
+from situate.framework.preemption.extenders import (
     Filtered,
     FilterNodes,
     NoReply,
@@ -14,8 +15,7 @@ from situate.framework.extenders import (
     Question,
     Reply,
 )
-from situate.framework.plugin import HIGHEST
-from situate.framework.preemption import Candidate
+from situate.framework.preemption.preemption import Candidate
 
 _MOST = 10
 """The highest score of an extender."""

@@ -7,9 +7,9 @@ from random import Random
 
 import msgspec
 
-from situate.framework.nodes import Vocabulary, node_row, node_table
-from situate.framework.pods import PodInfo, PodReader
-from situate.framework.snapshot import Snapshot, snapshot_of
+from situate.framework.pod.pods import PodInfo, PodReader
+from situate.framework.snapshot.node_table import Vocabulary, node_row, node_table
+from situate.framework.snapshot.snapshot import Snapshot, snapshot_of
 from situate.objects.meta import ObjectMeta
 from situate.objects.nodes import Node, NodeStatus
 from situate.objects.pods import Container, Pod, PodSpec, ResourceRequirements

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from situate.framework.actions import Bind, Patch
-from situate.framework.configuration import KubeSchedulerConfiguration
-from situate.framework.decisions import Decision, Placed, Refused
-from situate.framework.engine import Engine
-from situate.framework.events import Change, ClusterEvent, Hint, Subject
-from situate.framework.messages import no_node
-from situate.framework.profiles import profiles_of
-from situate.framework.shortcuts import Shortcuts
+from situate.framework.class_cache.switches import Shortcuts
+from situate.framework.engine.decisions import Decision, Placed, Refused
+from situate.framework.engine.engine import Engine
+from situate.framework.engine.messages import no_node
+from situate.framework.plugin_api.actions import Bind, Patch
+from situate.framework.plugin_api.configuration import KubeSchedulerConfiguration
+from situate.framework.plugin_api.events import Change, ClusterEvent, Hint, Subject
+from situate.framework.profile.profiles import profiles_of
 from situate.objects.pods import Pod
 from situate.objects.settings import Mistake, parse_section
 from situate.plugins.gpu_share.devices import idle

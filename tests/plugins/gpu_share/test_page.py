@@ -9,8 +9,8 @@ import yaml
 from bench.openb.experiment import PLUGINS
 from bench.openb.report import WITHIN, published
 
-from situate.framework.configuration import KubeSchedulerConfiguration
-from situate.framework.profiles import profiles_of
+from situate.framework.plugin_api.configuration import KubeSchedulerConfiguration
+from situate.framework.profile.profiles import profiles_of
 from situate.objects.settings import parse_section
 from situate.plugins.gpu_share import requests
 from situate.plugins.registry import registry

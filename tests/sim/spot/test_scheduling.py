@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from situate.cluster.controllers.scheduler import default_profile
-from situate.framework.answering import answer
-from situate.framework.cache import Cache
-from situate.framework.catalog import Catalog
+from situate.framework.cycle.feasibility_query import answer
+from situate.framework.snapshot.cache import Cache
+from situate.framework.volumes.catalog import Catalog
 from situate.objects.label_selectors import Requirement, Selector
 from situate.objects.pods import Pod
 from situate.objects.quantity import decode_quantity

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from situate.framework.node_selection import Term
+from situate.framework.pod.node_selection import Term
 from situate.objects.pods import NodeSelectorTerm, Toleration
 from situate.plugins.taint_toleration import untolerated
 from situate.spot.admission.patch import Marks, Placing, class_patch

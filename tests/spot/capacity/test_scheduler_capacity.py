@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from situate.cluster.controllers.scheduler import default_profile
-from situate.framework.cache import Cache
+from situate.framework.snapshot.cache import Cache
 from situate.objects.nodes import Node
 from situate.objects.pods import NodeSelectorRequirement, Pod
 from situate.objects.quantity import decode_quantity

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.framework.cycle import PluginFailed
-from situate.framework.decisions import Failed, Placed, Refused, Waiting
-from situate.framework.messages import refusal
-from situate.framework.pods import PodInfo
-from situate.framework.snapshot import Snapshot
+from situate.framework.cycle.cycle import PluginFailed
+from situate.framework.engine.decisions import Failed, Placed, Refused, Waiting
+from situate.framework.engine.messages import refusal
+from situate.framework.pod.pods import PodInfo
+from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects import nodes, pods
 from situate.vm.api.pods import read_pod
 from situate.vm.api.well_known import APPROVED, DRAIN, SCALING_UNIT

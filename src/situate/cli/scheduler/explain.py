@@ -19,10 +19,10 @@ from situate.cli.scheduler.extending import Extending
 from situate.cli.scheduler.profiles import read_profiles
 from situate.cli.scheduler.world import World, observe
 from situate.cli.streams import complain, say
-from situate.framework.cycle import PluginFailed
-from situate.framework.explaining import Explanation, NodeGroup, NodeScore, Question, explain_steps
-from situate.framework.least_change import Change, LeastChange, least_change
-from situate.framework.pods import BadPod
+from situate.framework.cycle.cycle import PluginFailed
+from situate.framework.explain.explain import Explanation, NodeGroup, NodeScore, Question, explain_steps
+from situate.framework.explain.least_change import Change, LeastChange, least_change
+from situate.framework.pod.pods import BadPod
 from situate.objects.counts import counted
 from situate.objects.pods import Pod
 from situate.objects.settings import did_you_mean

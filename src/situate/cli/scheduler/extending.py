@@ -14,10 +14,10 @@ from typing import Final, TypeVar
 import msgspec
 
 from situate.cli.scheduler.world import World
-from situate.framework.configuration import Extender
-from situate.framework.engine import Engine
-from situate.framework.extenders import Steps, finished, noting
-from situate.framework.pods import PodKey
+from situate.framework.engine.engine import Engine
+from situate.framework.plugin_api.configuration import Extender
+from situate.framework.pod.pods import PodKey
+from situate.framework.preemption.extenders import Steps, finished, noting
 from situate.kube.errors import KubeError
 from situate.objects.nodes import Node
 from situate.objects.pods import Pod

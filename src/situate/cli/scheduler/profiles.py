@@ -11,17 +11,17 @@ from situate.cli.configured import load, scheduler_settings
 from situate.cli.failures import WrongInput
 from situate.cli.file_kinds import CONFIGURATION, KUBE_SCHEDULER, misplaced
 from situate.cli.scheduling import require_setup
-from situate.framework.configuration import (
+from situate.framework.engine.engine import Engine
+from situate.framework.plugin_api.configuration import (
     API_VERSION,
     KIND,
     Extender,
     KubeSchedulerConfiguration,
     SchedulerProfile,
 )
-from situate.framework.engine import Engine
-from situate.framework.extenders import read_only
-from situate.framework.profile import ALL_NODES, Profile
-from situate.framework.queue.scheduling import QueueSettings
+from situate.framework.preemption.extenders import read_only
+from situate.framework.profile.profile import ALL_NODES, Profile
+from situate.framework.queue.scheduling_queue import QueueSettings
 from situate.objects.yaml_text import load_yaml
 from situate.plugins.registry import GROUP, registry
 from situate.runtime.configuration import BadConfiguration

@@ -12,7 +12,7 @@ from situate.cli.progress import progress
 from situate.cli.scheduler.profiles import Profiles, read_profiles
 from situate.cli.scheduler.world import Remarks
 from situate.cli.streams import complain, say
-from situate.framework.comparing import Agreement, Comparison
+from situate.framework.explain.compare import Agreement, Comparison
 from situate.objects.counts import counted
 from situate.objects.pods import Pod
 from situate.objects.resources import PODS

@@ -20,8 +20,8 @@ from situate.cli.scheduler.durations import seconds_of
 from situate.cli.scheduler.profiles import Profiles, read_profiles
 from situate.cli.scheduler.world import Remarks
 from situate.cli.streams import complain, say
-from situate.framework.configuration import Extender
-from situate.framework.engine import Engine
+from situate.framework.engine.engine import Engine
+from situate.framework.plugin_api.configuration import Extender
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.kube.errors import Forbidden

@@ -16,13 +16,13 @@ from situate.cli.scheduler.profiles import read_profiles
 from situate.cli.scheduler.world import Unread, World, observe
 from situate.cli.streams import complain, say
 from situate.cli.watching import show_status
-from situate.framework.comparing import compare
-from situate.framework.cycle import PluginFailed
-from situate.framework.engine import Engine
-from situate.framework.explaining import Question, gate_of
-from situate.framework.pods import BadPod
-from situate.framework.resources import CPU, EPHEMERAL, MEMORY
-from situate.framework.snapshot import Snapshot
+from situate.framework.cycle.cycle import PluginFailed
+from situate.framework.engine.engine import Engine
+from situate.framework.explain.compare import compare
+from situate.framework.explain.explain import Question, gate_of
+from situate.framework.pod.pods import BadPod
+from situate.framework.pod.resources import CPU, EPHEMERAL, MEMORY
+from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.counts import counted
 from situate.objects.pods import Pod
 

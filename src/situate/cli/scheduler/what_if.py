@@ -23,12 +23,12 @@ from situate.cli.scheduler.manifest_pods import ManifestPods, pods_of
 from situate.cli.scheduler.profiles import read_profiles
 from situate.cli.scheduler.world import World, observe
 from situate.cli.streams import complain, say
-from situate.framework.cycle import PluginFailed
-from situate.framework.engine import Engine
-from situate.framework.explaining import Question, explain_steps
-from situate.framework.least_change import LeastChange, least_change
-from situate.framework.pods import BadPod, PodInfo
-from situate.framework.what_if import Outcome, Room, kinds, room_for, settle_steps
+from situate.framework.cycle.cycle import PluginFailed
+from situate.framework.engine.engine import Engine
+from situate.framework.explain.explain import Question, explain_steps
+from situate.framework.explain.least_change import LeastChange, least_change
+from situate.framework.explain.what_if import Outcome, Room, kinds, room_for, settle_steps
+from situate.framework.pod.pods import BadPod, PodInfo
 from situate.objects.counts import counted
 from situate.objects.nodes import Node
 from situate.objects.pods import Pod

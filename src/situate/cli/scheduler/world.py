@@ -19,7 +19,7 @@ from situate.cli.failures import WrongInput
 from situate.cli.progress import progress
 from situate.cli.read_cluster.where import Where
 from situate.cli.scheduler.profiles import Profiles
-from situate.framework.engine import Engine
+from situate.framework.engine.engine import Engine
 from situate.kube.client import Client
 from situate.kube.errors import Forbidden, NotFound
 from situate.objects.codec import Malformed, decode

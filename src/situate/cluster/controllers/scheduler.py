@@ -19,9 +19,12 @@ from situate.cluster.controllers.pods import PodFacts
 from situate.cluster.controllers.scheduler_writes import binding, evictions, preparations, unscheduled
 from situate.cluster.controllers.tables import NODES, PODS, REPLICA_SETS, STATEFUL_SETS, Key
 from situate.cluster.stored import Interned, Stored
-from situate.framework.actions import Evict
-from situate.framework.catalog_keeper import CatalogKeeper
-from situate.framework.configuration import (
+from situate.framework.engine.decisions import Asked, Failed, Placed, PlacedRun, Refused, Waiting
+from situate.framework.engine.engine import Engine
+from situate.framework.engine.messages import refusal
+from situate.framework.plugin_api.actions import Evict
+from situate.framework.plugin_api.catalog_keeper import CatalogKeeper
+from situate.framework.plugin_api.configuration import (
     DEFAULT_SCHEDULER,
     DisabledPlugin,
     KubeSchedulerConfiguration,
@@ -29,12 +32,9 @@ from situate.framework.configuration import (
     PluginSet,
     SchedulerProfile,
 )
-from situate.framework.decisions import Asked, Failed, Placed, PlacedRun, Refused, Waiting
-from situate.framework.engine import Engine
-from situate.framework.messages import refusal
-from situate.framework.pods import BadPod
-from situate.framework.profile import ALL_NODES, Profile
-from situate.framework.profiles import profiles_of
+from situate.framework.pod.pods import BadPod
+from situate.framework.profile.profile import ALL_NODES, Profile
+from situate.framework.profile.profiles import profiles_of
 from situate.objects.codec import Malformed, decode
 from situate.objects.label_selectors import BadSelector
 from situate.objects.pods import Pod

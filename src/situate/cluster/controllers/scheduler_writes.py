@@ -10,9 +10,9 @@ from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.pods import condition, with_condition
 from situate.cluster.controllers.tables import PODS, Obj
 from situate.cluster.times import timestamp
-from situate.framework.actions import Evict, Nominate
-from situate.framework.decisions import Refused
-from situate.framework.pods import PodInfo, PodKey
+from situate.framework.engine.decisions import Refused
+from situate.framework.plugin_api.actions import Evict, Nominate
+from situate.framework.pod.pods import PodInfo, PodKey
 
 
 def binding(info: PodInfo, node: str) -> Bind:

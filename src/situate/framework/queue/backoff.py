@@ -8,7 +8,7 @@ from itertools import count
 from math import floor
 from typing import Any, Final
 
-from situate.framework.queue.waiting import Place, WaitingPod
+from situate.framework.queue.queued_pod import Place, WaitingPod
 
 WINDOW_S: Final = 1.0
 """Expiries are aligned to this, and ordered by QueueSort within it."""

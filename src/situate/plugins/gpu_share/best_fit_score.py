@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from situate.framework.plugin import HIGHEST, Scores
-from situate.framework.pods import PodInfo
-from situate.framework.resources import CPU
-from situate.framework.snapshot import Snapshot
+from situate.framework.plugin_api.plugin import HIGHEST, Scores
+from situate.framework.pod.pods import PodInfo
+from situate.framework.pod.resources import CPU
+from situate.framework.snapshot.snapshot import Snapshot
 from situate.plugins.gpu_share.devices import idle
 from situate.plugins.gpu_share.dot_product_score import LARGEST_CPU, LARGEST_GPU
 from situate.plugins.gpu_share.gpu_share import GpuShare

@@ -8,11 +8,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.holdings import Holding
-from situate.framework.labels import Ids
-from situate.framework.nodes import NodeTable
-from situate.framework.snapshot import Snapshot
-from situate.framework.verdict import Mask
+from situate.framework.plugin_api.verdict import Mask
+from situate.framework.snapshot.device_allocations import Holding
+from situate.framework.snapshot.labels import Ids
+from situate.framework.snapshot.node_table import NodeTable
+from situate.framework.snapshot.snapshot import Snapshot
 from situate.plugins.gpu_share.requests import COUNT, MODEL, MOST_DEVICES, WHOLE, GpuRequest, held_devices
 
 Idle = NDArray[np.int64]

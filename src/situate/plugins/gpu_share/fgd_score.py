@@ -9,11 +9,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.keys import Key
-from situate.framework.plugin import HIGHEST, Scores
-from situate.framework.pods import PodInfo
-from situate.framework.resources import CPU
-from situate.framework.snapshot import Snapshot
+from situate.framework.plugin_api.plugin import HIGHEST, Scores
+from situate.framework.pod.keys import Key
+from situate.framework.pod.pods import PodInfo
+from situate.framework.pod.resources import CPU
+from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.settings import Mistake
 from situate.plugins.gpu_share.devices import Idle, idle, tightest, without
 from situate.plugins.gpu_share.fragmentation import Fragmentation, Kinds, TypicalPod

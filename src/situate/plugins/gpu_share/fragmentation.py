@@ -19,8 +19,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.nodes import NodeTable, take
-from situate.framework.snapshot import Snapshot
+from situate.framework.snapshot.node_table import NodeTable, take
+from situate.framework.snapshot.snapshot import Snapshot
 from situate.plugins.gpu_share.devices import Devices, Idle, idle
 from situate.plugins.gpu_share.requests import MOST_DEVICES, WHOLE
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from situate.framework.plugin import HIGHEST, Scores
-from situate.framework.pods import PodInfo
-from situate.framework.snapshot import Snapshot
+from situate.framework.plugin_api.plugin import HIGHEST, Scores
+from situate.framework.pod.pods import PodInfo
+from situate.framework.snapshot.snapshot import Snapshot
 from situate.plugins.gpu_share.devices import Devices, given, idle
 from situate.plugins.gpu_share.gpu_share import GpuShare
 from situate.plugins.gpu_share.requests import WHOLE, GpuRequest

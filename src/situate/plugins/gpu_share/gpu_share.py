@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from situate.framework.actions import Action, Patch
-from situate.framework.events import Change, EventHint, Hint, Subject
-from situate.framework.plugin import SKIPPED, PreFiltered, Reads
-from situate.framework.pods import PodInfo
-from situate.framework.resources import amounts
-from situate.framework.snapshot import Snapshot
-from situate.framework.status import SKIP, SUCCESS, Code, Status
-from situate.framework.verdict import Verdict, refuse_in_turn
+from situate.framework.plugin_api.actions import Action, Patch
+from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
+from situate.framework.plugin_api.plugin import SKIPPED, PreFiltered, Reads
+from situate.framework.plugin_api.status import SKIP, SUCCESS, Code, Status
+from situate.framework.plugin_api.verdict import Verdict, refuse_in_turn
+from situate.framework.pod.pods import PodInfo
+from situate.framework.pod.resources import amounts
+from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.nodes import Node
 from situate.plugins.gpu_share.devices import Devices, idle, tightest
 from situate.plugins.gpu_share.requests import (

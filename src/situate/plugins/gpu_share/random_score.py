@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from situate.framework.plugin import HIGHEST, PreScored, Reads, Scores
-from situate.framework.pods import PodInfo
-from situate.framework.snapshot import Snapshot
+from situate.framework.plugin_api.plugin import HIGHEST, PreScored, Reads, Scores
+from situate.framework.pod.pods import PodInfo
+from situate.framework.snapshot.snapshot import Snapshot
 from situate.plugins.gpu_share.devices import idle, tightest
 from situate.plugins.gpu_share.gpu_share import GpuShare
 from situate.plugins.gpu_share.requests import WHOLE, GpuRequest

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from situate.framework.pods import PodInfo
+from situate.framework.pod.pods import PodInfo
 
 MILLI: Final = "alibabacloud.com/gpu-milli"
 """Of a pod: thousandths of each GPU that it wants; all of it where it only says how many."""

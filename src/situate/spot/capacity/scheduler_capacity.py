@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
-from situate.framework.cache import Cache
-from situate.framework.cycle import Feasibility, PluginFailed, find_feasible, score
-from situate.framework.pods import BadPod, PodInfo
-from situate.framework.profile import Profile
-from situate.framework.snapshot import Snapshot
-from situate.framework.verdict import Indices, Mask
+from situate.framework.cycle.cycle import Feasibility, PluginFailed, find_feasible, score
+from situate.framework.plugin_api.verdict import Indices, Mask
+from situate.framework.pod.pods import BadPod, PodInfo
+from situate.framework.profile.profile import Profile
+from situate.framework.snapshot.cache import Cache
+from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.pods import Affinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, Toleration
 from situate.spot.capacity.free_capacity import Places
 from situate.spot.model.counts import Nodes

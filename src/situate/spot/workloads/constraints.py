@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from situate.framework.node_selection import NAME_FIELD, holds
+from situate.framework.pod.node_selection import NAME_FIELD, holds
 from situate.objects.pods import NodeSelectorRequirement
 from situate.spot.model.counts import Nodes
 from situate.spot.model.pods_nodes_workloads import HOSTNAME, Capacity, NodeFacts

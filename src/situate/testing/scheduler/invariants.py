@@ -11,7 +11,7 @@ import msgspec
 
 from situate.cluster.effects import Identity
 from situate.cluster.watch import Watch
-from situate.framework.resources import amount
+from situate.framework.pod.resources import amount
 from situate.objects.messages import Request, Response
 from situate.objects.quantity import parse_quantity
 from situate.testing.processes import ProcessState

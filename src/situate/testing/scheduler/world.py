@@ -14,10 +14,10 @@ from prometheus_client import CollectorRegistry
 from situate.cluster.controllers import KubeletSettings, MachinerySettings
 from situate.cluster.controllers.nodes import node as node_object
 from situate.cluster.stored import Stored
-from situate.framework.actions import BindByExtender
-from situate.framework.configuration import EnabledPlugin
-from situate.framework.extenders import Reply
-from situate.framework.profiles import Registry
+from situate.framework.plugin_api.actions import BindByExtender
+from situate.framework.plugin_api.configuration import EnabledPlugin
+from situate.framework.preemption.extenders import Reply
+from situate.framework.profile.profiles import Registry
 from situate.kube.client import Client
 from situate.kube.election import Candidacy
 from situate.kube.lease_record import ElectionTimes

@@ -17,8 +17,8 @@ from prometheus_client import CollectorRegistry
 from situate.cluster.controllers import Further, KubeletSettings, MachinerySettings
 from situate.cluster.controllers.nodes import node as node_object
 from situate.cluster.controllers.virtual_machines import VirtualMachineController
-from situate.framework.actions import BindByExtender
-from situate.framework.extenders import Reply
+from situate.framework.plugin_api.actions import BindByExtender
+from situate.framework.preemption.extenders import Reply
 from situate.kube.client import Client
 from situate.kube.election import Candidacy
 from situate.kube.lease_record import ElectionTimes

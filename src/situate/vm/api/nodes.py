@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from situate.framework.resources import amount
+from situate.framework.pod.resources import amount
 from situate.objects import nodes as objects
 from situate.vm.api.parse_errors import Read, Unreadable
 from situate.vm.api.well_known import DRAIN, STATIC

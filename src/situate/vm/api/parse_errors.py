@@ -11,7 +11,7 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from situate.framework.resources import MOST
+from situate.framework.pod.resources import MOST
 from situate.objects.quantity import BadQuantity, Quantity, decode_quantity
 from situate.objects.settings import did_you_mean, shown
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from situate.framework.resources import amounts, pod_request
+from situate.framework.pod.resources import amounts, pod_request
 from situate.objects import pods as objects
 from situate.objects.meta import Condition
 from situate.vm.api.machines import MachineSeen, read_notes

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from situate.framework.resources import amounts, pod_request
+from situate.framework.pod.resources import amounts, pod_request
 from situate.objects.pods import Container, Pod, PodStatus
 from situate.objects.quantity import Quantity
 from situate.vm.api.parse_errors import Place, Unreadable

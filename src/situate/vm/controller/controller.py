@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from situate.framework.engine import Engine
-from situate.framework.pods import PodInfo
-from situate.framework.queue.waiting import Place
+from situate.framework.engine.engine import Engine
+from situate.framework.pod.pods import PodInfo
+from situate.framework.queue.queued_pod import Place
 from situate.kube.client import Client
 from situate.kube.election import Candidacy, ElectionNews, Elector
 from situate.kube.errors import KubeError

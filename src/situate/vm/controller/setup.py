@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from situate.framework.profiles import Registry, profiles_of
-from situate.framework.queue.scheduling import QueueSettings
+from situate.framework.profile.profiles import Registry, profiles_of
+from situate.framework.queue.scheduling_queue import QueueSettings
 from situate.plugins.registry import registry
 from situate.runtime.outcomes import BrokenInvariant
 from situate.scheduler.configuration import ClientRate

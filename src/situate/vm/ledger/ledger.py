@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from situate.framework.handle import Handle
+from situate.framework.cycle.handle import Handle
 from situate.vm.ledger.migrations.planner import Planner
 from situate.vm.ledger.step import PLANNER, step
 from situate.vm.model.actions import Action

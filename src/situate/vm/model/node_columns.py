@@ -15,10 +15,10 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.nodes import NodeTable
-from situate.framework.pods import PodInfo
-from situate.framework.snapshot import Snapshot
-from situate.framework.verdict import Mask
+from situate.framework.plugin_api.verdict import Mask
+from situate.framework.pod.pods import PodInfo
+from situate.framework.snapshot.node_table import NodeTable
+from situate.framework.snapshot.snapshot import Snapshot
 from situate.vm.model.migrations import Move
 from situate.vm.model.pods_and_nodes import Node, Pod, Ref
 from situate.vm.model.resource_amounts import Amounts

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from situate.framework.plugin import HIGHEST, Scores
+from situate.framework.plugin_api.plugin import HIGHEST, Scores
 from situate.vm.model.node_columns import Column
 from situate.vm.model.policy import Scoring
 from situate.vm.model.resource_amounts import Amounts

@@ -18,14 +18,23 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.actions import Action
-from situate.framework.events import Change, EventHint, Hint, Subject
-from situate.framework.handle import Handle
-from situate.framework.plugin import RESERVED, Diagnosis, PostFiltered, PreFiltered, PreScored, Reads, Reserved, Scores
-from situate.framework.pods import PodInfo
-from situate.framework.snapshot import Snapshot
-from situate.framework.status import SKIP, SUCCESS, Code, Status, unresolvable, unschedulable
-from situate.framework.verdict import Mask, Refusals, Verdict, refusals
+from situate.framework.cycle.handle import Handle
+from situate.framework.plugin_api.actions import Action
+from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
+from situate.framework.plugin_api.plugin import (
+    RESERVED,
+    Diagnosis,
+    PostFiltered,
+    PreFiltered,
+    PreScored,
+    Reads,
+    Reserved,
+    Scores,
+)
+from situate.framework.plugin_api.status import SKIP, SUCCESS, Code, Status, unresolvable, unschedulable
+from situate.framework.plugin_api.verdict import Mask, Refusals, Verdict, refusals
+from situate.framework.pod.pods import PodInfo
+from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.nodes import Node as WireNode
 from situate.objects.pods import Pod as WirePod
 from situate.vm.api.nodes import is_drained

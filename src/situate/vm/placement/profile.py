@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from situate.framework.configuration import (
+from situate.framework.plugin_api.configuration import (
     DisabledPlugin,
     EnabledPlugin,
     KubeSchedulerConfiguration,
@@ -16,8 +16,8 @@ from situate.framework.configuration import (
     PluginSet,
     SchedulerProfile,
 )
-from situate.framework.plugin import Plugin
-from situate.framework.profiles import Registry
+from situate.framework.plugin_api.plugin import Plugin
+from situate.framework.profile.profiles import Registry
 from situate.plugins.priority_sort import PrioritySort
 from situate.vm.backends.systems import System
 from situate.vm.placement.plugin import NAME, VirtualMachines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from situate.framework.pods import PodInfo
+from situate.framework.pod.pods import PodInfo
 from situate.vm.backends.systems import System
 
 

@@ -18,12 +18,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.cycle import find_feasible
-from situate.framework.engine import Engine
-from situate.framework.plugin import Plugin
-from situate.framework.pods import BadPod, PodInfo
-from situate.framework.profile import Profile
-from situate.framework.snapshot import Snapshot
+from situate.framework.cycle.cycle import find_feasible
+from situate.framework.engine.engine import Engine
+from situate.framework.plugin_api.plugin import Plugin
+from situate.framework.pod.pods import BadPod, PodInfo
+from situate.framework.profile.profile import Profile
+from situate.framework.snapshot.snapshot import Snapshot
 from situate.vm.backends.systems import System
 from situate.vm.ledger.ledger import Ledger
 from situate.vm.ledger.migrations.planner import Planner

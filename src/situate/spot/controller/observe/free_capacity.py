@@ -13,18 +13,18 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from situate.framework.cache import Cache as FrameworkCache
-from situate.framework.catalog_keeper import CatalogKeeper
-from situate.framework.configuration import (
+from situate.framework.plugin_api.catalog_keeper import CatalogKeeper
+from situate.framework.plugin_api.configuration import (
     DisabledPlugin,
     KubeSchedulerConfiguration,
     Plugins,
     PluginSet,
     SchedulerProfile,
 )
-from situate.framework.pods import BadPod
-from situate.framework.profile import ALL_NODES, Profile
-from situate.framework.profiles import profiles_of
+from situate.framework.pod.pods import BadPod
+from situate.framework.profile.profile import ALL_NODES, Profile
+from situate.framework.profile.profiles import profiles_of
+from situate.framework.snapshot.cache import Cache as FrameworkCache
 from situate.kube.client import Client
 from situate.kube.reflector import Reflector
 from situate.kube.store import Store

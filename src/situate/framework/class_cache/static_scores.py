@@ -1,0 +1,275 @@
+"""What the nodes alone decide about pods that are alike in all but what they request.
+
+Labels, taints, names and images say where such a pod may go at all, and what most scores come to. That is worked out
+once for all of them and holds until somebody changes a node: a pod that is new in nothing but its amounts costs no more
+than comparing amounts.
+
+It may be shared where every plugin that is asked here says that it does not look at what pods request
+(`Plugin.heeds_requests`); else it is kept for each template.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from situate.framework.cycle.cycle import call, check_scores
+from situate.framework.plugin_api.plugin import (
+    HIGHEST,
+    FilterPlugin,
+    NormalizePlugin,
+    Reads,
+    Scores,
+    heeds_requests,
+    reads,
+)
+from situate.framework.plugin_api.status import Code
+from situate.framework.plugin_api.verdict import Indices, Mask
+from situate.framework.pod.pods import PodInfo, PodTemplate
+from situate.framework.profile.profile import Profile, Weighted
+from situate.framework.snapshot.node_table import NodeTable
+from situate.framework.snapshot.snapshot import Snapshot
+
+Totals = NDArray[np.signedinteger[Any]]
+"""(nodes,): weighted sums of scores; negative where a node will not do."""
+
+_NARROW: Final = 2**13
+"""Totals up to this fit 16 bits, with room to spare for those that are far below zero, or for as much again."""
+_KEPT: Final = 2**22
+"""Nodes of all standings together; some 5 bytes each."""
+_LEAST_KEPT: Final = 64
+
+
+def width_of(scores: Iterable[Weighted]) -> type[np.signedinteger[Any]]:
+    """The type of their weighted sums. Two such sums may be added: both are of 16 bits only if what they come to is."""
+    return np.int16 if _highest(scores) <= _NARROW else np.int64
+
+
+def _highest(scores: Iterable[Weighted]) -> int:
+    return sum(HIGHEST * each.weight for each in scores)
+
+
+@dataclass(slots=True, eq=False)
+class Relative:
+    """A plugin's raw scores, and what they come to while the lowest and the highest of them are among the feasible."""
+
+    weighted: Weighted
+    normalizer: NormalizePlugin
+    state: Any
+    raw: Scores
+    """(nodes,)"""
+    lowest: int
+    highest: int
+    """Of the nodes that may do."""
+    at_lowest: Indices
+    at_highest: Indices
+    """Both are empty where all raw scores are the same."""
+    share: Totals
+    """(nodes,): normalized and weighted; right where a node may do."""
+    _low: int = 0
+    _high: int = 0
+    """Places in `at_lowest` and `at_highest` of nodes that were feasible when that was asked last."""
+
+    def holds(self, feasible: Mask | Totals, least: int) -> bool:
+        """Whether both extremes are among the feasible nodes: those with this or more."""
+        if feasible.item(self.at_lowest.item(self._low)) < least:
+            where = np.flatnonzero(feasible.take(self.at_lowest) >= least)
+            if not len(where):
+                return False
+            self._low = int(where[0])
+        if feasible.item(self.at_highest.item(self._high)) < least:
+            where = np.flatnonzero(feasible.take(self.at_highest) >= least)
+            if not len(where):
+                return False
+            self._high = int(where[0])
+        return True
+
+    def witnesses(self) -> tuple[int, int]:
+        """A node with the lowest and one with the highest, feasible when `holds` was true last."""
+        return self.at_lowest.item(self._low), self.at_highest.item(self._high)
+
+    def extremes(self, nodes: Indices) -> tuple[int, int] | None:
+        among = self.raw.take(nodes)
+        return (int(among.min()), int(among.max())) if len(among) else None
+
+    def shares(self, pod: PodInfo, nodes: Indices) -> Scores:
+        """(nodes,): normalized among these nodes, of which there is one at least, and weighted."""
+        return _normalized(self.weighted, self.normalizer, self.state, pod, self.raw.take(nodes))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Standing:
+    """Of one node table. Arrays must not be written to."""
+
+    states: dict[str, Any]
+    unfiltered: frozenset[str]
+    """Plugins whose PreFilter was not concerned."""
+    unscored: frozenset[str]
+    """Plugins whose PreScore was not concerned."""
+    may: Mask
+    """(nodes,): whether the filters that read the node alone pass."""
+    count: int
+    """So many may."""
+    base: Totals
+    """(nodes,): scores that need no normalizing; far below zero where a node may not do."""
+    relative: tuple[Relative, ...]
+    varied: tuple[Relative, ...]
+    """Those with more than one raw score."""
+    settled: Totals
+    """(nodes,): `base` and the shares of `relative`."""
+
+    def holds(self, feasible: Mask | Totals, least: int) -> bool:
+        """Whether `settled` is right where these nodes are feasible: those with this or more."""
+        return all(each.holds(feasible, least) for each in self.varied)
+
+    def settled_among(self, pod: PodInfo, nodes: Indices) -> Totals:
+        """(nodes,): the same where only these nodes are feasible, of which there is one at least."""
+        settled = self.base.take(nodes)
+        for each in self.relative:
+            settled += each.shares(pod, nodes).astype(settled.dtype)
+        return settled
+
+
+class Standings:
+    """Of one profile; mutable."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._pre_filters = tuple(plugin for plugin in profile.pre_filter if reads(plugin) is not Reads.CLUSTER)
+        self._filters = tuple(plugin for plugin in profile.filter if reads(plugin) is Reads.NODE)
+        self._pre_scores = tuple(plugin for plugin in profile.pre_score if reads(plugin) is Reads.NODE)
+        self._scores = tuple(each for each in profile.score if reads(each.plugin) is Reads.NODE)
+        asked = (*self._pre_filters, *self._filters, *self._pre_scores, *(each.plugin for each in self._scores))
+        self._by_kin = not any(map(heeds_requests, asked))
+        local = [each for each in profile.score if reads(each.plugin) is not Reads.CLUSTER]
+        self.dtype, highest = width_of(local), _highest(local)
+        """Of totals."""
+        self._refused = -2 * max(highest, 1)
+        self._nodes: NodeTable | None = None
+        self._known: dict[object, tuple[PodTemplate, Standing]] = {}
+        self._settled: dict[int, Totals] = {}
+        """By the hash of what is in it."""
+
+    def of(self, pod: PodInfo, snapshot: Snapshot) -> Standing | None:
+        """None if a plugin rejects the pods as a whole; `PluginFailed` if one fails."""
+        if self._nodes is not snapshot.nodes:
+            self._nodes = snapshot.nodes
+            self._forget()
+        key = pod.template.kin if self._by_kin else id(pod.template)
+        known = self._known.get(key)
+        if known is not None:
+            return known[1]
+        found = self._found(pod, snapshot)
+        if found is not None:
+            if len(self._known) >= max(_LEAST_KEPT, _KEPT // max(snapshot.count, 1)):
+                self._forget()
+            self._known[key] = pod.template, found
+        return found
+
+    def _forget(self) -> None:
+        self._known.clear()
+        self._settled.clear()
+
+    def _shared(self, settled: Totals) -> Totals:
+        """Equal ones as the same array: whoever reads those of many kinds at a node reads few then."""
+        known = self._settled.setdefault(hash(settled.tobytes()), settled)
+        return known if np.array_equal(known, settled) else settled
+
+    def _found(self, pod: PodInfo, snapshot: Snapshot) -> Standing | None:
+        states: dict[str, Any] = {}
+        unfiltered: set[str] = set()
+        unscored: set[str] = set()
+        may = np.ones(snapshot.count, dtype=np.bool_)
+        for plugin in self._pre_filters:
+            found = call(plugin, "PreFilter", plugin.pre_filter, pod, snapshot)
+            if found.status.code is Code.SKIP:
+                unfiltered.add(plugin.name)
+                continue
+            if not found.status.ok:
+                return None
+            states[plugin.name] = found.state
+            if found.only is not None:
+                may &= found.only
+        for passing in _passing(self._filters, states, unfiltered, pod, snapshot):
+            may &= passing
+        for scorer in self._pre_scores:
+            prepared = call(scorer, "PreScore", scorer.pre_score, states.get(scorer.name), pod, snapshot)
+            if prepared.code is Code.SKIP:
+                unscored.add(scorer.name)
+            else:
+                states[scorer.name] = prepared.state
+        base = np.where(may, 0, self._refused).astype(self.dtype)
+        relative = []
+        for weighted in self._scores:
+            if weighted.name in unscored:
+                continue
+            raw: Scores = call(
+                weighted.plugin, "Score", weighted.plugin.score, states.get(weighted.name), pod, snapshot
+            )
+            if weighted.normalizer is None:
+                check_scores(weighted.name, raw)
+                base += (raw * weighted.weight).astype(self.dtype)
+            else:
+                share = np.zeros(snapshot.count, dtype=self.dtype)
+                relative.append(
+                    _relative(weighted, weighted.normalizer, states.get(weighted.name), pod, raw, may, share)
+                )
+        settled = base.copy()
+        for each in relative:
+            settled += each.share
+        varied = tuple(each for each in relative if each.lowest != each.highest)
+        return Standing(
+            states,
+            frozenset(unfiltered),
+            frozenset(unscored),
+            may,
+            int(np.count_nonzero(may)),
+            base,
+            tuple(relative),
+            varied,
+            self._shared(settled),
+        )
+
+
+def _passing(
+    filters: tuple[FilterPlugin, ...],
+    states: dict[str, Any],
+    unfiltered: set[str],
+    pod: PodInfo,
+    snapshot: Snapshot,
+) -> list[Mask]:
+    return [
+        call(plugin, "Filter", plugin.filter, states.get(plugin.name), pod, snapshot).passes
+        for plugin in filters
+        if plugin.name not in unfiltered
+    ]
+
+
+def _relative(
+    weighted: Weighted,
+    normalizer: NormalizePlugin,
+    state: Any,
+    pod: PodInfo,
+    raw: Scores,
+    may: Mask,
+    share: Totals,
+) -> Relative:
+    """`share` is zero everywhere."""
+    nodes = np.flatnonzero(may)
+    among = raw.take(nodes)
+    lowest, highest = (int(among.min()), int(among.max())) if len(nodes) else (0, 0)
+    if len(nodes):
+        share[nodes] = _normalized(weighted, normalizer, state, pod, among)
+    some = nodes if lowest != highest else nodes[:0]
+    of_some = among[: len(some)]
+    at_lowest, at_highest = some[of_some == lowest], some[of_some == highest]
+    return Relative(weighted, normalizer, state, raw, lowest, highest, at_lowest, at_highest, share)
+
+
+def _normalized(weighted: Weighted, normalizer: NormalizePlugin, state: Any, pod: PodInfo, raw: Scores) -> Scores:
+    scores: Scores = call(weighted.plugin, "NormalizeScore", normalizer.normalize, state, pod, raw)
+    check_scores(weighted.name, scores)
+    return scores * weighted.weight

@@ -1,0 +1,407 @@
+"""One pod's scheduling cycle over frozen values: which nodes will do, which is best, and why none will.
+
+This is the plain path: every plugin is asked about everything, each time. Faster paths give the same answers
+(`situate.framework.class_cache.pod_class_cache`), and are held against this one by the tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from situate.framework.plugin_api.plugin import (
+    HIGHEST,
+    Diagnosis,
+    FilterPlugin,
+    Plugin,
+    PreFilterPlugin,
+    Reads,
+    Scores,
+)
+from situate.framework.plugin_api.status import SUCCESS, Code, Status
+from situate.framework.plugin_api.verdict import Indices, Mask, Refusals, Verdict, first_refusals
+from situate.framework.pod.pods import PodInfo
+from situate.framework.profile.profile import Profile, Weighted
+from situate.framework.snapshot.nominated_pods import Promised
+from situate.framework.snapshot.snapshot import Snapshot
+
+_FEW: Final = 16
+"""So many numbers are cheaper to look at one by one: NumPy's time for them is its time for each call."""
+NO_NODES: Final = Status(Code.UNRESOLVABLE, ("no nodes available to schedule pods",))
+
+Nominations = Mapping[int, Sequence[PodInfo]]
+"""Pods that other cycles have promised a node, by the node's index in the whole table."""
+
+
+class PluginFailed(Exception):
+    """A plugin raised, or answered what it may not; ends the pod's cycle with an error, and nothing else."""
+
+    def __init__(self, plugin: str, point: str, problem: str) -> None:
+        super().__init__(f'running {point} plugin "{plugin}": {problem}')
+        self.plugin = plugin
+        self.point = point
+
+
+class Prepared(msgspec.Struct, frozen=True, eq=False):
+    """What PreFilter has found out; made for every pod to which others matter."""
+
+    states: Mapping[str, Any]
+    skipped: frozenset[str]
+    only: Mask | None = None
+    """(nodes,): the only nodes that can do."""
+    restricting: tuple[str, ...] = ()
+    """The plugins that made `only`."""
+    status: Status = SUCCESS
+
+
+NOTHING_PREPARED: Final = Prepared({}, frozenset())
+"""Where there was nobody to ask."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Feasibility:
+    """Which nodes will do."""
+
+    snapshot: Snapshot
+    prepared: Prepared
+    passes: Mask
+    """(nodes,)"""
+    verdicts: tuple[tuple[str, Verdict], ...]
+    """In the order of the calls, over all nodes."""
+    crowded: Callable[[], Sequence[tuple[str, Verdict]]] = tuple
+    """What goes before these if extenders refuse what filters do not: `find_feasible` says it where no node passes."""
+
+    def diagnosis(self) -> Diagnosis:
+        """Why the others will not."""
+        prepared = self.prepared
+        if not prepared.status.ok:
+            return Diagnosis(self.snapshot, status=prepared.status)
+        left = np.ones(self.snapshot.count, dtype=np.bool_)
+        refused: list[tuple[str, Refusals, Mask]] = []
+        if prepared.only is not None:
+            plugin = ", ".join(prepared.restricting)
+            text = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(prepared.restricting))}]"
+            where = ~prepared.only
+            code = np.where(where, np.uint8(Code.UNRESOLVABLE), np.uint8(Code.SUCCESS))
+            refused.append((plugin, Refusals(code, ((text, np.flatnonzero(where)),)), where))
+            left &= prepared.only
+        return Diagnosis(self.snapshot, (*refused, *first_refusals(self.verdicts, left)))
+
+
+def prepare(plugins: Sequence[PreFilterPlugin], pod: PodInfo, snapshot: Snapshot) -> Prepared:
+    """PreFilter of these plugins, in order.
+
+    An unresolvable rejection ends it at once; another one is remembered while the rest are asked.
+    """
+    states: dict[str, Any] = {}
+    skipped: set[str] = set()
+    only: Mask | None = None
+    elsewhere: frozenset[str] = frozenset()
+    restricting: list[str] = []
+    rejection = SUCCESS
+    for plugin in plugins:
+        name = plugin.name
+        found = call(plugin, "PreFilter", plugin.pre_filter, pod, snapshot)
+        code = found.status.code
+        if code is Code.SKIP:
+            skipped.add(name)
+            continue
+        if code.rejects:
+            status = Status(code, found.status.reasons, name)
+            if code is Code.UNRESOLVABLE:
+                return Prepared(states, frozenset(skipped), status=status)
+            rejection = status if rejection.ok else rejection
+        elif code is not Code.SUCCESS:
+            raise PluginFailed(name, "PreFilter", f"answered {code.title}; allowed: Success, Skip or a rejection")
+        states[name] = found.state
+        if found.only is not None:
+            restricting.append(name)
+            elsewhere = found.elsewhere if only is None else elsewhere & found.elsewhere
+            only = found.only if only is None else only & found.only
+            if not only.any() and not elsewhere:
+                return Prepared(states, frozenset(skipped), status=_nowhere(restricting))
+    return Prepared(states, frozenset(skipped), only, tuple(restricting), rejection)
+
+
+def _nowhere(restricting: Sequence[str]) -> Status:
+    named = sorted(restricting)
+    text = (
+        f"node(s) didn't satisfy plugin {named[0]}"
+        if len(named) == 1
+        else f"node(s) didn't satisfy plugin(s) [{' '.join(named)}] simultaneously"
+    )
+    return Status(Code.UNRESOLVABLE, (text,), named[0])
+
+
+def find_feasible(
+    profile: Profile, pod: PodInfo, snapshot: Snapshot, nominations: Nominations | None = None
+) -> Feasibility:
+    """PreFilter and Filter over all nodes. `nominations`: only pods of at least this one's priority."""
+    prepared = prepare(profile.pre_filter, pod, snapshot)
+    if not prepared.status.ok:
+        return Feasibility(snapshot, prepared, np.zeros(snapshot.count, dtype=np.bool_), ())
+    verdicts = run_filters(profile, pod, snapshot, prepared)
+    passes = np.ones(snapshot.count, dtype=np.bool_) if prepared.only is None else prepared.only.copy()
+    for _, verdict in verdicts:
+        passes &= verdict.passes
+    if not nominations:
+        return Feasibility(snapshot, prepared, passes, verdicts)
+    told = with_promised(profile, pod, snapshot, prepared, nominations, passes)
+    verdicts = (*verdicts, *told)
+    for _, verdict in told:
+        passes &= verdict.passes
+    crowded = partial(_crowded, profile, pod, snapshot, prepared, verdicts, nominations)
+    if passes.any():
+        return Feasibility(snapshot, prepared, passes, verdicts, crowded)
+    return Feasibility(snapshot, prepared, passes, (*crowded(), *verdicts))
+
+
+def fits(profile: Profile, pod: PodInfo, snapshot: Snapshot, nominations: Nominations, node: int) -> bool:
+    """Whether the pod may go to this one node; of a snapshot of all."""
+    prepared = prepare(profile.pre_filter, pod, snapshot)
+    if not prepared.status.ok or (prepared.only is not None and not prepared.only[node]):
+        return False
+    alone = snapshot.at(np.array([node], dtype=np.intp))
+    if not all(verdict.passes[0] for _, verdict in run_filters(profile, pod, alone, prepared)):
+        return False
+    where = np.zeros(snapshot.count, dtype=np.bool_)
+    where[node] = True
+    return all(
+        verdict.passes[node] for _, verdict in with_promised(profile, pod, snapshot, prepared, nominations, where)
+    )
+
+
+def _crowded(
+    profile: Profile,
+    pod: PodInfo,
+    snapshot: Snapshot,
+    prepared: Prepared,
+    verdicts: Sequence[tuple[str, Verdict]],
+    nominations: Nominations,
+) -> list[tuple[str, Verdict]]:
+    """What is said of promised nodes that would not do without those pods either: as upstream, with them first.
+
+    Not of nodes that are refused before anything is asked that pods there could change.
+    """
+    settled = np.zeros(snapshot.count, dtype=np.bool_) if prepared.only is None else ~prepared.only
+    for plugin, (_, verdict) in zip(_asked(profile, prepared), verdicts, strict=False):
+        if getattr(plugin, "reads", Reads.CLUSTER) is not Reads.NODE:
+            break
+        settled |= ~verdict.passes
+    return with_promised(profile, pod, snapshot, prepared, nominations, ~settled)
+
+
+def with_promised(
+    profile: Profile, pod: PodInfo, snapshot: Snapshot, prepared: Prepared, nominations: Nominations, where: Mask
+) -> list[tuple[str, Verdict]]:
+    """The filters' verdicts on those of the promised nodes that are in the mask, with the pods that these are promised
+    to on them; over all nodes.
+
+    All of them together, where nothing but amounts on a node can make a difference.
+    """
+    if isinstance(nominations, Promised) and _looks_at_amounts(profile, pod, prepared):
+        nodes = nominations.nodes
+        nodes = nodes[where[nodes]]
+        if not len(nodes):
+            return []
+        crowded = snapshot.with_promised(nominations, nodes)
+        return [
+            (name, _at(verdict, nodes, snapshot.count))
+            for name, verdict in run_filters(profile, pod, crowded, prepared)
+        ]
+    return [
+        told
+        for node, others in nominations.items()
+        if where[node]
+        for told in _with_nominated(profile, pod, snapshot, prepared, node, others)
+    ]
+
+
+def crowded(
+    profile: Profile, pod: PodInfo, snapshot: Snapshot, prepared: Prepared, nominations: Nominations, passes: Mask
+) -> Indices:
+    """Those of the nodes that pass where the pods that they are promised to leave no room."""
+    if not (isinstance(nominations, Promised) and _looks_at_amounts(profile, pod, prepared)):
+        fits = np.ones(snapshot.count, dtype=np.bool_)
+        for _, verdict in with_promised(profile, pod, snapshot, prepared, nominations, passes):
+            fits &= verdict.passes
+        return np.flatnonzero(~fits)
+    nodes = nominations.nodes
+    nodes = nodes[passes[nodes]]
+    if not len(nodes):
+        return nodes
+    laden = snapshot.with_promised(nominations, nodes)
+    fits = np.ones(len(nodes), dtype=np.bool_)
+    for plugin in _asked(profile, prepared):
+        if getattr(plugin, "reads", Reads.CLUSTER) is Reads.LOAD:  # others do not change their minds for these pods
+            fits &= call(plugin, "Filter", plugin.filter, prepared.states.get(plugin.name), pod, laden).passes
+    return nodes[~fits]
+
+
+def _looks_at_amounts(profile: Profile, pod: PodInfo, prepared: Prepared) -> bool:
+    """Whether amounts and numbers are all that other pods on a node mean to this one."""
+    return not (pod.template.host_ports or profile.allot) and all(
+        getattr(plugin, "reads", Reads.CLUSTER) is not Reads.CLUSTER for plugin in _asked(profile, prepared)
+    )
+
+
+def run_filters(
+    profile: Profile, pod: PodInfo, snapshot: Snapshot, prepared: Prepared
+) -> tuple[tuple[str, Verdict], ...]:
+    """Filter, in order, over the nodes of the snapshot, which may be a part of all."""
+    verdicts = []
+    for plugin in _asked(profile, prepared):
+        state = prepared.states.get(plugin.name)
+        verdicts.append((plugin.name, call(plugin, "Filter", plugin.filter, state, pod, snapshot)))
+    return tuple(verdicts)
+
+
+def _asked(profile: Profile, prepared: Prepared) -> list[FilterPlugin]:
+    """The filters that PreFilter has not dropped, in order."""
+    return [plugin for plugin in profile.filter if plugin.name not in prepared.skipped]
+
+
+def _with_nominated(
+    profile: Profile, pod: PodInfo, snapshot: Snapshot, prepared: Prepared, node: int, others: Sequence[PodInfo]
+) -> list[tuple[str, Verdict]]:
+    """The filters' verdicts on one node, with the pods that it is promised to on it, spread over all nodes."""
+    alone = snapshot.alone(node)
+    for other in others:
+        prepared = with_pod(profile, pod, prepared, other, node, snapshot)
+        alone = alone.assume(allotted(profile, other, alone), 0)
+    here = np.array([node], dtype=np.intp)
+    return [(name, _at(verdict, here, snapshot.count)) for name, verdict in run_filters(profile, pod, alone, prepared)]
+
+
+def _at(verdict: Verdict, nodes: Indices, count: int) -> Verdict:
+    """A verdict on some nodes as one on all."""
+    passes = np.ones(count, dtype=np.bool_)
+    passes[nodes] = verdict.passes
+
+    def told() -> Refusals:
+        found = verdict.refusals()
+        code = np.zeros(count, dtype=np.uint8)
+        code[nodes] = found.code
+        return Refusals(code, tuple((text, nodes[refused]) for text, refused in found.reasons if len(refused)))
+
+    return Verdict(passes, told)
+
+
+def with_pod(
+    profile: Profile, pod: PodInfo, prepared: Prepared, other: PodInfo, node: int, snapshot: Snapshot
+) -> Prepared:
+    """As if `other` were on the node too; `node` is an index of the whole table."""
+    return _changed(profile, pod, prepared, other, node, snapshot, "add_pod")
+
+
+def without_pod(
+    profile: Profile, pod: PodInfo, prepared: Prepared, other: PodInfo, node: int, snapshot: Snapshot
+) -> Prepared:
+    """As if `other` were not on the node."""
+    return _changed(profile, pod, prepared, other, node, snapshot, "remove_pod")
+
+
+def _changed(
+    profile: Profile, pod: PodInfo, prepared: Prepared, other: PodInfo, node: int, snapshot: Snapshot, method: str
+) -> Prepared:
+    states = dict(prepared.states)
+    for plugin in profile.pre_filter:
+        name = plugin.name
+        change = getattr(plugin, method, None)  # isinstance with a protocol costs as much as all the rest
+        if name in states and change is not None:
+            states[name] = call(plugin, "PreFilterExtensions", change, states[name], pod, other, node, snapshot)
+    return Prepared(states, prepared.skipped, prepared.only, prepared.restricting, prepared.status)
+
+
+def allotted(profile: Profile, pod: PodInfo, node: Snapshot) -> PodInfo:
+    """The pod as it counts on this node, the only one of the snapshot: with what the first plugin allots that does."""
+    for plugin in profile.allot:
+        annotations = call(plugin, "Allot", plugin.allot, pod, node)
+        if annotations:
+            return pod.annotated(annotations)
+    return pod
+
+
+def score(profile: Profile, pod: PodInfo, feasibility: Feasibility, feasible: Indices) -> NDArray[np.int64]:
+    """(feasible,): PreScore, Score, NormalizeScore, weighted and summed. Without Score plugins every node has 1."""
+    if not profile.score:
+        return np.ones(len(feasible), dtype=np.int64)
+    total = np.zeros(len(feasible), dtype=np.int64)
+    for _, weighted in scores_by_plugin(profile, pod, feasibility, feasible):
+        total += weighted
+    return total
+
+
+def scores_by_plugin(
+    profile: Profile, pod: PodInfo, feasibility: Feasibility, feasible: Indices
+) -> list[tuple[str, NDArray[np.int64]]]:
+    """Each Score plugin's share in the total, for the feasible nodes."""
+    snapshot = feasibility.snapshot.at(feasible)
+    states, skipped = pre_score(profile, pod, feasibility.prepared, snapshot)
+    return [
+        (weighted.name, share(weighted, states.get(weighted.name), pod, snapshot))
+        for weighted in profile.score
+        if weighted.name not in skipped
+    ]
+
+
+def pre_score(
+    profile: Profile, pod: PodInfo, prepared: Prepared, snapshot: Snapshot
+) -> tuple[dict[str, Any], frozenset[str]]:
+    """PreScore over a snapshot of the feasible nodes: the states, and the plugins that have no say."""
+    states = dict(prepared.states)
+    skipped: set[str] = set()
+    for plugin in profile.pre_score:
+        name = plugin.name
+        found = call(plugin, "PreScore", plugin.pre_score, states.get(name), pod, snapshot)
+        if found.code is Code.SKIP:
+            skipped.add(name)
+        elif found.code is not Code.SUCCESS:
+            raise PluginFailed(name, "PreScore", f"answered {found.code.title}; allowed: Success or Skip")
+        else:
+            states[name] = found.state
+    return states, frozenset(skipped)
+
+
+def share(weighted: Weighted, state: Any, pod: PodInfo, snapshot: Snapshot) -> Scores:
+    """What one plugin adds to the total of each node of the snapshot: all of them feasible."""
+    return raw_and_normalized(weighted, state, pod, snapshot)[1] * weighted.weight
+
+
+def raw_and_normalized(weighted: Weighted, state: Any, pod: PodInfo, snapshot: Snapshot) -> tuple[Scores, Scores]:
+    """One plugin's scores before and after NormalizeScore; twice the same where it does not normalize."""
+    plugin = weighted.plugin
+    raw: Scores = call(plugin, "Score", plugin.score, state, pod, snapshot)
+    scores = raw
+    if weighted.normalizer is not None:
+        scores = call(plugin, "NormalizeScore", weighted.normalizer.normalize, state, pod, raw)
+    check_scores(weighted.name, scores)
+    return raw, scores
+
+
+def check_scores(name: str, scores: Scores) -> None:
+    if not len(scores):
+        return
+    if scores.dtype == np.int64:
+        whole = scores.view(np.uint64)  # a negative one is very large then
+        if (max(whole.tolist()) if len(whole) <= _FEW else whole.max()) <= HIGHEST:
+            return
+    if not (scores.min() >= 0 and scores.max() <= HIGHEST):
+        found = f"{scores.min()} to {scores.max()}"
+        raise PluginFailed(name, "NormalizeScore", f"scores are {found}; allowed: 0 to {HIGHEST}")
+
+
+def call(plugin: Plugin, point: str, method: Any, *arguments: Any) -> Any:
+    """The plugin's answer; whatever it raises becomes `PluginFailed` with its name."""
+    try:
+        return method(*arguments)
+    except PluginFailed:
+        raise
+    except Exception as problem:
+        raise PluginFailed(plugin.name, point, f"{type(problem).__name__}: {problem}") from problem

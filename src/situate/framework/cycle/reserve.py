@@ -1,0 +1,43 @@
+"""Reserve, and its opposite (upstream runtime/framework.go RunReservePluginsReserve)."""
+
+from __future__ import annotations
+
+from situate.framework.cycle.cycle import PluginFailed, call
+from situate.framework.plugin_api.plugin import RESERVED, Reserved
+from situate.framework.plugin_api.status import Status
+from situate.framework.pod.pods import PodInfo
+from situate.framework.profile.profile import Profile
+from situate.framework.snapshot.snapshot import Snapshot
+from situate.framework.volumes.storage import Reservation
+
+
+def concerns(plugin: object, pod: PodInfo) -> bool:
+    """Whether Allot, Reserve and PreBind of the plugin may have something to do for the pod.
+
+    A plugin that knows better says so by a method `reserves(pod)`, whose answer depends on the pod's template and
+    volumes alone.
+    """
+    knows = getattr(plugin, "reserves", None)
+    return True if knows is None else bool(knows(pod))
+
+
+def reserve(profile: Profile, pod: PodInfo, node: str, snapshot: Snapshot) -> Reserved:
+    """What all plugins have reserved, or the first rejection. What was reserved is for the caller to take back."""
+    together = RESERVED
+    for plugin in profile.reserve:
+        reserved: Reserved = call(plugin, "Reserve", plugin.reserve, pod, node, snapshot)
+        status = reserved.status
+        if status.code.rejects:
+            return Reserved(Status(status.code, status.reasons, plugin.name))
+        if not status.ok:
+            raise PluginFailed(plugin.name, "Reserve", status.message or status.code.title)
+        one, other = together.storage, reserved.storage
+        if other:
+            together = Reserved(storage=Reservation(one.given + other.given, one.wanted + other.wanted))
+    return together
+
+
+def unreserve(profile: Profile, pod: PodInfo, node: str) -> None:
+    """All plugins, in reverse; those that never reserved too."""
+    for plugin in reversed(profile.reserve):
+        plugin.unreserve(pod, node)

@@ -1,0 +1,486 @@
+"""The scheduler without I/O: events go in, decisions come out.
+
+`Engine` joins cache, queue and plugins. Whoever drives it tells it what happens and what time it is, asks for
+decisions, has them performed, and tells it how that went. The live scheduler, the simulator, what-if questions and the
+benchmarks drive the same engine.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from situate.framework.class_cache.switches import Shortcuts
+from situate.framework.cycle.cycle import NO_NODES, PluginFailed, allotted
+from situate.framework.cycle.feasibility_query import Answer, answer
+from situate.framework.cycle.handle import Handle, Wishes, with_handles
+from situate.framework.cycle.node_sampling import best, best_at_random
+from situate.framework.cycle.reserve import reserve, unreserve
+from situate.framework.engine.batch_scheduling import Joined, Together
+from situate.framework.engine.choose_node import Choice, Chooser, Tie
+from situate.framework.engine.decisions import (
+    Asked,
+    Binding,
+    Decision,
+    Failed,
+    Placed,
+    PlacedRun,
+    Refused,
+    Waiting,
+    working_before_binding,
+)
+from situate.framework.engine.extender_cycle import Asking, Unplaced
+from situate.framework.engine.waiting_pods import Held, Permits, ask_permits
+from situate.framework.plugin_api.actions import Action, Evict, Nominate
+from situate.framework.plugin_api.changes import events_of, node_change, pod_change
+from situate.framework.plugin_api.configuration import Extender
+from situate.framework.plugin_api.events import Change, ClusterEvent, Subject
+from situate.framework.plugin_api.plugin import Diagnosis, PostFiltered
+from situate.framework.plugin_api.status import Code, Status
+from situate.framework.pod.pods import PodInfo
+from situate.framework.preemption.extenders import Reply, Steps, asks, in_turn, interested
+from situate.framework.preemption.nominations import Nominations
+from situate.framework.preemption.post_filter import run_post_filter
+from situate.framework.profile.profile import Profile
+from situate.framework.queue.queued_pod import Place, WaitingPod
+from situate.framework.queue.scheduling_queue import QueueSettings, SchedulingQueue
+from situate.framework.snapshot.cache import Cache
+from situate.framework.snapshot.snapshot import Snapshot
+from situate.framework.volumes.catalog import Catalog
+from situate.objects.nodes import Node
+from situate.objects.pods import Pod
+
+PREEMPTION: Final = "DefaultPreemption"
+"""In whose name a pod waits until what makes room for it has been sent (upstream's asynchronous preemption)."""
+
+
+class Engine:
+    """Mutable, of one scheduler. Times are seconds of whatever clock the driver has."""
+
+    def __init__(
+        self,
+        profiles: Sequence[Profile],
+        queue: QueueSettings = QueueSettings(),  # noqa: B008  # frozen
+        shortcuts: Shortcuts = Shortcuts(),  # noqa: B008  # frozen
+        seed: int | None = None,
+        extenders: Sequence[Extender] = (),
+    ) -> None:
+        """`seed` draws among equally good nodes; None takes the first of them. `extenders`: as configured."""
+        self._made_of = (profiles, queue, shortcuts, seed)
+        self._wishes = Wishes()
+        self._heeded: deque[Decision] = deque()
+        """What came of plugins' wishes, to be handed out before anything else."""
+        self.profiles = {profile.scheduler_name: with_handles(profile, self._lend) for profile in profiles}
+        self.cache = Cache(
+            {key for profile in profiles for plugin in profile.annotations for key in plugin.annotations},
+            {key for profile in profiles for plugin in profile.allot for key in plugin.allotments},
+        )
+        self.queue = SchedulingQueue(self.profiles, queue)
+        self.nominations = Nominations()
+        self.permits = Permits()
+        self.extended = any(each.filter_verb or each.prioritize_verb for each in extenders)
+        """Whether extenders filter or score nodes."""
+        self._choosers = {
+            name: Chooser(profile, shortcuts, extended=self.extended) for name, profile in self.profiles.items()
+        }
+        self._random = None if seed is None else np.random.default_rng(seed)
+        self._tie: Tie = best if self._random is None else partial(best_at_random, random=self._random)
+        self._extenders = in_turn(extenders)
+        self._together = self._joined(shortcuts)
+        self._open: _Open | None = None
+
+    def _joined(self, shortcuts: Shortcuts) -> Together:
+        return Together(
+            Joined(self.cache, self.queue, self.nominations, self._wishes),
+            self.profiles,
+            self._choosers,
+            self._tie,
+            self._extenders,
+            runs=shortcuts.classes and shortcuts.batches and self._random is None,
+            stretches=shortcuts.classes and shortcuts.stretches,
+        )
+
+    def branch(
+        self, alter: Callable[[Profile], Profile] = lambda profile: profile, extenders: Sequence[Extender] = ()
+    ) -> Engine:
+        """Another engine that knows and has promised the same, and for which no pod waits: for trying things out.
+
+        Whatever becomes of it, this one does not notice. `alter`: what it has for profiles. `extenders`: whom it asks.
+        """
+        profiles, queue, shortcuts, seed = self._made_of
+        twin = Engine([alter(profile) for profile in profiles], queue, shortcuts, seed, extenders)
+        twin.cache = self.cache.branch()
+        twin.nominations = self.nominations.branch()
+        twin._together = twin._joined(shortcuts)
+        for name, chooser in twin._choosers.items():
+            chooser.next_start = self._choosers[name].next_start
+        if self._random is not None and twin._random is not None:
+            twin._random.bit_generator.state = self._random.bit_generator.state
+        return twin
+
+    @property
+    def extenders(self) -> tuple[Extender, ...]:
+        """In the order in which they are asked."""
+        return self._extenders
+
+    def next_start(self, scheduler_name: str) -> int:
+        """The node at which the profile's next round of visits starts, where not all are visited."""
+        return self._choosers[scheduler_name].next_start
+
+    def _lend(self, plugin: str) -> Handle:
+        def what_if(pod: PodInfo, snapshot: Snapshot) -> Answer:
+            return answer(self.profiles[pod.pod.spec.scheduler_name], pod, snapshot)
+
+        return Handle(plugin, self._wishes, lambda: self.snapshot, what_if)
+
+    # What happens
+
+    def set_node(self, node: Node, now: float) -> None:
+        """A node is new, or has changed."""
+        old = self.cache.node(node.metadata.name)
+        self.cache.set_node(node)
+        self._tell(events_of(Subject.NODE, node_change(old, node), old, node), now)
+
+    def remove_node(self, name: str, now: float) -> None:
+        """A node is gone; the pods on it count nowhere."""
+        old = self.cache.node(name)
+        if old is not None:
+            self.cache.remove_node(name)
+            self._tell((ClusterEvent(Subject.NODE, Change.DELETE, old),), now)
+
+    def set_pod(self, pod: Pod, now: float) -> None:
+        """A pod is new, or has changed; `BadPod` if it cannot be read, and then nothing has changed here."""
+        info = self.cache.reader.read(pod)
+        if pod.finished:
+            self.remove_pod(info.uid, now)
+        elif pod.spec.node_name:
+            self._set_placed(info, pod.spec.node_name, now)
+        elif pod.spec.scheduler_name in self.profiles and self.cache.pod(info.uid) is None:
+            self._set_waiting(info, now)
+
+    def remove_pod(self, uid: str, now: float) -> None:
+        """A pod is gone, or has ended; harmless if it is not known."""
+        self.queue.delete(uid)
+        withdrawn = self.nominations.remove(uid)
+        if withdrawn is not None:
+            self._free(withdrawn, now)
+        if self.permits.end(uid) is not None or self.cache.pod(uid) is not None:
+            self._release(uid, now)
+            known = self.cache.remove_pod(uid)
+            if known is not None:
+                self._tell((ClusterEvent(Subject.ASSIGNED_POD, Change.DELETE, known.info),), now)
+
+    def set_catalog(self, catalog: Catalog, events: Sequence[ClusterEvent], now: float) -> None:
+        """Other objects have changed; `events` say in what respects."""
+        self.cache.set_catalog(catalog)
+        self._tell(events, now)
+
+    def _set_placed(self, info: PodInfo, node: str, now: float) -> None:
+        self.queue.delete(info.uid)
+        self.nominations.remove(info.uid)
+        self.permits.end(info.uid)
+        self.cache.settle(info.uid)
+        known = self.cache.set_pod(info, node)
+        if known is None or known.assumed:
+            self._tell((ClusterEvent(Subject.ASSIGNED_POD, Change.ADD, None, info),), now)
+        else:
+            self._tell(events_of(Subject.ASSIGNED_POD, pod_change(known.info, info), known.info, info), now)
+
+    def _set_waiting(self, info: PodInfo, now: float) -> None:
+        known = self.queue.get(info.uid)
+        if known is None:
+            self.nominations.nominate(info, info.nominated)
+            self.queue.add(info, now)
+        else:
+            old = known.info
+            before = self.nominations.node_of(info.uid)
+            # one that neither of them names is of our own making, and only not written yet
+            promised = info.nominated or ("" if old.nominated else before)
+            self.nominations.nominate(info, promised)
+            if (old.nominated or before) not in ("", promised):
+                self._free(old, now)
+            self.queue.update(info, events_of(Subject.POD, pod_change(old, info), old, info), now)
+
+    def _free(self, info: PodInfo, now: float) -> None:
+        """What the pod was promised is free again, as if it had gone from there; not for more important ones."""
+        event = ClusterEvent(Subject.ASSIGNED_POD, Change.DELETE, info)
+        self.queue.on_event(event, now, at_most=info.priority)
+
+    def _tell(self, events: Sequence[ClusterEvent], now: float, but: str = "") -> None:
+        for event in events:
+            self.queue.on_event(event, now, but=but)
+
+    def tick(self, now: float) -> list[Refused]:
+        """Lets time pass; the pods whose permits have run out."""
+        self.queue.tick(now)
+        return [
+            self._give_up(held.pod, held.node, Status(Code.UNSCHEDULABLE, (reason,), plugin), now)
+            for held, plugin, reason in self.permits.expired(now)
+        ]
+
+    # Scheduling cycles
+
+    def schedule(self, now: float) -> Decision | Asked | None:
+        """Takes the next pod through its scheduling cycle; None when no pod's turn has come.
+
+        `Asked` only with extenders; before anything else is decided, `resume` has to be told what they reply.
+        """
+        self._must_not_be_open()
+        if self._wishes or self._heeded:
+            self._heed(now)
+            if self._heeded:
+                return self._heeded.popleft()
+        while (waiting := self.queue.pop()) is not None:
+            decision = self._settle(waiting, now)
+            if decision is not None:
+                return decision
+        return None
+
+    def resume(self, replies: Sequence[Reply], now: float) -> Decision | Asked | None:
+        """Goes on with the cycle that has asked: one reply for each question, in their order.
+
+        None if the pod has been deleted or placed meanwhile.
+        """
+        if self._open is None:
+            raise RuntimeError("no cycle has asked anything")
+        (waiting, steps), self._open = self._open, None
+        if waiting.place is Place.GONE or waiting.info.terminating:
+            steps.close()
+            self.queue.delete(waiting.info.uid)
+            return None
+        try:
+            return self._go_on(waiting, steps, replies, now)
+        except Exception as problem:
+            return self._failed(waiting, problem, now)
+
+    def _must_not_be_open(self) -> None:
+        if self._open is not None:
+            raise RuntimeError(f"pod {self._open[0].info}: its extenders have been asked; resume that cycle first")
+
+    def _settle(self, waiting: WaitingPod, now: float) -> Decision | Asked | None:
+        """None for a pod that is being deleted, which nobody waits for any more."""
+        if waiting.info.terminating:
+            self.queue.delete(waiting.info.uid)
+            return None
+        try:
+            return self._decide(waiting, now)
+        except Exception as problem:
+            return self._failed(waiting, problem, now)
+
+    def _failed(self, waiting: WaitingPod, problem: Exception, now: float) -> Failed:
+        """Whatever goes wrong in a pod's cycle ends that cycle alone.
+
+        What is no plugin's own exception may still be one's fault: it answered something of the wrong type or length.
+        """
+        self.nominations.remove(waiting.info.uid)
+        self.queue.put_back(waiting, now)
+        if isinstance(problem, PluginFailed):
+            return Failed(waiting, str(problem), problem.plugin)
+        return Failed(waiting, f"{type(problem).__name__}: {problem}", cause=problem)
+
+    def schedule_run(self, now: float, most: int) -> list[Decision | PlacedRun | Asked]:
+        """Takes the next pods through their scheduling cycles, at most so many; empty when no pod's turn has come.
+
+        Equal pods that follow each other may be placed at once, exactly where `schedule` would have put each. `Asked`
+        comes last, if it does.
+        """
+        self._must_not_be_open()
+        if self._wishes or self._heeded:
+            self._heed(now)
+            if self._heeded:
+                return [self._heeded.popleft()]
+        first = self.queue.pop()
+        if first is None:
+            return []
+        if most < 2 or (self._extenders and self._interested(first.info)):
+            decision = self._settle(first, now)
+            return [] if decision is None else [decision]
+        return self._together.place(first, most, lambda waiting: self._settle(waiting, now))
+
+    def _interested(self, info: PodInfo) -> tuple[Extender, ...]:
+        return tuple(extender for extender in self._extenders if interested(extender, info))
+
+    def _decide(self, waiting: WaitingPod, now: float) -> Decision | Asked:
+        info = waiting.info
+        snapshot = self.cache.snapshot()
+        if not snapshot.count:
+            return self._refuse(waiting, Diagnosis(snapshot, status=NO_NODES), None, now)
+        extenders = tuple(filter(asks, self._interested(info))) if self._extenders else ()
+        if extenders:
+            name = info.pod.spec.scheduler_name
+            asking = Asking(self.profiles[name], self._choosers[name], extenders, self.nominations, self._tie)
+            return self._go_on(waiting, asking.schedule(info, snapshot.branch()), None, now)
+        index = snapshot.nodes.index
+        promised = self.nominations.node_of(info.uid)
+        found = self._choosers[info.pod.spec.scheduler_name].choose(
+            info,
+            snapshot,
+            self.nominations.against(info, index) if self.nominations else {},
+            index.get(promised) if promised else None,
+            self._tie,
+        )
+        if isinstance(found, Choice):
+            return self._place(waiting, snapshot.nodes.names[found.index], found, now)
+        diagnosis = found.diagnosis()
+        profile = self.profiles[info.pod.spec.scheduler_name]
+        result = run_post_filter(profile, found, info, diagnosis, self.nominations)
+        return self._refuse(waiting, diagnosis, result, now)
+
+    def _go_on(
+        self,
+        waiting: WaitingPod,
+        steps: Steps[tuple[str, Choice] | Unplaced],
+        replies: Sequence[Reply] | None,
+        now: float,
+    ) -> Decision | Asked:
+        """Until the next questions, or to the end; the nodes of the snapshot may have gone meanwhile."""
+        try:
+            questions = next(steps) if replies is None else steps.send(replies)
+        except StopIteration as end:
+            found: tuple[str, Choice] | Unplaced = end.value
+        else:
+            self._open = waiting, steps
+            return Asked(waiting, questions)
+        if isinstance(found, Unplaced):
+            return self._refuse(waiting, found.diagnosis, found.result, now)
+        node, choice = found
+        if self.cache.node(node) is None:
+            self.nominations.remove(waiting.info.uid)
+            self.queue.put_back(waiting, now)
+            return Failed(waiting, f"node {node} has gone while extenders were asked about it")
+        return self._place(waiting, node, choice, now)
+
+    def _place(self, waiting: WaitingPod, node: str, choice: Choice, now: float) -> Decision:
+        """Allot, assume, Reserve, Permit."""
+        profile = self.profiles[waiting.info.pod.spec.scheduler_name]
+        info = self._allotted(profile, waiting.info, node) if profile.allot else waiting.info
+        self.cache.assume(info, node)
+        self.nominations.remove(info.uid)
+        until: dict[str, float] = {}
+        working: frozenset[str] = frozenset()
+        try:
+            reserved = reserve(profile, info, node, self.cache.snapshot())
+            rejection = None if reserved.status.ok else reserved.status
+            if reserved.storage:
+                self.cache.promise(info.uid, reserved.storage)
+            if rejection is None:
+                rejection, until = ask_permits(profile, waiting.info, node, now)
+            if until:
+                working = working_before_binding(profile, info, node, self.cache.snapshot())
+        except Exception:
+            self._undo(info, node, now)
+            raise
+        if rejection is not None:
+            return self._give_up(waiting, node, rejection, now)
+        if until:
+            self.permits.hold(Held(waiting, node, until, working))
+            return Waiting(waiting, node, choice, until)
+        self.queue.done(info.uid)
+        return Placed(waiting, node, choice)
+
+    def _allotted(self, profile: Profile, info: PodInfo, node: str) -> PodInfo:
+        snapshot = self.cache.snapshot()
+        return allotted(profile, info, snapshot.at(np.array([snapshot.nodes.index[node]], dtype=np.intp)))
+
+    def _refuse(self, waiting: WaitingPod, diagnosis: Diagnosis, result: PostFiltered | None, now: float) -> Refused:
+        info = waiting.info
+        refused = Refused(waiting, diagnosis, result)
+        if refused.nominate is not None:
+            self.nominations.nominate(info, refused.nominate)
+        if result is not None:
+            for action in result.actions:
+                if isinstance(action, Nominate) and action.uid != info.uid:
+                    self.nominations.remove(action.uid)
+            if any(isinstance(action, Evict) for action in result.actions):
+                self.queue.hold(info.uid, PREEMPTION, "waiting for the preemption for this pod to be finished")
+        self.queue.put_back(waiting, now, diagnosis.rejectors)
+        return refused
+
+    def evictions_sent(self, refused: Refused, now: float) -> None:
+        """What makes room for the pod is under way, or has failed for good: from now on events may call it again."""
+        self.queue.release(refused.pod.info.uid, now)
+
+    def _give_up(self, waiting: WaitingPod, node: str, rejection: Status, now: float) -> Refused:
+        """A placement that a plugin did not let stand: nothing of it stays. What it frees is news for others alone."""
+        pending = rejection.code is Code.PENDING
+        names = frozenset((rejection.plugin,))
+        self.queue.put_back(waiting, now, frozenset() if pending else names, names if pending else frozenset())
+        self._undo(waiting.info, node, now, but=waiting.info.uid)
+        return Refused(waiting, Diagnosis(self.cache.snapshot(), status=rejection))
+
+    # Binding cycles
+
+    def allow(self, uid: str, plugin: str) -> Placed | None:
+        """A plugin lets a held pod go; the placement once all have."""
+        held = self.permits.allow(uid, plugin)
+        if held is None:
+            return None
+        self.queue.done(uid)
+        return Placed(held.pod, held.node, None, held.working)
+
+    def reject(self, uid: str, plugin: str, reason: str, now: float) -> Refused | None:
+        """A held pod is not to be bound; None if it is not held."""
+        held = self.permits.end(uid)
+        if held is None:
+            return None
+        return self._give_up(held.pod, held.node, Status(Code.UNSCHEDULABLE, (reason,), plugin), now)
+
+    def asked_for(self) -> tuple[Action, ...]:
+        """What plugins want to have done beside any placement, since this was called last."""
+        asked = tuple(self._wishes.actions)
+        self._wishes.actions.clear()
+        return asked
+
+    def _heed(self, now: float) -> None:
+        """What plugins have asked for through their handles comes to pass, in the order of the kinds."""
+        wishes = self._wishes.taken()
+        self.queue.activate(wishes.activate, now)
+        allowed = [self.allow(uid, plugin) for uid, plugin in wishes.allow]
+        rejected = [self.reject(uid, plugin, reason, now) for uid, plugin, reason in wishes.reject]
+        self._heeded += [decision for decision in (*allowed, *rejected) if decision is not None]
+
+    def binding(self, placed: Placed) -> Binding:
+        """What has to be done to bind the pod. `PluginFailed` if a plugin cannot say."""
+        info = placed.pod.info
+        profile = self.profiles[info.template.scheduler_name]
+        if profile.allot and (known := self.cache.pod(info.uid)) is not None:
+            info = known.info  # with what it was allotted
+        binders = (each for each in self._extenders if each.bind_verb and interested(each, info))
+        binder = next(binders, None) if self._extenders else None
+        return Binding.of(profile, info, placed.node, self.cache.snapshot(), binder, placed.working)
+
+    def bound(self, placed: Placed) -> None:
+        """The API server has accepted the binding; the watch will tell the rest."""
+        self.cache.confirm(placed.pod.info.uid)
+        self.queue.bound(placed.pod.info.uid)
+
+    def binding_failed(self, placed: Placed, now: float) -> None:
+        """The pod is not bound, for certain: its room is free again, and it is tried again after a while."""
+        self._undo(placed.pod.info, placed.node, now)
+        self.queue.put_back(placed.pod, now)
+
+    def _undo(self, info: PodInfo, node: str, now: float, but: str = "") -> None:
+        unreserve(self.profiles[info.pod.spec.scheduler_name], info, node)
+        self._release(info.uid, now, but)
+        if self.cache.forget(info.uid) is not None:
+            self._tell((ClusterEvent(Subject.ASSIGNED_POD, Change.DELETE, info),), now, but)
+
+    def _release(self, uid: str, now: float, but: str = "") -> None:
+        """Volumes that the pod was promised are free for others, who hear of it: the API server has nothing to tell."""
+        for given in self.cache.release(uid).given:
+            free = self.cache.catalog.storage.volume(given.volume.metadata.name)
+            if free is not None:
+                self._tell((ClusterEvent(Subject.VOLUME, Change.UPDATE, given.volume, free),), now, but)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest one."""
+        return self.cache.snapshot()
+
+
+_Open: TypeAlias = tuple[WaitingPod, Steps[tuple[str, Choice] | Unplaced]]
+"""A cycle that stands still."""

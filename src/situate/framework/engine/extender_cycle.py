@@ -1,0 +1,84 @@
+"""The scheduling cycle of a pod that extenders have to do with: the plain path, with questions in between.
+
+Upstream: schedule_one.go schedulePod, findNodesThatPassExtenders, prioritizeNodes. Pods that no extender is interested
+in never come here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from situate.framework.cycle import cycle
+from situate.framework.cycle.cycle import Feasibility
+from situate.framework.engine.choose_node import Choice, Chooser, Tie
+from situate.framework.plugin_api.configuration import Extender
+from situate.framework.plugin_api.plugin import Diagnosis, PostFiltered
+from situate.framework.plugin_api.verdict import Indices
+from situate.framework.pod.pods import PodInfo
+from situate.framework.preemption.extenders import EXTENDER, ExtenderFailed, Steps, filter_by, filtered, scores_of
+from situate.framework.preemption.nominations import Nominations
+from situate.framework.preemption.post_filter import post_filter_steps
+from situate.framework.profile.profile import Profile
+from situate.framework.snapshot.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unplaced:
+    """Why no node will do, and what PostFilter could do about it."""
+
+    diagnosis: Diagnosis
+    result: PostFiltered | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asking:
+    """Whom a cycle asks, and what it goes by."""
+
+    profile: Profile
+    chooser: Chooser
+    extenders: tuple[Extender, ...]
+    """Those that are interested in the pod, in their turn."""
+    nominations: Nominations
+    tie: Tie
+
+    def schedule(self, pod: PodInfo, snapshot: Snapshot) -> Steps[tuple[str, Choice] | Unplaced]:
+        """A node for the pod, or why there is none. `PluginFailed` where a plugin or an extender has failed."""
+        found = yield from self._choose(pod, snapshot)
+        if isinstance(found, Choice):
+            return snapshot.name(found.index), found
+        diagnosis = found.diagnosis()
+        result = yield from post_filter_steps(self.profile, found, pod, diagnosis, self.nominations, self.extenders)
+        return Unplaced(diagnosis, result)
+
+    def _choose(self, pod: PodInfo, snapshot: Snapshot) -> Steps[Choice | Feasibility]:
+        index = snapshot.nodes.index
+        others: Mapping[int, Sequence[PodInfo]] = self.nominations.against(pod, index)
+        found = cycle.find_feasible(self.profile, pod, snapshot, others)
+        promised = index.get(self.nominations.node_of(pod.uid))
+        if promised is not None and found.passes[promised] and (yield from self._keeps(pod, snapshot, promised)):
+            return Choice(promised, 1, 1)
+        nodes, visited = self.chooser.visit(found)
+        nodes, found = yield from filtered(self.extenders, pod, found, nodes, lambda _: EXTENDER)
+        if not len(nodes):
+            return found
+        if len(nodes) == 1:
+            return Choice(int(nodes[0]), visited, 1)
+        totals = cycle.score(self.profile, pod, found, nodes)
+        for _, added in (yield from scores_of(self.extenders, pod, snapshot, nodes)):
+            totals = totals + added
+        return Choice(int(nodes[self.tie(totals)]), visited, len(nodes))
+
+    def _keeps(self, pod: PodInfo, snapshot: Snapshot, promised: int) -> Steps[bool]:
+        """Whether the extenders let the pod have the node that it was promised.
+
+        One that fails here is asked again with all nodes, as if nothing had been promised.
+        """
+        alone: Indices = np.array([promised], dtype=np.intp)
+        try:
+            nodes, _ = yield from filter_by(self.extenders, pod, snapshot, alone)
+        except ExtenderFailed:
+            return False
+        return len(nodes) > 0

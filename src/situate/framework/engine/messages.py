@@ -1,0 +1,33 @@
+"""What a scheduler says of a pod that it could not place, in kube-scheduler's words (upstream framework/types.go)."""
+
+from __future__ import annotations
+
+from situate.framework.engine.decisions import Refused
+from situate.framework.plugin_api.plugin import Diagnosis
+from situate.framework.plugin_api.verdict import count_reasons
+
+
+def refusal(refused: Refused) -> str:
+    """The whole sentence of condition and Event."""
+    text = no_node(refused.diagnosis)
+    result = refused.post_filter
+    return f"{text} {result.status.message}" if result is not None and result.status.reasons else text
+
+
+def no_node(diagnosis: Diagnosis) -> str:
+    """`0/5 nodes are available: 2 Insufficient cpu, 3 node(s) were unschedulable.`
+
+    One entry for each reason with the number of nodes that gave it, sorted as text. A rejection of the pod as a whole
+    is said as it is.
+    """
+    status = diagnosis.status
+    count = diagnosis.snapshot.count
+    if status is not None and not count:
+        return status.message
+    if status is not None:
+        return f"0/{count} nodes are available: {status.message}."
+    counts = count_reasons((refusals, where) for _, refusals, where in diagnosis.refused)
+    entries = sorted(f"{number} {text}" for text, number in counts.items())
+    if not entries:  # an extender need not say why
+        return f"0/{count} nodes are available:"
+    return f"0/{count} nodes are available: {', '.join(entries)}."

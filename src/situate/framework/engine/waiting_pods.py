@@ -1,0 +1,83 @@
+"""Pods that have a node and are held back by plugins (upstream runtime/waiting_pods_map.go)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from situate.framework.cycle.cycle import PluginFailed, call
+from situate.framework.plugin_api.status import Code, Status
+from situate.framework.pod.pods import PodInfo
+from situate.framework.profile.profile import Profile
+from situate.framework.queue.queued_pod import WaitingPod
+
+LONGEST_S: Final = 15 * 60.0
+"""No plugin holds a pod longer, whatever it asks for."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Held:
+    """A pod and who holds it."""
+
+    pod: WaitingPod
+    node: str
+    until: dict[str, float]
+    working: frozenset[str]
+    """The PreBind plugins that will have something to do."""
+
+
+class Permits:
+    """Mutable, of one scheduler."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, Held] = {}
+
+    def __len__(self) -> int:
+        """So many pods are held."""
+        return len(self._held)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._held
+
+    def hold(self, held: Held) -> None:
+        """Until its plugins allow it, or time runs out."""
+        self._held[held.pod.info.uid] = held
+
+    def allow(self, uid: str, plugin: str) -> Held | None:
+        """One plugin lets the pod go; the pod once all have."""
+        held = self._held.get(uid)
+        if held is None:
+            return None
+        held.until.pop(plugin, None)
+        return None if held.until else self._held.pop(uid)
+
+    def end(self, uid: str) -> Held | None:
+        """The pod is not held any more, whoever held it; None if it was not."""
+        return self._held.pop(uid, None)
+
+    def expired(self, now: float) -> list[tuple[Held, str, str]]:
+        """Pods whose first deadline has passed, with the plugin and what is to be said; they are not held any more."""
+        found = []
+        for uid, held in list(self._held.items()):
+            plugin = min(held.until, key=lambda name: held.until[name])
+            if held.until[plugin] <= now:
+                del self._held[uid]
+                found.append((held, plugin, f'rejected due to timeout after waiting at plugin "{plugin}"'))
+        return found
+
+    def next_deadline(self) -> float | None:
+        return min((when for held in self._held.values() for when in held.until.values()), default=None)
+
+
+def ask_permits(profile: Profile, pod: PodInfo, node: str, now: float) -> tuple[Status | None, dict[str, float]]:
+    """Permit of all plugins: a rejection, or the deadlines of those that hold the pod, or neither."""
+    until: dict[str, float] = {}
+    for plugin in profile.permit:
+        status, timeout_s = call(plugin, "Permit", plugin.permit, pod, node, now)
+        if status.code is Code.WAIT:
+            until[plugin.name] = now + min(timeout_s, LONGEST_S)
+        elif status.code.rejects:
+            return Status(status.code, status.reasons, plugin.name), {}
+        elif not status.ok:
+            raise PluginFailed(plugin.name, "Permit", status.message or status.code.title)
+    return None, until

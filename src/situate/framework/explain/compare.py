@@ -1,0 +1,134 @@
+"""One pod, two schedulers: whether another one's choice is as good as ours, and by which plugin it is not.
+
+Ours is worked out on the snapshot of the question, by the plain path. That the other one may have looked at a part of
+the nodes only, or at a moment before or after, is for whoever asks to keep in mind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+
+from situate.framework.cycle import cycle
+from situate.framework.cycle.node_sampling import best
+from situate.framework.engine.messages import no_node
+from situate.framework.explain.explain import Question, name_of
+from situate.framework.preemption.extenders import Steps, filtered, finished, scores_of
+
+
+class Agreement(StrEnum):
+    """What the other's answer is to ours."""
+
+    SAME = "same"
+    """The same node; or neither finds one."""
+    TIE = "equally good"
+    """Another node, among our best: which of them is taken is chance."""
+    OTHER = "other node"
+    """Another node, which would do for us but is not the best."""
+    IMPOSSIBLE = "impossible here"
+    """Another node, which one of our plugins refuses, though others would do."""
+    REFUSED_HERE = "refused here"
+    """They found a node; we find none."""
+    REFUSED_THERE = "refused there"
+    """We find a node; they found none."""
+
+    @property
+    def agrees(self) -> bool:
+        return self in (Agreement.SAME, Agreement.TIE)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One pod's two answers."""
+
+    agreement: Agreement
+    ours: str
+    """Our node, the first of the best; empty if none will do."""
+    theirs: str
+    """Empty if they found none."""
+    totals: tuple[int, int] = (0, 0)
+    """Of our node and theirs, under our profile; zeros where there was nothing to compare."""
+    shares: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """By plugin the weighted scores of our node and theirs, where they differ."""
+    refusals: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Why theirs will not do for us: plugin and reasons."""
+    message: str = ""
+    """Why we find none."""
+
+    @property
+    def why(self) -> str:
+        """A sentence about the difference; empty where there is none."""
+        match self.agreement:
+            case Agreement.SAME | Agreement.TIE:
+                return ""
+            case Agreement.OTHER:
+                parts = ", ".join(f"{plugin} {ours} against {theirs}" for plugin, (ours, theirs) in self.shares.items())
+                return f"{self.ours} has {self.totals[0]}, {self.theirs} {self.totals[1]}: {parts}"
+            case Agreement.REFUSED_THERE:
+                return f"{self.ours} would do"
+            case Agreement.REFUSED_HERE if not self.refusals:
+                return self.message
+            case _:
+                refusals = "; ".join(f"{plugin}: {', '.join(reasons)}" for plugin, reasons in self.refusals)
+                return f"{self.theirs}: {refusals}"
+
+
+def compare(question: Question, theirs: str) -> Comparison:
+    """`compare_steps` of a question that no extender has to do with."""
+    return finished(compare_steps(question, theirs))
+
+
+def compare_steps(question: Question, theirs: str) -> Steps[Comparison]:
+    """Our answer beside theirs; `theirs` is empty if they found no node. `PluginFailed` if a plugin cannot say."""
+    snapshot = question.snapshot
+    if not snapshot.count:
+        agreement = Agreement.REFUSED_HERE if theirs else Agreement.SAME
+        return Comparison(agreement, "", theirs, message=cycle.NO_NODES.message)
+    found = question.feasibility()
+    promised = yield from question.promised(found)
+    nodes, found = yield from filtered(question.extenders, question.pod, found, np.flatnonzero(found.passes), name_of)
+    row = snapshot.nodes.index.get(theirs)
+    if not len(nodes):
+        agreement = Agreement.REFUSED_HERE if theirs else Agreement.SAME
+        return Comparison(agreement, "", theirs, refusals=_refusals(found, row), message=no_node(found.diagnosis()))
+    if promised is not None:
+        nodes = np.array([promised], dtype=np.intp)
+    by_plugin = cycle.scores_by_plugin(question.profile, question.pod, found, nodes) if len(nodes) > 1 else []
+    if len(nodes) > 1:
+        added = yield from scores_of(question.extenders, question.pod, snapshot, nodes)
+        by_plugin += [(name_of(extender), share) for extender, share in added]
+    totals = np.zeros(len(nodes), dtype=np.int64)
+    for _, weighted in by_plugin:
+        totals += weighted
+    ours = best(totals)
+    name = snapshot.name(int(nodes[ours]))
+    if not theirs:
+        return Comparison(Agreement.REFUSED_THERE, name, "")
+    if theirs == name:
+        return Comparison(Agreement.SAME, name, theirs)
+    if row is None or not found.passes[row]:
+        refusals = _refusals(found, row) if row is not None else (("the cluster", ("there is no such node",)),)
+        return Comparison(Agreement.IMPOSSIBLE, name, theirs, refusals=refusals)
+    place = np.flatnonzero(nodes == row)
+    if not len(place):  # it would do, but another was promised
+        return Comparison(Agreement.OTHER, name, theirs)
+    other = int(place[0])
+    shares = {plugin: (int(each[ours]), int(each[other])) for plugin, each in by_plugin if each[ours] != each[other]}
+    agreement = Agreement.TIE if totals[other] == totals[ours] else Agreement.OTHER
+    return Comparison(agreement, name, theirs, (int(totals[ours]), int(totals[other])), shares)
+
+
+def _refusals(found: cycle.Feasibility, row: int | None) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """What every plugin has against one node."""
+    if row is None:
+        return ()
+    prepared = found.prepared
+    if not prepared.status.ok:
+        return ((prepared.status.plugin, tuple(prepared.status.reasons)),)
+    told = [(name, verdict.refusals().of(row)) for name, verdict in found.verdicts if not verdict.passes[row]]
+    if prepared.only is not None and not prepared.only[row]:
+        told.insert(0, (", ".join(prepared.restricting), ("PreFilter leaves the node out",)))
+    return tuple(told)

@@ -1,0 +1,363 @@
+"""Why a pod goes where it goes, or nowhere: what every plugin says of every node.
+
+A `Question` is a pod and all that a scheduling cycle looks at. `explain` takes it through the plain path, as the engine
+would, and keeps what it otherwise throws away; where extenders have a say, `explain_steps` asks them, and whoever
+drives it carries the questions. What would have to change for a pod without a node is
+`situate.framework.explain.least_change`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+import numpy as np
+
+from situate.framework.class_cache.switches import NO_SHORTCUTS
+from situate.framework.cycle import cycle
+from situate.framework.cycle.cycle import NO_NODES, Feasibility, call
+from situate.framework.cycle.node_sampling import best
+from situate.framework.engine.choose_node import Chooser
+from situate.framework.engine.engine import Engine
+from situate.framework.engine.messages import no_node
+from situate.framework.plugin_api.configuration import Extender
+from situate.framework.plugin_api.plugin import HIGHEST, Diagnosis, PostFiltered, Scores
+from situate.framework.plugin_api.status import Code, Status
+from situate.framework.plugin_api.verdict import Indices, count_reasons
+from situate.framework.pod.pods import PodInfo, PodReader
+from situate.framework.preemption.extenders import (
+    EXTENDER,
+    MOST,
+    Steps,
+    asks,
+    filtered,
+    finished,
+    interested,
+    scores_of,
+)
+from situate.framework.preemption.nominations import Nominations
+from situate.framework.preemption.post_filter import post_filter_steps, run_post_filter
+from situate.framework.profile.profile import Profile
+from situate.framework.snapshot.snapshot import Snapshot
+from situate.objects.pods import Pod
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """A pod to place, and all that its cycle looks at. What is made of it by `replace` is another question."""
+
+    profile: Profile
+    pod: PodInfo
+    snapshot: Snapshot
+    """Without the pod."""
+    reader: PodReader
+    nominations: Nominations
+    next_start: int = 0
+    """The node at which visits start, where not all are visited."""
+    extenders: tuple[Extender, ...] = ()
+    """Those that have to do with the pod, in their turn; see `situate.framework.preemption.extenders.read_only`."""
+    extended: bool = False
+    """Whether there are extenders that filter or score, for whatever pods."""
+
+    @classmethod
+    def of(cls, engine: Engine, pod: Pod) -> Question:
+        """As if the engine met the pod next; of one that has a node, as if it had none. `BadPod` if unreadable."""
+        spec = msgspec.structs.replace(pod.spec, node_name="")
+        info = engine.cache.reader.read(msgspec.structs.replace(pod, spec=spec))
+        snapshot = engine.snapshot
+        if info.uid in snapshot.placed:
+            snapshot = snapshot.branch().forget(info)
+        name = pod.spec.scheduler_name
+        return cls(
+            engine.profiles[name],
+            info,
+            snapshot,
+            engine.cache.reader,
+            engine.nominations,
+            engine.next_start(name),
+            tuple(extender for extender in engine.extenders if asks(extender) and interested(extender, info)),
+            engine.extended,
+        )
+
+    def with_pod(self, pod: Pod) -> Question:
+        """About a changed pod."""
+        return replace(self, pod=self.reader.read(pod))
+
+    def feasibility(self) -> Feasibility:
+        """Which nodes will do. `PluginFailed` if a plugin cannot say."""
+        against = self.nominations.against(self.pod, self.snapshot.nodes.index)
+        return cycle.find_feasible(self.profile, self.pod, self.snapshot, against)
+
+    def post_filtered(self, found: Feasibility, diagnosis: Diagnosis) -> PostFiltered | None:
+        """What PostFilter would do for the pod, which is preempting; extenders are not asked."""
+        return run_post_filter(self.profile, found, self.pod, diagnosis, self.nominations)
+
+    def promised(self, found: Feasibility) -> Steps[int | None]:
+        """The node that was promised to the pod, if it will do; None otherwise."""
+        index = self.snapshot.nodes.index.get(self.nominations.node_of(self.pod.uid))
+        if index is None or not found.passes[index]:
+            return None
+        alone: Indices = np.array([index], dtype=np.intp)
+        kept, _ = yield from filtered(self.extenders, self.pod, found, alone, name_of)
+        return index if len(kept) else None
+
+
+@dataclass(frozen=True, slots=True)
+class PreFilterLine:
+    """What one plugin says of the pod before nodes are looked at."""
+
+    plugin: str
+    code: Code | None
+    """`SKIP`: it is not concerned. None: it was not asked any more."""
+    reasons: tuple[str, ...] = ()
+    nodes: int | None = None
+    """It admits so many nodes alone; None is all."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilterLine:
+    """What one plugin says of the nodes."""
+
+    plugin: str
+    concerned: bool
+    refused: int
+    """Nodes that are its own: no plugin before it refuses them."""
+    also: int
+    """Nodes that it refuses besides."""
+    reasons: Mapping[str, int]
+    """For the nodes that are its own: how many for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """Nodes of which every plugin says the same."""
+
+    nodes: tuple[str, ...]
+    code: Code
+    """`SUCCESS`: they will do."""
+    refusals: tuple[tuple[str, tuple[str, ...]], ...]
+    """Plugin and reasons; the first is the one whose nodes they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one plugin gives a node."""
+
+    raw: int
+    normalized: int
+    weighted: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeScore:
+    """How good a node is."""
+
+    node: str
+    total: int
+    shares: Mapping[str, Share]
+    """By plugin, in the order of the calls."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Explanation:
+    """The whole story of one pod."""
+
+    question: Question
+    gate: Status | None
+    """Why it is not even tried; None if nothing keeps it. All else is as if the gate were open."""
+    node: str
+    """Where it would go; empty if no node will do."""
+    promised: bool
+    """Whether it goes there because the node was promised to it, without a comparison."""
+    pre_filters: tuple[PreFilterLine, ...]
+    filters: tuple[FilterLine, ...]
+    groups: tuple[NodeGroup, ...]
+    """Those that will do first, then the largest first. Empty if the pod was rejected as a whole."""
+    feasible: int
+    visited: int
+    """So many nodes were looked at for that; fewer than there are only where the profile says so."""
+    scores: tuple[NodeScore, ...]
+    """The best first; empty where there is nothing to compare."""
+    diagnosis: Diagnosis
+    post_filter: PostFiltered | None
+    """None where there is a node."""
+
+    @property
+    def message(self) -> str:
+        """kube-scheduler's sentence for a pod without a node; empty for others."""
+        return "" if self.node else no_node(self.diagnosis)
+
+    @property
+    def best(self) -> tuple[str, ...]:
+        """The nodes with the highest total: which of them is taken is a matter of order, or of chance."""
+        if not self.scores:
+            return (self.node,) if self.node else ()
+        return tuple(each.node for each in self.scores if each.total == self.scores[0].total)
+
+
+def name_of(extender: Extender) -> str:
+    """In explanations, where it stands beside plugins."""
+    return f"{EXTENDER} {extender.url_prefix}"
+
+
+def explain(question: Question) -> Explanation:
+    """`explain_steps` of a question that no extender has to do with."""
+    return finished(explain_steps(question))
+
+
+def explain_steps(question: Question) -> Steps[Explanation]:
+    """What the engine would decide, and everything that was said on the way. `PluginFailed` if a plugin cannot say."""
+    snapshot, extenders = question.snapshot, question.extenders
+    gate = gate_of(question)
+    if not snapshot.count:
+        nothing = Diagnosis(snapshot, status=NO_NODES)
+        return Explanation(question, gate, "", False, (), (), (), 0, 0, (), nothing, None)
+    found = question.feasibility()
+    index = yield from question.promised(found)
+    chooser = Chooser(question.profile, NO_SHORTCUTS, extended=question.extended)
+    chooser.next_start = question.next_start
+    nodes, visited = chooser.visit(found)
+    nodes, found = yield from filtered(extenders, question.pod, found, nodes, name_of)
+    diagnosis = found.diagnosis()
+    added = (yield from scores_of(extenders, question.pod, snapshot, nodes)) if len(nodes) > 1 else []
+    scores = scored(question, found, nodes, added) if len(nodes) > 1 else ()
+    post_filter = None
+    if not len(nodes) and index is None:
+        steps = post_filter_steps(question.profile, found, question.pod, diagnosis, question.nominations, extenders)
+        post_filter = yield from steps
+    if index is not None:
+        node = snapshot.name(index)
+    elif scores:
+        node = _first_of_the_best(question, nodes, scores)
+    else:
+        node = snapshot.name(int(nodes[0])) if len(nodes) else ""
+    return Explanation(
+        question,
+        gate,
+        node,
+        index is not None,
+        tuple(_pre_filters(question, found)),
+        tuple(_filters(question, found, diagnosis)),
+        _groups(found, diagnosis),
+        int(np.count_nonzero(found.passes)),
+        visited,
+        scores,
+        diagnosis,
+        post_filter,
+    )
+
+
+def scored(
+    question: Question, found: Feasibility, nodes: Indices, added: Sequence[tuple[Extender, Scores]] = ()
+) -> tuple[NodeScore, ...]:
+    """The scores of these nodes, all feasible, the best first; those of equal totals in the order of the table.
+
+    `added`: by extenders.
+    """
+    view = question.snapshot.at(nodes)
+    pod, profile = question.pod, question.profile
+    states, skipped = cycle.pre_score(profile, pod, found.prepared, view)
+    total = np.zeros(len(nodes), dtype=np.int64) if profile.score else np.ones(len(nodes), dtype=np.int64)
+    columns = []
+    for each in profile.score:
+        if each.name not in skipped:
+            raw, normalized = cycle.raw_and_normalized(each, states.get(each.name), pod, view)
+            weighted = normalized * each.weight
+            total += weighted
+            columns.append((each.name, raw.tolist(), normalized.tolist(), weighted.tolist()))
+    for extender, share in added:
+        total += share
+        factor = extender.weight * (HIGHEST // MOST)
+        raw = share // factor
+        columns.append((name_of(extender), raw.tolist(), (raw * (HIGHEST // MOST)).tolist(), share.tolist()))
+    told = []
+    for place in np.argsort(-total, kind="stable").tolist():
+        shares = {name: Share(raw[place], normal[place], share[place]) for name, raw, normal, share in columns}
+        told.append(NodeScore(view.name(place), int(total[place]), shares))
+    return tuple(told)
+
+
+def _first_of_the_best(question: Question, nodes: Indices, scores: tuple[NodeScore, ...]) -> str:
+    """By the order of the table, as `best` has it."""
+    by_name = {each.node: each.total for each in scores}
+    names = [question.snapshot.name(int(node)) for node in nodes]
+    return names[best(np.array([by_name[name] for name in names], dtype=np.int64))]
+
+
+def gate_of(question: Question) -> Status | None:
+    """Why the pod is not even tried; None if nothing keeps it."""
+    for plugin in question.profile.pre_enqueue:
+        status: Status = call(plugin, "PreEnqueue", plugin.pre_enqueue, question.pod)
+        if not status.ok:
+            return Status(status.code, status.reasons, plugin.name)
+    return None
+
+
+def _pre_filters(question: Question, found: Feasibility) -> list[PreFilterLine]:
+    prepared, snapshot = found.prepared, question.snapshot
+    told = []
+    for plugin in question.profile.pre_filter:
+        name = plugin.name
+        if name in prepared.skipped:
+            told.append(PreFilterLine(name, Code.SKIP))
+        elif name not in prepared.states and name != prepared.status.plugin:
+            told.append(PreFilterLine(name, None))
+        else:
+            answer = call(plugin, "PreFilter", plugin.pre_filter, question.pod, snapshot)
+            only = None if answer.only is None else int(np.count_nonzero(answer.only))
+            told.append(PreFilterLine(name, answer.status.code, tuple(answer.status.reasons), only))
+    return told
+
+
+def _filters(question: Question, found: Feasibility, diagnosis: Diagnosis) -> list[FilterLine]:
+    if not found.prepared.status.ok:
+        return []
+    own: dict[str, tuple[int, Mapping[str, int]]] = {}
+    for plugin, refusals, where in diagnosis.refused:
+        before, reasons = own.get(plugin, (0, {}))
+        counted = count_reasons(((refusals, where),))
+        merged = {text: reasons.get(text, 0) + counted.get(text, 0) for text in (*reasons, *counted)}
+        own[plugin] = before + int(np.count_nonzero(where)), merged
+    refused: dict[str, int] = defaultdict(int)
+    for plugin, verdict in found.verdicts:
+        refused[plugin] += int(np.count_nonzero(~verdict.passes))
+    told = []
+    for each in question.profile.filter:
+        count, reasons = own.get(each.name, (0, {}))
+        concerned = each.name not in found.prepared.skipped
+        told.append(FilterLine(each.name, concerned, count, refused[each.name] - count, reasons))
+    for extender in question.extenders:
+        if extender.filter_verb:
+            name = name_of(extender)
+            count, reasons = own.get(name, (0, {}))
+            told.append(FilterLine(name, True, count, refused[name] - count, reasons))
+    return told
+
+
+def _groups(found: Feasibility, diagnosis: Diagnosis) -> tuple[NodeGroup, ...]:
+    if diagnosis.status is not None:
+        return ()
+    count = found.snapshot.count
+    said: list[list[tuple[str, tuple[str, ...]]]] = [[] for _ in range(count)]
+    for plugin, refusals, where in diagnosis.refused:
+        if plugin not in {name for name, _ in found.verdicts}:  # those that PreFilter left out
+            for node in np.flatnonzero(where).tolist():
+                said[node].append((plugin, refusals.of(node)))
+    for plugin, verdict in found.verdicts:
+        refused = np.flatnonzero(~verdict.passes)
+        if not len(refused):
+            continue
+        texts: dict[int, list[str]] = defaultdict(list)
+        for text, nodes in verdict.refusals().reasons:
+            for node in nodes.tolist():
+                texts[node].append(text)
+        for node in refused.tolist():
+            said[node].append((plugin, tuple(texts[node])))
+    codes = diagnosis.codes()
+    groups: dict[tuple[int, tuple[tuple[str, tuple[str, ...]], ...]], list[str]] = defaultdict(list)
+    for node in range(count):
+        groups[int(codes[node]), tuple(said[node])].append(found.snapshot.name(node))
+    told = [NodeGroup(tuple(names), Code(code), refusals) for (code, refusals), names in groups.items()]
+    return tuple(sorted(told, key=lambda group: (group.code is not Code.SUCCESS, -len(group.nodes))))

@@ -1,0 +1,483 @@
+"""The least that would have to change for a pod that fits nowhere, found by asking the plugins again.
+
+A *change* is one of: a gate opens; pods of lower priority are preempted, as the scheduler does by itself; one node is
+uncordoned; one node has more room; the pod tolerates one taint more; it gives up one entry of its nodeSelector, one
+requirement of its node affinity (or all of it), one spread constraint (or has a larger maxSkew), one required term of
+pod (anti-)affinity, one host port, or one volume; or it has a higher priority and then preempts.
+
+A change *suffices* if the filters, asked again with nothing else changed, leave a node. Of each kind only the least is
+told: room where the largest part of the request that is missing is smallest, and no more of it than is missing; the
+narrowest toleration; the smallest maxSkew; the lowest priority; entries and terms one at a time. Among changes of one
+kind that are equally small, those that open more nodes come first. The kinds come in the order of `Kind`, and the
+first change of all is *the least*.
+
+Where no single change suffices, a set of changes is told that together opens one node and of which none can be left
+out: the smallest such set among those found for the nodes that lack least.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from situate.framework.cycle.cycle import call
+from situate.framework.explain.explain import Explanation, Question
+from situate.framework.explain.relaxations import (
+    Kind,
+    Relaxation,
+    hard_constraints,
+    relaxations,
+    tolerating,
+    toleration_of,
+    wider_toleration_of,
+    with_max_skew,
+    with_priority,
+)
+from situate.framework.plugin_api.actions import Evict
+from situate.framework.plugin_api.plugin import Need, NeedsPlugin
+from situate.framework.plugin_api.verdict import Indices, Mask
+from situate.framework.pod.pods import PodKey
+from situate.framework.pod.resources import CPU, EPHEMERAL, HUGE_PAGES, MEMORY, MOST, PODS
+from situate.framework.snapshot.node_table import NodeTable
+from situate.framework.snapshot.snapshot import Snapshot
+from situate.objects.counts import counted
+from situate.objects.nodes import Taint
+from situate.objects.pods import Pod, Toleration, TopologySpreadConstraint
+from situate.objects.quantity import Quantity
+
+SCHEDULING_GATES: Final = "SchedulingGates"
+"""The plugin whose gates are fields of the Pod."""
+_REFUSING: Final = ("NoSchedule", "NoExecute")
+_CORDON: Final = "node.kubernetes.io/unschedulable"
+_TOLD: Final = 5
+"""Changes of one kind that are equally small."""
+_TAINTS: Final = 64
+"""Distinct taints that are tried, the most frequent first."""
+_LEVELS: Final = 64
+"""Priorities that are tried, the lowest first."""
+_NEAREST: Final = 16
+"""Nodes that are tried where it takes several changes."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Change:
+    """Something that makes the pod fit, by itself or together with others."""
+
+    kind: Kind
+    text: str
+    """An order, or the shortage: `tolerate taint gpu:NoSchedule`, `node-7 lacks 300m cpu`,
+    `add a node with 100 cpu: larger than any node (32 cpu)`.
+    """
+    nodes: int
+    """So many nodes would do then."""
+    node: str
+    """The first of them, or the one that it is about."""
+    pod: Pod | None = None
+    """The pod as it would have to be; None where it may stay as it is."""
+    room: Mapping[str, int] = field(default_factory=dict)
+    """What `node` lacks, by resource (`pods` for a place among its pods), in the units of `framework.resources`."""
+    victims: tuple[PodKey, ...] = ()
+    """Pods that would be ended on `node`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeastChange:
+    """What would have to change."""
+
+    changes: tuple[Change, ...] = ()
+    """Each suffices by itself; the least first."""
+    together: tuple[Change, ...] = ()
+    """Where none does: these suffice together, on one node, and none of them can be left out. The pod of each is as
+    it would have to be with those before it.
+    """
+
+
+def least_change(explanation: Explanation) -> LeastChange:
+    """For a pod that is gated or fits nowhere; nothing for one that has a node. `PluginFailed` if a plugin fails.
+
+    Extenders are not asked about changes: a change may bring the pod to a node that they refuse.
+    """
+    gated = explanation.gate is not None
+    if explanation.node:
+        return LeastChange((_opened(explanation),) if gated else ())
+    question = explanation.question
+    if not question.snapshot.count:
+        return LeastChange()
+    if question.extenders and question.feasibility().passes.any():
+        return LeastChange(tuple(_preemption(explanation)))  # extenders alone refuse it, and say not what would do
+    # columns of its own: what is worked out for changed nodes is nothing to the engine at work
+    explanation = replace(explanation, question=replace(question, snapshot=question.snapshot.branch()))
+    changes = tuple(_single(explanation))
+    if changes:
+        return LeastChange(changes)
+    return LeastChange(together=_together(explanation))
+
+
+def _opened(explanation: Explanation) -> Change:
+    assert explanation.gate is not None
+    own = [gate.name for gate in explanation.question.pod.pod.spec.scheduling_gates]
+    if own and explanation.gate.plugin == SCHEDULING_GATES:
+        order = f"remove {'gate' if len(own) == 1 else 'gates'} {', '.join(own)}"
+    else:  # a plugin of its own: it alone knows what it waits for
+        order = f"{explanation.gate.plugin}: {explanation.gate.message}"
+    return Change(Kind.GATE, order, explanation.feasible, explanation.node)
+
+
+def _single(explanation: Explanation) -> Iterator[Change]:
+    question = explanation.question
+    preemption = list(_preemption(explanation))
+    yield from preemption
+    yield from _uncordoned(question)
+    yield from _roomier(question)
+    yield from _tolerated(question)
+    yield from _relaxed(question)
+    if not preemption:
+        yield from _promoted(question)
+
+
+# Nobody has to do anything
+
+
+def _preemption(explanation: Explanation) -> Iterator[Change]:
+    found = explanation.post_filter
+    if found is None or not found.status.ok or not found.nominate:
+        return
+    victims = tuple(action.pod for action in found.actions if isinstance(action, Evict))
+    what = f"preempting {counted(len(victims), 'pod')} of lower priority on {found.nominate}"
+    text = f"{what}, which the scheduler does by itself" if victims else f"pods that leave {found.nominate} already"
+    yield Change(Kind.PREEMPTION, text, 1, found.nominate, victims=victims)
+
+
+# One node changes
+
+
+def _uncordoned(question: Question) -> Iterator[Change]:
+    cordoned = np.flatnonzero(question.snapshot.unschedulable)
+    if not len(cordoned):
+        return
+    opened = _passing(with_uncordoned(question, cordoned))
+    sufficing = [int(node) for node in cordoned if opened[node]]
+    for node in sufficing:
+        if _passing(with_uncordoned(question, [node]))[node]:
+            name = question.snapshot.name(node)
+            others = [question.snapshot.name(each) for each in sufficing if each != node]
+            instead = f", or {others[0]}" if len(others) == 1 else f", or one of {len(others)} others" if others else ""
+            yield Change(Kind.UNCORDON, f"uncordon {name}{instead}", 1, name)
+            return
+
+
+def with_uncordoned(question: Question, nodes: Iterable[int]) -> Question:
+    """As if these nodes were open."""
+    table = question.snapshot.nodes
+    unschedulable, taint_set = table.unschedulable.copy(), table.taint_set.copy()
+    for node in nodes:
+        unschedulable[node] = False
+        left = tuple(taint for taint in table.taints(node) if taint.key != _CORDON)
+        taint_set[node] = table.vocabulary.taints.of(left)
+    return _over(question, replace(table, unschedulable=unschedulable, taint_set=taint_set, memo={}, plans={}))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Shortage:
+    """What nodes lack for the pod."""
+
+    needs: tuple[Need, ...]
+    missing: NDArray[np.int64]
+    """(needs, nodes): 0 where there is enough."""
+
+    @classmethod
+    def of(cls, question: Question) -> _Shortage:
+        """By the filters that compare amounts; each amount counts once, however many compare it."""
+        snapshot = question.snapshot
+        needs: dict[int | None, Need] = {}
+        for plugin in question.profile.filter:
+            if isinstance(plugin, NeedsPlugin):
+                for need in call(plugin, "Filter", plugin.needs, question.pod, snapshot):
+                    known = needs.get(need.column)
+                    if known is None or known.asked < need.asked:
+                        needs[need.column] = need
+        listed = tuple(needs.values())
+        missing = np.zeros((len(listed), snapshot.count), dtype=np.int64)
+        for row, need in enumerate(listed):
+            if need.column is None:
+                missing[row] = snapshot.pod_count + need.asked - snapshot.allowed_pods
+            else:
+                missing[row] = snapshot.requested(need.column) + need.asked - snapshot.allocatable(need.column)
+        return cls(listed, np.maximum(missing, 0))
+
+    def order(self) -> Indices:
+        """The nodes, from the one that lacks the least part of the request; then fewest resources, then by index."""
+        if not self.needs:
+            return np.arange(self.missing.shape[1])
+        asked = np.array([[max(need.asked, 1)] for need in self.needs], dtype=np.int64)
+        part = (self.missing / asked).max(axis=0)
+        return np.lexsort((np.count_nonzero(self.missing, axis=0), part))
+
+    def larger_than_any_node(self, snapshot: Snapshot) -> list[tuple[int, int, int]]:
+        """Column, amount asked for and largest allocatable amount where an empty node is too small, too."""
+        found = []
+        for need in self.needs:
+            if need.column is not None and snapshot.count:
+                largest = int(snapshot.allocatable(need.column).max())
+                if largest < need.asked:
+                    found.append((need.column, need.asked, largest))
+        return found
+
+    def at(self, node: int, names: tuple[str, ...]) -> dict[str, int]:
+        """What one node lacks, by resource."""
+        return {
+            PODS if need.column is None else names[need.column]: int(self.missing[row, node])
+            for row, need in enumerate(self.needs)
+            if self.missing[row, node]
+        }
+
+
+def _roomier(question: Question) -> Iterator[Change]:
+    shortage = _Shortage.of(question)
+    short: Mask = np.any(shortage.missing > 0, axis=0)
+    if not short.any():
+        return
+    opened = _passing(with_room(question, shortage.missing, shortage.needs, np.flatnonzero(short)))
+    for node in shortage.order().tolist():
+        if opened[node] and short[node] and _passing(_roomier_at(question, shortage, node))[node]:
+            yield _room_change(question, shortage, node)
+            return
+
+
+def _room_change(question: Question, shortage: _Shortage, node: int) -> Change:
+    name = question.snapshot.name(node)
+    resources = question.snapshot.nodes.vocabulary.resources.names
+    room = shortage.at(node, resources)
+    beyond = shortage.larger_than_any_node(question.snapshot)
+    if beyond:  # no eviction helps, so that the difference to a node of today says nothing
+        asked = " and ".join(amount_text(resources[column], asked) for column, asked, _ in beyond)
+        known = ", ".join(amount_text(resources[column], most) for column, _, most in beyond if most)
+        why = f"larger than any node ({known})" if known else "no node has any"
+        return Change(Kind.ROOM, f"add a node with {asked}: {why}", 1, name, room=room)
+    lacks = " and ".join(amount_text(resource, value) for resource, value in room.items())
+    return Change(Kind.ROOM, f"{name} lacks {lacks}", 1, name, room=room)
+
+
+def _roomier_at(question: Question, shortage: _Shortage, node: int) -> Question:
+    return with_room(question, shortage.missing, shortage.needs, np.array([node], dtype=np.intp))
+
+
+def with_room(question: Question, more: NDArray[np.int64], needs: tuple[Need, ...], nodes: Indices) -> Question:
+    """As if these nodes had so much more; `more` is (needs, nodes)."""
+    table = question.snapshot.nodes
+    columns = max([len(table.allocatable), *(need.column + 1 for need in needs if need.column is not None)])
+    allocatable = np.zeros((columns, len(table)), dtype=np.int64)
+    allocatable[: len(table.allocatable)] = table.allocatable
+    allowed_pods = table.allowed_pods.copy()
+    for row, need in enumerate(needs):
+        if need.column is None:
+            allowed_pods[nodes] += more[row, nodes]
+        else:
+            allocatable[need.column, nodes] += more[row, nodes]
+    return _over(question, replace(table, allocatable=allocatable, allowed_pods=allowed_pods, memo={}, plans={}))
+
+
+def amount_text(resource: str, amount: int) -> str:
+    """`300m cpu`, `1Gi memory`, `2 places for pods`; `more than 4Pi memory` from MOST on, which larger
+    amounts count as.
+    """
+    if amount >= MOST:
+        return f"more than {amount_text(resource, MOST // 2000 * 1000 if resource == CPU else MOST // 2)}"
+    if resource == PODS:
+        return counted(amount, "place") + " for pods"
+    if resource == CPU:
+        return f"{Quantity(amount * 10**6)} cpu"
+    binary = resource in (MEMORY, EPHEMERAL) or resource.startswith(HUGE_PAGES)
+    return f"{Quantity(amount * 10**9, 'binary' if binary else 'decimal')} {resource}"
+
+
+# The pod changes
+
+
+def _tolerated(question: Question) -> Iterator[Change]:
+    """The narrowest tolerations first; where none suffices, those of a key with all its values and effects."""
+    opened = np.flatnonzero(_passing(question.with_pod(tolerating(Toleration(operator="Exists")).of(question.pod.pod))))
+    if not len(opened):
+        return
+    table = question.snapshot.nodes
+    seen: Counter[Taint] = Counter()
+    for node in opened.tolist():
+        seen.update({_bare(taint) for taint in table.taints(node) if taint.effect in _REFUSING})
+    taints = [taint for taint, _ in seen.most_common(_TAINTS)]
+    for toleration in (toleration_of, wider_toleration_of):
+        tried = dict.fromkeys(map(toleration, taints))
+        found = list(_sufficing(question, map(tolerating, tried)))
+        if found:
+            yield from found
+            return
+
+
+def _bare(taint: Taint) -> Taint:
+    return Taint(taint.key, taint.value, taint.effect)
+
+
+def _relaxed(question: Question) -> Iterator[Change]:
+    spec = question.pod.pod.spec
+    kinds: dict[Kind, list[Relaxation]] = {}
+    for each in relaxations(spec):
+        kinds.setdefault(each.kind, []).append(each)
+    if Kind.SPREAD in kinds:
+        kinds[Kind.SPREAD] = list(_less_spread(question, kinds[Kind.SPREAD]))
+    for kind in Kind:
+        yield from _sufficing(question, kinds.get(kind, ()))
+
+
+def _less_spread(question: Question, dropped: Iterable[Relaxation]) -> Iterator[Relaxation]:
+    """For each constraint the smallest maxSkew that suffices; where none does, the constraint dropped."""
+    for (number, constraint), drop in zip(hard_constraints(question.pod.pod.spec), dropped, strict=True):
+        if not _passing(question.with_pod(drop.of(question.pod.pod))).any():
+            continue
+
+        def changed(skew: int, number: int = number, constraint: TopologySpreadConstraint = constraint) -> Relaxation:
+            return with_max_skew(number, constraint, skew)
+
+        def suffices(skew: int, changed: Callable[[int], Relaxation] = changed) -> bool:
+            return bool(_passing(question.with_pod(changed(skew).of(question.pod.pod))).any())
+
+        most = len(question.snapshot.placed) + constraint.max_skew + 1
+        if not suffices(most):
+            yield drop
+            continue
+        low = constraint.max_skew + 1
+        while low < most:  # what suffices for a skew does for every larger one
+            middle = (low + most) // 2
+            low, most = (low, middle) if suffices(middle) else (middle + 1, most)
+        yield changed(most)
+
+
+def _sufficing(question: Question, tried: Iterable[Relaxation]) -> list[Change]:
+    """Those that open a node, the most nodes first."""
+    found = []
+    for each in tried:
+        pod = each.of(question.pod.pod)
+        passes = _passing(question.with_pod(pod))
+        if passes.any():
+            first = question.snapshot.name(int(np.argmax(passes)))
+            found.append(Change(each.kind, each.text, int(np.count_nonzero(passes)), first, pod))
+    return sorted(found, key=lambda change: -change.nodes)[:_TOLD]
+
+
+def _promoted(question: Question) -> Iterator[Change]:
+    """The lowest priority at which preemption helps; a higher one may not: it would end pods that this one needs."""
+    own = question.pod.priority
+    levels = {info.priority + 1 for info, node in question.snapshot.placed if node >= 0 and info.priority >= own}
+    if question.pod.template.preemption_policy == "Never":
+        levels.add(own)
+    for level in sorted(levels)[:_LEVELS]:
+        change = _at_priority(question, level)
+        if change is not None:
+            yield change
+            return
+
+
+def _at_priority(question: Question, priority: int) -> Change | None:
+    raised = with_priority(priority)
+    pod = raised.of(question.pod.pod)
+    changed = question.with_pod(pod)
+    found = changed.feasibility()
+    if found.passes.any():  # pods of a lower priority have been promised what it needs
+        node = question.snapshot.name(int(np.argmax(found.passes)))
+        return Change(Kind.PRIORITY, raised.text, int(np.count_nonzero(found.passes)), node, pod)
+    answer = changed.post_filtered(found, found.diagnosis())
+    if answer is None or not answer.status.ok or not answer.nominate:
+        return None
+    victims = tuple(action.pod for action in answer.actions if isinstance(action, Evict))
+    text = f"{raised.text}, so that it preempts {counted(len(victims), 'pod')} on {answer.nominate}"
+    return Change(Kind.PRIORITY, text, 1, answer.nominate, pod, victims=victims)
+
+
+# Several changes
+
+
+def _together(explanation: Explanation) -> tuple[Change, ...]:
+    """The smallest set that was found on the nodes that lack least, and the first of those."""
+    question = explanation.question
+    everything = [tolerating(Toleration(operator="Exists")), *relaxations(question.pod.pod.spec)]
+    pod = question.pod.pod
+    for each in everything:
+        pod = each.of(pod)
+    shortage = _Shortage.of(question.with_pod(pod))
+    every = np.arange(question.snapshot.count)
+    roomy = with_room(question, shortage.missing, shortage.needs, every)
+    opened = _passing(with_uncordoned(roomy.with_pod(pod), every.tolist()))
+    refusing = {name: len(group.refusals) for group in explanation.groups for name in group.nodes}
+    rank = {int(node): place for place, node in enumerate(shortage.order().tolist())}
+    nodes = sorted(
+        np.flatnonzero(opened).tolist(), key=lambda node: (refusing.get(question.snapshot.name(node), 0), rank[node])
+    )
+    sets = [_irreducible(question, shortage, int(node)) for node in nodes[:_NEAREST]]
+    return min((each for each in sets if each), key=len, default=())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Step:
+    """One of several changes, as an edit of the question."""
+
+    edit: Callable[[Question], Question]
+    change: Change
+
+
+def _irreducible(question: Question, shortage: _Shortage, node: int) -> tuple[Change, ...]:
+    """Changes that together open the node and of which none can be left out; empty if not all of them open it."""
+    steps = list(_steps(question, shortage, node))
+
+    def suffice(some: Sequence[_Step]) -> bool:
+        asked = question
+        for step in some:
+            asked = step.edit(asked)
+        return bool(_passing(asked)[node])
+
+    if not suffice(steps):
+        return ()
+    left = 0
+    while left != len(steps):  # once more after something was left out: demands depend on each other
+        left = len(steps)
+        for step in list(reversed(steps)):
+            others = [each for each in steps if each is not step]
+            if suffice(others):
+                steps = others
+    asked, changes = question, []
+    for step in steps:
+        pod = asked.pod.pod
+        asked = step.edit(asked)
+        changes.append(step.change if asked.pod.pod is pod else replace(step.change, pod=asked.pod.pod))
+    return tuple(changes)
+
+
+def _steps(question: Question, shortage: _Shortage, node: int) -> Iterator[_Step]:
+    """All that can be changed for the sake of one node, what asks least first; room is that for the pod as it is."""
+    table, name = question.snapshot.nodes, question.snapshot.name(node)
+    if table.unschedulable[node]:
+        yield _Step(lambda asked: with_uncordoned(asked, [node]), Change(Kind.UNCORDON, f"uncordon {name}", 1, name))
+    if shortage.missing[:, node].any():
+        yield _Step(lambda asked: _roomier_at(asked, shortage, node), _room_change(question, shortage, node))
+    taints = dict.fromkeys(_bare(taint) for taint in table.taints(node) if taint.effect in _REFUSING)
+    tolerations = [tolerating(toleration_of(taint)) for taint in taints if taint.key != _CORDON]
+    for each in (*tolerations, *relaxations(question.pod.pod.spec)):
+        yield _Step(_edited_by(each), Change(each.kind, each.text, 1, name))
+
+
+def _edited_by(relaxation: Relaxation) -> Callable[[Question], Question]:
+    return lambda asked: asked.with_pod(relaxation.of(asked.pod.pod))
+
+
+# Asking again
+
+
+def _passing(question: Question) -> Mask:
+    return question.feasibility().passes
+
+
+def _over(question: Question, table: NodeTable) -> Question:
+    """The same pods on changed nodes."""
+    return replace(question, snapshot=question.snapshot.with_changed_nodes(table))

@@ -1,0 +1,115 @@
+"""Which nodes a pod's node selector and node affinity want (component-helpers scheduling/corev1/nodeaffinity).
+
+A term is evaluated against one set of labels and one name; `situate.framework.snapshot.labels` spreads the answer over
+nodes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from situate.objects.label_selectors import valid_label_value
+from situate.objects.pods import NodeSelectorRequirement, NodeSelectorTerm
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+_BEYOND: Final = 2**63
+_NO_INTEGER: Final = "for 'Gt', 'Lt' operators, the value must be an integer"
+NAME_FIELD: Final = "metadata.name"
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A node selector term. `matches` is exact for bad input too: what cannot be read matches no node."""
+
+    expressions: tuple[NodeSelectorRequirement, ...]
+    fields: tuple[NodeSelectorRequirement, ...]
+    problems: tuple[str, ...] = ()
+    """What cannot be read, each with its path below the term."""
+
+    @classmethod
+    def of(cls, wire: NodeSelectorTerm) -> Term:
+        problems = [
+            f".matchExpressions[{number}]{problem}"
+            for number, expression in enumerate(wire.match_expressions)
+            for problem in _problems(expression)
+        ]
+        return cls(wire.match_expressions, wire.match_fields, tuple(problems))
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The labels that it looks at."""
+        return frozenset(expression.key for expression in self.expressions)
+
+    @property
+    def names(self) -> frozenset[str] | None:
+        """The only nodes that its fields admit; None if it says nothing about names (upstream PreFilter)."""
+        if not self.fields:
+            return None
+        admitted: frozenset[str] | None = None
+        for requirement in self.fields:
+            if requirement.key == NAME_FIELD and requirement.operator == "In":
+                named = frozenset(requirement.values)
+                admitted = named if admitted is None else admitted & named
+        return admitted
+
+    def matches(self, labels: Mapping[str, str], name: str) -> bool:
+        """Whether all of it holds for the node; a term without requirements matches none."""
+        if not self.expressions and not self.fields:
+            return False
+        return self.matches_labels(labels) and self.matches_name(name)
+
+    def matches_labels(self, labels: Mapping[str, str]) -> bool:
+        return not self.problems and all(holds(requirement, labels) for requirement in self.expressions)
+
+    def matches_name(self, name: str) -> bool:
+        return all(_field_holds(requirement, name) for requirement in self.fields)
+
+
+def _problems(requirement: NodeSelectorRequirement) -> Iterable[str]:
+    """What the API server admits, and upstream cannot read either; in its words."""
+    comparing = requirement.operator in ("Gt", "Lt")
+    for number, value in enumerate(requirement.values):
+        if comparing and not _is_integer(value):
+            yield f'.values[{number}]: Invalid value: "{value}": {_NO_INTEGER}'
+        if not valid_label_value(value):
+            yield f'.values[{number}][{requirement.key}]: Invalid value: "{value}": a label has no such value'
+
+
+def _is_integer(text: str) -> bool:
+    """Of 64 bits."""
+    return _INTEGER.fullmatch(text) is not None and -_BEYOND <= int(text) < _BEYOND
+
+
+def holds(requirement: NodeSelectorRequirement, labels: Mapping[str, str]) -> bool:
+    """Whether a node with these labels meets it. An absent label meets `NotIn` and `DoesNotExist`."""
+    value = labels.get(requirement.key)
+    values = requirement.values
+    match requirement.operator:
+        case "In":
+            return bool(values) and value is not None and value in values
+        case "NotIn":
+            return bool(values) and (value is None or value not in values)
+        case "Exists":
+            return not values and value is not None
+        case "DoesNotExist":
+            return not values and value is None
+        case "Gt" | "Lt" if len(values) == 1 and value is not None:
+            return _compares(value, requirement.operator, values[0])
+        case _:
+            return False
+
+
+def _compares(value: str, operator: str, bound: str) -> bool:
+    if not (_is_integer(value) and _is_integer(bound)):
+        return False
+    return int(value) > int(bound) if operator == "Gt" else int(value) < int(bound)
+
+
+def _field_holds(requirement: NodeSelectorRequirement, name: str) -> bool:
+    if requirement.key != NAME_FIELD or len(requirement.values) != 1:
+        return False
+    (wanted,) = requirement.values
+    return {"In": name == wanted, "NotIn": name != wanted}.get(requirement.operator, False)

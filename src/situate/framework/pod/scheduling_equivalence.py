@@ -1,0 +1,109 @@
+"""What pods have in common that differ in nothing but what they request: their *kin*.
+
+Where each pod requests amounts of its own, each has a template of its own; all else about it is worked out once.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from situate.framework.pod.node_selection import Term
+from situate.framework.pod.terms import AffinityTerm, affinity_term, weighted_term
+from situate.objects.pods import Affinity, Pod
+
+_REMEMBERED: Final = 2**16
+"""Entries before the tables start afresh. Equal pods may then be of different kin: slower, not wrong."""
+
+
+_FourKinds: TypeAlias = tuple[
+    tuple[AffinityTerm, ...], tuple[AffinityTerm, ...], tuple[AffinityTerm, ...], tuple[AffinityTerm, ...]
+]
+
+
+class Kin(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """What is said of where such pods may go."""
+
+    number: int
+    """Counts up from 0; the same for equal ones."""
+    node_terms: tuple[Term, ...] | None
+    """Required node affinity: one of them must match; None demands nothing."""
+    preferred_node_terms: tuple[tuple[int, Term], ...]
+    """With weights."""
+    affinity: tuple[AffinityTerm, ...]
+    anti_affinity: tuple[AffinityTerm, ...]
+    preferred_affinity: tuple[AffinityTerm, ...]
+    preferred_anti_affinity: tuple[AffinityTerm, ...]
+    has_terms: bool
+    """Whether it has any of these four."""
+    selects_namespaces: bool
+    """Whether the labels of namespaces matter to one of them."""
+    heeded: tuple[object, ...]
+    """What it is looked for by the identity of."""
+
+
+class Kins:
+    """Of one cluster; mutable."""
+
+    def __init__(self) -> None:
+        self._numbers = count()
+        self._by_content: dict[tuple[Any, ...], int] = {}
+        self._by_parts: dict[tuple[Any, ...], Kin] = {}
+
+    def of(self, pod: Pod, *more: object) -> Kin:
+        """`more`: what else pods of one kin have in common. `BadSelector` says what cannot be read."""
+        spec, namespace = pod.spec, pod.metadata.namespace
+        parts = spec.tolerations, spec.node_selector, spec.affinity
+        more = (*more, namespace, spec.scheduler_name, spec.host_network, spec.host_users, spec.preemption_policy)
+        identity = (*map(id, parts), *more)  # decoded pods share equal parts, so that it tells most of the time
+        known = self._by_parts.get(identity)
+        if known is not None:
+            return known
+        node_terms, preferred = _node_terms(spec.affinity)
+        terms = _pod_terms(spec.affinity, namespace)
+        if len(self._by_parts) >= _REMEMBERED:
+            self._by_parts.clear()
+            self._by_content.clear()
+        content = (spec.tolerations, tuple(sorted(spec.node_selector.items())), node_terms, preferred, terms, *more)
+        number = self._by_content.get(content)
+        if number is None:
+            number = self._by_content[content] = next(self._numbers)
+        selects = any(not term.pods.namespace_selector.nothing for each in terms for term in each)
+        known = self._by_parts[identity] = Kin(number, node_terms, preferred, *terms, any(terms), selects, parts)
+        return known
+
+
+def _node_terms(affinity: Affinity) -> tuple[tuple[Term, ...] | None, tuple[tuple[int, Term], ...]]:
+    wire = affinity.node_affinity
+    if wire is None:
+        return None, ()
+    required = None if wire.required is None else tuple(map(Term.of, wire.required.node_selector_terms))
+    return required, tuple((wish.weight, Term.of(wish.preference)) for wish in wire.preferred)
+
+
+def _pod_terms(affinity: Affinity, namespace: str) -> _FourKinds:
+    """Required affinity and anti-affinity, then preferred ones."""
+    if affinity.pod_affinity is None and affinity.pod_anti_affinity is None:
+        return (), (), (), ()
+    required = []
+    preferred = []
+    for name in ("pod_affinity", "pod_anti_affinity"):
+        wire = getattr(affinity, name)
+        path = f"spec.affinity.{'podAffinity' if name == 'pod_affinity' else 'podAntiAffinity'}"
+        here = f"{path}.requiredDuringSchedulingIgnoredDuringExecution"
+        there = f"{path}.preferredDuringSchedulingIgnoredDuringExecution"
+        required.append(
+            tuple(
+                affinity_term(term, namespace, f"{here}[{number}]")
+                for number, term in enumerate(wire.required if wire is not None else ())
+            )
+        )
+        preferred.append(
+            tuple(
+                weighted_term(term, namespace, f"{there}[{number}]")
+                for number, term in enumerate(wire.preferred if wire is not None else ())
+            )
+        )
+    return required[0], required[1], preferred[0], preferred[1]

@@ -1,0 +1,111 @@
+"""What making room costs, remembered from one pod to the next of its kind.
+
+Where only amounts decide, what it costs on a node depends on the pods that are there, on those that it is promised to,
+and on the budgets. So for the next pod of one template and priority only the nodes are reckoned again on which one of
+these has changed (`situate.framework.preemption.costs` does it for those alone), and all are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from situate.framework.cycle.cycle import Nominations
+from situate.framework.plugin_api.verdict import Indices, Mask
+from situate.framework.pod.pods import PodInfo
+from situate.framework.preemption.costs import Amounts, Checks, costs, kept_free
+from situate.framework.profile.profile import Profile
+from situate.framework.snapshot.snapshot import Snapshot
+
+Cost = tuple[int, int, int, int, float]
+"""Broken budgets, highest priority, sum of the priorities, number of victims, minus the earliest start."""
+
+_FEW: Final = 8
+"""Up to so many nodes are judged one by one."""
+_NO_HELP: Final = -1
+"""Stands for the number of violations where it does not help that pods go."""
+
+
+class KnownCosts:
+    """Of pods of one template and priority on the nodes of one table; mutable."""
+
+    def __init__(self, count: int, heeded: object) -> None:
+        """For so many nodes. `heeded`: what the key of the plan names by identity."""
+        self._heeded = heeded
+        self._lineage: object = None
+        self._position = 0
+        self._budgets: object = None
+        self._kept: list[Amounts] = []
+        self._known: Mask = np.zeros(count, dtype=np.bool_)
+        self._violations: Amounts = np.full(count, _NO_HELP, dtype=np.int64)
+        self._costs: tuple[NDArray[Any], ...] = (
+            *(np.zeros(count, dtype=np.int64) for _ in range(3)),
+            np.zeros(count, dtype=np.float64),
+        )
+        """Highest priority, sum of the priorities, number of victims, and minus the earliest start."""
+
+    def bring_up_to_date(
+        self,
+        pod: PodInfo,
+        snapshot: Snapshot,
+        nodes: Indices,
+        checks: Checks,
+        nominations: Nominations,
+        judge: Callable[[int], Cost | None],
+    ) -> None:
+        """Learns what it costs on these nodes. The snapshot is of all nodes, and `checks` are complete.
+
+        `judge` says the same of one node, which takes less time where few have changed.
+        """
+        self._forget(snapshot, checks, nominations)
+        unknown = nodes[~self._known.take(nodes)]
+        if not len(unknown):
+            return
+        self._known[unknown] = True
+        self._violations[unknown] = _NO_HELP
+        if len(unknown) > _FEW:
+            found = costs(pod, snapshot, unknown, checks, nominations)
+            columns = found.violations, found.highest, found.total, found.victims, -found.earliest
+            for column, values in zip((self._violations, *self._costs), columns, strict=True):
+                column[found.nodes] = values
+            return
+        for node in unknown.tolist():
+            cost = judge(node)
+            if cost is not None:
+                for column, value in zip((self._violations, *self._costs), cost, strict=True):
+                    column[node] = value
+
+    def cheapest(self, nodes: Indices) -> int | None:
+        """The best of these nodes, the first of equally good ones; None if it helps nowhere that pods go."""
+        left = nodes[self._violations.take(nodes) != _NO_HELP]
+        if not len(left):
+            return None
+        for criterion in (self._violations, *self._costs):
+            here = criterion.take(left)
+            lowest = here == here.min()
+            if not lowest.all():
+                left = left[lowest]
+        return int(left.min())
+
+    def _forget(self, snapshot: Snapshot, checks: Checks, nominations: Nominations) -> None:
+        """What has changed since it was learned."""
+        kept = [kept_free(need, nominations, snapshot.count) for need in checks.needs]
+        changed = snapshot.changed_since(self._position) if snapshot.lineage is self._lineage else None
+        if changed is None or self._budgets is not snapshot.catalog.budgets or len(kept) != len(self._kept):
+            self._known[:] = False
+        else:
+            self._known[changed] = False
+            for before, now in zip(self._kept, kept, strict=True):
+                self._known[before != now] = False
+        self._lineage, self._position = snapshot.lineage, snapshot.log_position
+        self._budgets = snapshot.catalog.budgets
+        self._kept = [amounts.copy() for amounts in kept]
+
+
+def known_costs(profile: Profile, pod: PodInfo, snapshot: Snapshot) -> KnownCosts:
+    """What is remembered for pods like this one."""
+    key = ("preemption", id(profile), pod.template, pod.priority)
+    return snapshot.nodes.plan(key, lambda: KnownCosts(len(snapshot.nodes), profile))

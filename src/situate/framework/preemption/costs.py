@@ -1,0 +1,284 @@
+"""What making room would cost on every node at once, where only the amounts in use decide.
+
+The dry run of `situate.framework.preemption.preemption` takes pods away and puts them back one by one, with every
+filter. If all filters that can change their mind compare amounts alone, the same can be reckoned for all nodes
+together: pods in the order in which they would come back, one rank of them at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from situate.framework.cycle.cycle import Nominations, Prepared, call
+from situate.framework.plugin_api.plugin import Need, Reads
+from situate.framework.plugin_api.verdict import Indices, Mask, Verdict, count_reasons
+from situate.framework.pod.pods import PodInfo
+from situate.framework.profile.profile import Profile
+from situate.framework.snapshot.nominated_pods import Promised
+from situate.framework.snapshot.placed_pods import NOT_STARTED, PlacedPods
+from situate.framework.snapshot.snapshot import Snapshot
+from situate.framework.volumes.disruption_budgets import guards
+
+Amounts = NDArray[np.int64]
+
+NO_VICTIMS: Final = "No preemption victims found for incoming pod"
+"""The reason of a node without pods of lower priority."""
+_LOWEST: Final = -(2**31)
+"""No priority is lower."""
+_DIGIT: Final = 2**16
+"""NumPy sorts 16 bits by counting, many times as fast as more."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Costs:
+    """Entries are about `nodes`, in this order: those where it helps that pods go."""
+
+    nodes: Indices
+    victims: Amounts
+    """So many pods would have to go."""
+    violations: Amounts
+    """So many of them break a disruption budget."""
+    highest: Amounts
+    """The priority of the most important of them; -2^31 if none has to."""
+    total: Amounts
+    """The sum of their priorities, each raised by 2^31."""
+    earliest: NDArray[np.float64]
+    """When the first of those of highest priority started; infinite if none has to go."""
+    reasons: dict[str, int]
+    """Why it is no help on the others, each with its number of nodes."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Checks:
+    """What filters say that can be told for all nodes at once, whatever pods go."""
+
+    steps: tuple[tuple[Need, ...] | Verdict, ...]
+    """In the order of the filters: amounts that have to be free, or which nodes pass for good."""
+    complete: bool
+    """Whether these are all filters; else those before the first one that looks at more."""
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        return tuple(need for step in self.steps if isinstance(step, tuple) for need in step)
+
+
+def checks_of(profile: Profile, pod: PodInfo, prepared: Prepared, snapshot: Snapshot) -> Checks:
+    """As far as they go."""
+    steps: list[tuple[Need, ...] | Verdict] = []
+    for plugin in profile.filter:
+        if plugin.name in prepared.skipped:
+            continue
+        needs = getattr(plugin, "needs", None)  # isinstance with a protocol costs as much as all the rest
+        if needs is not None:
+            steps.append(call(plugin, "Needs", needs, pod, snapshot))
+        elif getattr(plugin, "reads", Reads.CLUSTER) is Reads.NODE:
+            steps.append(call(plugin, "Filter", plugin.filter, prepared.states.get(plugin.name), pod, snapshot))
+        else:
+            return Checks(tuple(steps), complete=False)
+    return Checks(tuple(steps), complete=True)
+
+
+def costs(pod: PodInfo, snapshot: Snapshot, nodes: Indices, checks: Checks, nominations: Nominations) -> Costs:
+    """Of a snapshot of all nodes. `nominations`: pods of at least the pod's priority that were promised a node."""
+    lower = _Lower.of(pod, snapshot, nodes)
+    needs = checks.needs
+    asked = lower.asked(snapshot.placed, needs)
+    room = [
+        room_beside(need, snapshot, nodes) + lower.summed(amounts) for need, amounts in zip(needs, asked, strict=True)
+    ]
+    hopeless = lower.number == 0
+    reasons = {NO_VICTIMS: int(np.count_nonzero(hopeless))}
+    # A node has to do with the pods that it is promised to, as upstream asks first; then it does without them as well.
+    for need, free in zip(needs, room, strict=True):
+        free -= kept_free(need, nominations, snapshot.count)[nodes]
+    frees = iter(room)
+    for step in checks.steps:
+        if isinstance(step, tuple):
+            _check_amounts(step, [next(frees) for _ in step], hopeless, reasons)
+        else:
+            _check_for_good(step, nodes, hopeless, reasons)
+    told = {text: count for text, count in reasons.items() if count}
+    tried = np.flatnonzero(~hopeless)
+    order, (victims, violations, highest, total), earliest = _come_back(lower, tried, asked, room)
+    return Costs(nodes[tried[order]], victims, violations, highest, total, earliest, told)
+
+
+def _check_amounts(needs: Sequence[Need], room: Sequence[Amounts], hopeless: Mask, reasons: dict[str, int]) -> None:
+    """Marks and counts the nodes that are short of something, for each thing that they are short of."""
+    failed = [(free < 0) & ~hopeless for free in room]
+    for need, where in zip(needs, failed, strict=True):
+        reasons[need.reason] = reasons.get(need.reason, 0) + int(np.count_nonzero(where))
+        hopeless |= where
+
+
+def _check_for_good(verdict: Verdict, nodes: Indices, hopeless: Mask, reasons: dict[str, int]) -> None:
+    """Marks and counts the nodes that are refused whatever goes."""
+    where = ~verdict.passes[nodes] & ~hopeless
+    if where.any():
+        there = np.zeros(len(verdict.passes), dtype=np.bool_)
+        there[nodes[where]] = True
+        for text, number in count_reasons([(verdict.refusals(), there)]).items():
+            reasons[text] = reasons.get(text, 0) + number
+        hopeless |= where
+
+
+def _come_back(
+    lower: _Lower, tried: Indices, asked: Sequence[Amounts], room: Sequence[Amounts]
+) -> tuple[Indices, Amounts, NDArray[np.float64]]:
+    """Puts the pods back, on all nodes that are tried at once: the first of each node, the second, and so on.
+
+    The order in which the nodes are dealt with; victims, violations, highest and total; and the earliest start.
+
+    Nodes with more pods stand before those with fewer, so that those who still have one are a slice.
+    """
+    number = lower.number.take(tried)
+    most = int(number.max(initial=0))
+    order = _order(most - number)
+    tried = tried.take(order)
+    begin = lower.begin.take(tried)
+    still = np.cumsum(np.bincount(number, minlength=most + 1)[::-1])[::-1]  # [n]: so many nodes have n pods or more
+    frees = [free.take(tried) for free in room]
+    columns = np.zeros((4, len(tried)), dtype=np.int64)
+    victims, violations, highest, total = columns
+    highest[:] = _LOWEST
+    earliest = np.full(len(tried), NOT_STARTED)
+    for rank in range(most):
+        here = slice(0, int(still[rank + 1]))
+        at = begin[here] + rank
+        wanted = [amounts.take(at) for amounts in asked]
+        goes = np.zeros(len(at), dtype=np.bool_)
+        for amounts, free in zip(wanted, frees, strict=True):
+            goes |= amounts > free[here]
+        if not goes.all():
+            stays = ~goes
+            for amounts, free in zip(wanted, frees, strict=True):
+                np.subtract(free[here], amounts, out=free[here], where=stays)
+        if not goes.any():
+            continue
+        slots = lower.slots.take(at)
+        priority, started = lower.priorities.take(slots), lower.started.take(slots)
+        above = goes & ((victims[here] == 0) | (priority > highest[here]))
+        sooner = goes & (priority == highest[here]) & (started < earliest[here])
+        np.copyto(earliest[here], started, where=above | sooner)
+        np.copyto(highest[here], priority, where=above)
+        victims[here] += goes
+        total[here] += (priority - _LOWEST) * goes
+        if lower.violating is not None:
+            violations[here] += lower.violating.take(at) & goes
+    return order, columns, earliest
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Lower:
+    """The pods of lower priority on the nodes, node by node, in the order in which they come back."""
+
+    slots: Indices
+    begin: Indices
+    """(nodes,): the place of each node's first pod."""
+    number: NDArray[np.int64]
+    """(nodes,)"""
+    priorities: Amounts
+    """Of all slots."""
+    started: NDArray[np.float64]
+    """Of all slots."""
+    violating: Mask | None
+    """Those that break a disruption budget once all that are more important have been evicted; they come first.
+
+    None is none of them.
+    """
+
+    @classmethod
+    def of(cls, pod: PodInfo, snapshot: Snapshot, nodes: Indices) -> _Lower:
+        placed = snapshot.placed
+        node_of, priorities = placed.columns()
+        place = np.full(snapshot.count + 1, -1, dtype=np.int32)  # the last entry is for free slots
+        place[nodes] = np.arange(len(nodes), dtype=np.int32)
+        at = place.take(node_of)
+        slots = np.flatnonzero((priorities < pod.priority) & (at >= 0))
+        started = placed.started
+        slots = slots.take(np.argsort(started.take(slots), kind="stable"))  # mostly in this order already
+        priority = priorities.take(slots)
+        if len(priority) and priority.min() != priority.max():
+            slots = slots.take(_order(pod.priority - 1 - priority))
+        here = at.take(slots)
+        slots = slots.take(_order(here))
+        number = np.bincount(here, minlength=len(nodes))
+        begin = np.cumsum(number) - number
+        violating = None
+        if snapshot.catalog.budgets:
+            violating = _violating(snapshot, slots, np.repeat(begin, number))
+            order = np.argsort(~violating, kind="stable")
+            order = order.take(_order(at.take(slots.take(order))))
+            slots, violating = slots.take(order), violating.take(order)
+        return cls(slots, begin, number, priorities, started, violating)
+
+    def asked(self, placed: PlacedPods, needs: Sequence[Need]) -> list[Amounts]:
+        """For each need, what each pod gives back when it goes."""
+        kinds = placed.kinds(self.slots)
+        ones = np.ones(len(self.slots), dtype=np.int64)
+        return [ones if need.column is None else placed.asked(need.column).take(kinds) for need in needs]
+
+    def summed(self, amounts: Amounts) -> Amounts:
+        """(nodes,)"""
+        sums = np.zeros(len(self.number), dtype=np.int64)
+        some = np.flatnonzero(self.number)
+        if len(some):
+            sums[some] = np.add.reduceat(amounts, self.begin.take(some))
+        return sums
+
+
+def _violating(snapshot: Snapshot, slots: Indices, begin: Indices) -> Mask:
+    """For pods node by node, the more important first; `begin` is the place of the first one of the same node."""
+    placed = snapshot.placed
+    violating = np.zeros(len(slots), dtype=np.bool_)
+    for namespace, budgets in snapshot.catalog.budgets.items():
+        for budget in budgets:
+            guarded = placed.where(partial(guards, budget, namespace), slots)
+            if budget.disrupted_pods:
+                for place in np.flatnonzero(guarded).tolist():
+                    (info,) = placed.info_at(slots[place : place + 1])
+                    guarded[place] = info.name not in budget.disrupted_pods
+            if guarded.any():
+                spent: Amounts = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(guarded, dtype=np.int64)))
+                violating |= guarded & (spent[1:] - spent[begin] > budget.disruptions_allowed)
+    return violating
+
+
+def _order(values: NDArray[np.integer[Any]]) -> Indices:
+    """A stable order of numbers that are not negative, digit by digit."""
+    most = int(values.max(initial=0))
+    order = np.argsort(values.astype(np.uint16), kind="stable")  # the lowest 16 bits
+    while most >= _DIGIT:
+        most //= _DIGIT
+        values = values // _DIGIT
+        order = order[np.argsort(values[order].astype(np.uint16), kind="stable")]
+    return order
+
+
+def room_beside(need: Need, snapshot: Snapshot, nodes: Indices) -> Amounts:
+    """(nodes,): what is left beside the pod; negative where it is too little."""
+    if need.column is None:
+        return snapshot.allowed_pods[nodes] - snapshot.pod_count[nodes] - need.asked
+    return snapshot.allocatable(need.column)[nodes] - snapshot.requested(need.column)[nodes] - need.asked
+
+
+def kept_free(need: Need, nominations: Nominations, count: int) -> Amounts:
+    """(nodes,): what has to stay free for the pods that each node was promised to."""
+    if isinstance(nominations, Promised):
+        return nominations.pod_count if need.column is None else nominations.requested(need.column)
+    taken = np.zeros(count, dtype=np.int64)
+    for node, others in nominations.items():
+        for other in others:
+            taken[node] += takes(need, other)
+    return taken
+
+
+def takes(need: Need, pod: PodInfo) -> int:
+    """What a pod takes of what another one needs."""
+    return 1 if need.column is None else dict(pod.template.columns).get(need.column, 0)

@@ -1,0 +1,83 @@
+"""Which pods have been promised which node, without being counted there (upstream backend/queue/nominator.go)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from situate.framework.pod.pods import PodInfo
+from situate.framework.snapshot.nominated_pods import Promised
+
+
+class Nominations:
+    """Mutable, of one scheduler."""
+
+    def __init__(self) -> None:
+        self._node: dict[str, str] = {}
+        self._pods: dict[str, dict[str, PodInfo]] = {}
+        self._known: dict[int, tuple[Mapping[str, int], Promised]] = {}
+        """By priority: the order of the nodes, and what pods of this priority or more were promised."""
+
+    def __bool__(self) -> bool:
+        return bool(self._node)
+
+    def branch(self) -> Nominations:
+        """Another one with the same promises."""
+        twin = Nominations()
+        twin._node = dict(self._node)
+        twin._pods = {node: dict(pods) for node, pods in self._pods.items()}
+        return twin
+
+    def nominate(self, info: PodInfo, node: str) -> None:
+        """Promises the node to the pod; an empty name takes its promise back."""
+        self.remove(info.uid)
+        if node:
+            self._node[info.uid] = node
+            self._pods.setdefault(node, {})[info.uid] = info
+            self._moved(node)
+
+    def remove(self, uid: str) -> PodInfo | None:
+        """The pod that had been promised a node; None if it had not."""
+        node = self._node.pop(uid, None)
+        if node is None:
+            return None
+        info = self._pods[node].pop(uid)
+        if not self._pods[node]:
+            del self._pods[node]
+        self._moved(node)
+        return info
+
+    def node_of(self, uid: str) -> str:
+        """Empty if none was promised."""
+        return self._node.get(uid, "")
+
+    def on(self, node: str) -> tuple[PodInfo, ...]:
+        """The pods that the node is promised to, in the order of the promises."""
+        return tuple(self._pods.get(node, {}).values())
+
+    def against(self, pod: PodInfo, index: Mapping[str, int]) -> Promised:
+        """By node's index: other pods of at least this one's priority that it is promised to; to be read at once."""
+        known = self._known.get(pod.priority)
+        if known is None or known[0] is not index:
+            if len(self._known) >= _KEPT:
+                self._known.clear()
+            known = self._known[pod.priority] = index, Promised(len(index))
+            for node in self._pods:
+                if node in index:
+                    known[1].put(index[node], self._at_least(node, pod.priority))
+        own = index.get(self.node_of(pod.uid))
+        return known[1] if own is None else known[1].without(own, pod.uid)
+
+    def _at_least(self, node: str, priority: int) -> tuple[PodInfo, ...]:
+        return tuple(each for each in self._pods.get(node, {}).values() if each.priority >= priority)
+
+    def _moved(self, node: str) -> None:
+        """The promises of a node are others now."""
+        for priority, (index, promised) in self._known.items():
+            row = index.get(node)
+            if row is not None:
+                promised.put(row, self._at_least(node, priority))
+
+
+_KEPT: Final = 16
+"""Priorities whose promises are kept as columns."""

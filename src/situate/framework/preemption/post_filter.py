@@ -1,0 +1,82 @@
+"""PostFilter: what can be done for a pod that fits nowhere (upstream runtime/framework.go RunPostFilterPlugins)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
+
+from situate.framework.cycle.cycle import Feasibility, PluginFailed, call
+from situate.framework.plugin_api.configuration import Extender
+from situate.framework.plugin_api.plugin import Diagnosis, PostFiltered, PostFilterPlugin
+from situate.framework.plugin_api.status import Code, unschedulable
+from situate.framework.pod.pods import PodInfo
+from situate.framework.preemption.extenders import Steps, finished
+from situate.framework.preemption.nominations import Nominations
+from situate.framework.profile.profile import Profile
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cycle:
+    """The cycle that found no node, for plugins that filter again on changed snapshots."""
+
+    profile: Profile
+    feasibility: Feasibility
+    nominations: Nominations
+
+
+@runtime_checkable
+class AskingPostFilterPlugin(PostFilterPlugin, Protocol):
+    """A PostFilter plugin that extenders have a say in."""
+
+    def post_filter_steps(
+        self, pod: PodInfo, diagnosis: Diagnosis, cycle: Cycle, extenders: Sequence[Extender]
+    ) -> Steps[PostFiltered]:
+        """`post_filter`, with questions to these extenders."""
+        ...
+
+
+def run_post_filter(
+    profile: Profile, feasibility: Feasibility, pod: PodInfo, diagnosis: Diagnosis, nominations: Nominations
+) -> PostFiltered | None:
+    """Success or unresolvable ends it; otherwise the last answer that says something about a nomination wins, with the
+    reasons of all.
+    """
+    return finished(post_filter_steps(profile, feasibility, pod, diagnosis, nominations, ()))
+
+
+def post_filter_steps(
+    profile: Profile,
+    feasibility: Feasibility,
+    pod: PodInfo,
+    diagnosis: Diagnosis,
+    nominations: Nominations,
+    extenders: Sequence[Extender],
+) -> Steps[PostFiltered | None]:
+    """The same where these extenders have to do with the pod."""
+    cycle = Cycle(profile, feasibility, nominations)
+    result: PostFiltered | None = None
+    reasons: list[str] = []
+    for plugin in profile.post_filter:
+        found: PostFiltered
+        if extenders and isinstance(plugin, AskingPostFilterPlugin):
+            found = yield from _asked(plugin, pod, diagnosis, cycle, extenders)
+        else:
+            found = call(plugin, "PostFilter", plugin.post_filter, pod, diagnosis, cycle)
+        if found.status.ok or found.status.code is Code.UNRESOLVABLE:
+            return found
+        reasons += found.status.reasons
+        if result is None or found.nominate is not None:
+            result = found
+    return None if result is None else replace(result, status=unschedulable(*reasons))
+
+
+def _asked(
+    plugin: AskingPostFilterPlugin, pod: PodInfo, diagnosis: Diagnosis, cycle: Cycle, extenders: Sequence[Extender]
+) -> Steps[PostFiltered]:
+    try:
+        return (yield from plugin.post_filter_steps(pod, diagnosis, cycle, extenders))
+    except PluginFailed:
+        raise
+    except Exception as problem:
+        raise PluginFailed(plugin.name, "PostFilter", f"{type(problem).__name__}: {problem}") from problem

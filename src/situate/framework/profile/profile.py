@@ -1,0 +1,133 @@
+"""One scheduler's plugins, ready to be asked: who is called at which extension point, in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+from situate.framework.plugin_api.plugin import (
+    AllotPlugin,
+    AnnotationsPlugin,
+    BindPlugin,
+    EnqueuePlugin,
+    FilterPlugin,
+    GradingPlugin,
+    NormalizePlugin,
+    PermitPlugin,
+    Plugin,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    QueueSortPlugin,
+    ReservePlugin,
+    ScorePlugin,
+    implements,
+)
+
+ALL_NODES: Final = 100
+"""Percentage of nodes to score: every one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weighted:
+    """A Score plugin and what its scores are multiplied by."""
+
+    plugin: ScorePlugin
+    weight: int
+    name: str
+    normalizer: NormalizePlugin | None
+    """The same plugin, if it normalizes."""
+    grading: GradingPlugin | None
+    """The same plugin, if it can say few scores once."""
+
+    @classmethod
+    def of(cls, plugin: ScorePlugin, weight: int) -> Weighted:
+        """Weight 0 means 1, as upstream."""
+        return cls(
+            plugin,
+            weight or 1,
+            plugin.name,
+            plugin if implements(plugin, NormalizePlugin) else None,
+            plugin if implements(plugin, GradingPlugin) else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Frozen; plugins appear in the order of their calls."""
+
+    scheduler_name: str
+    queue_sort: QueueSortPlugin
+    pre_enqueue: tuple[PreEnqueuePlugin, ...] = ()
+    enqueue: tuple[EnqueuePlugin, ...] = ()
+    pre_filter: tuple[PreFilterPlugin, ...] = ()
+    filter: tuple[FilterPlugin, ...] = ()
+    post_filter: tuple[PostFilterPlugin, ...] = ()
+    pre_score: tuple[PreScorePlugin, ...] = ()
+    score: tuple[Weighted, ...] = ()
+    allot: tuple[AllotPlugin, ...] = ()
+    annotations: tuple[AnnotationsPlugin, ...] = ()
+    reserve: tuple[ReservePlugin, ...] = ()
+    permit: tuple[PermitPlugin, ...] = ()
+    pre_bind: tuple[PreBindPlugin, ...] = ()
+    bind: tuple[BindPlugin, ...] = ()
+    post_bind: tuple[PostBindPlugin, ...] = ()
+    percentage_of_nodes_to_score: int = ALL_NODES
+
+
+def profile_of(
+    scheduler_name: str, weighted: Iterable[tuple[Plugin, int]], percentage_of_nodes_to_score: int = ALL_NODES
+) -> Profile:
+    """Every plugin at every extension point that it implements, in this order; each comes with its weight."""
+    listed = list(weighted)
+    plugins = [plugin for plugin, _ in listed]
+    (sort,) = (plugin for plugin in plugins if implements(plugin, QueueSortPlugin))
+    return Profile(
+        scheduler_name,
+        sort,
+        pre_enqueue=tuple(plugin for plugin in plugins if implements(plugin, PreEnqueuePlugin)),
+        enqueue=tuple(plugin for plugin in plugins if implements(plugin, EnqueuePlugin)),
+        pre_filter=tuple(plugin for plugin in plugins if implements(plugin, PreFilterPlugin)),
+        filter=tuple(plugin for plugin in plugins if implements(plugin, FilterPlugin)),
+        post_filter=tuple(plugin for plugin in plugins if implements(plugin, PostFilterPlugin)),
+        pre_score=tuple(plugin for plugin in plugins if implements(plugin, PreScorePlugin)),
+        score=tuple(Weighted.of(plugin, weight) for plugin, weight in listed if implements(plugin, ScorePlugin)),
+        allot=tuple(plugin for plugin in plugins if implements(plugin, AllotPlugin)),
+        annotations=tuple(plugin for plugin in plugins if implements(plugin, AnnotationsPlugin)),
+        reserve=tuple(plugin for plugin in plugins if implements(plugin, ReservePlugin)),
+        permit=tuple(plugin for plugin in plugins if implements(plugin, PermitPlugin)),
+        pre_bind=tuple(plugin for plugin in plugins if implements(plugin, PreBindPlugin)),
+        bind=tuple(plugin for plugin in plugins if implements(plugin, BindPlugin)),
+        post_bind=tuple(plugin for plugin in plugins if implements(plugin, PostBindPlugin)),
+        percentage_of_nodes_to_score=percentage_of_nodes_to_score,
+    )
+
+
+def members(profile: Profile) -> Iterator[Plugin]:
+    """The plugins of all extension points; one at several points comes several times."""
+    yield profile.queue_sort
+    for point in fields(profile):
+        value = getattr(profile, point.name)
+        if isinstance(value, tuple):
+            yield from (each.plugin if isinstance(each, Weighted) else each for each in value)
+
+
+def with_each(profile: Profile, change: Callable[[Any], Any]) -> Profile:
+    """The profile with what each plugin becomes, at all of its extension points.
+
+    A plugin at several points is one plugin afterwards as well.
+    """
+    apart = {id(plugin): plugin for plugin in members(profile)}
+    became: dict[int, Any] = {key: change(plugin) for key, plugin in apart.items()}
+    changed: dict[str, Any] = {"queue_sort": became[id(profile.queue_sort)]}
+    for point in fields(profile):
+        value = getattr(profile, point.name)
+        if point.name == "score":
+            changed[point.name] = tuple(Weighted.of(became[id(each.plugin)], each.weight) for each in value)
+        elif isinstance(value, tuple):
+            changed[point.name] = tuple(became[id(plugin)] for plugin in value)
+    return replace(profile, **changed)

@@ -1,0 +1,120 @@
+"""The pods whose turn may come, in the order of QueueSort.
+
+Most pods arrive in the order in which they will leave. So a pod is appended to a *lane*, a list that is in order, when
+its key is not before the last one there; the few that fit no lane go to a heap. The next pod is the least among the
+heads, and a pod costs an append and a step, where a heap alone costs its logarithm in comparisons.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any, Final
+
+from situate.framework.queue.queued_pod import Place, WaitingPod
+
+_LANES: Final = 8
+"""About as many as there are priorities in use."""
+
+
+class ActiveQueue:
+    """Ordered by `WaitingPod.key`, then by arrival."""
+
+    def __init__(self) -> None:
+        self._lanes: list[deque[tuple[Any, int, WaitingPod]]] = []
+        self._heap: list[tuple[Any, int, WaitingPod]] = []
+        self._arrivals = count()
+        self._returns = count(1)
+        """Before all arrivals, the last one first."""
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def push(self, pod: WaitingPod) -> None:
+        """`pod.key` must stay as it is while the pod is here."""
+        entry = (pod.key, next(self._arrivals), pod)
+        pod.place = Place.ACTIVE
+        self._size += 1
+        for lane in self._lanes:
+            if not lane or lane[-1][0] <= pod.key:
+                lane.append(entry)
+                return
+        if len(self._lanes) < _LANES:
+            self._lanes.append(deque((entry,)))
+        else:
+            heapq.heappush(self._heap, entry)
+
+    def pop(self) -> WaitingPod | None:
+        """The next pod; None when there is none."""
+        source = self._next()
+        if source is None:
+            return None
+        self._size -= 1
+        entry = source.popleft() if isinstance(source, deque) else heapq.heappop(source)
+        return entry[2]
+
+    def pop_like(
+        self, first: WaitingPod, most: int, alike: Callable[[WaitingPod, WaitingPod], bool]
+    ) -> list[WaitingPod]:
+        """The pods right behind `first` in the order, as long as they are like it, at most so many."""
+        found: list[WaitingPod] = []
+        while len(found) < most:
+            source = self._next()
+            if source is None or not alike(first, source[0][2]):
+                break
+            if not isinstance(source, deque):
+                found.append(heapq.heappop(source)[2])
+                continue
+            bound = self._least_beside(source)
+            active = Place.ACTIVE
+            while source and len(found) < most:
+                entry = source[0]
+                pod = entry[2]
+                if bound is not None and entry[:2] >= bound:
+                    break
+                if pod.place is active:
+                    if not alike(first, pod):
+                        break
+                    found.append(pod)
+                source.popleft()
+        self._size -= len(found)
+        return found
+
+    def put_first(self, pods: Sequence[WaitingPod]) -> None:
+        """Pods from `pop_like` that have not had their turn: they are the next ones, in this order."""
+        for pod in pods:
+            pod.place = Place.ACTIVE
+        self._size += len(pods)
+        if not self._lanes:
+            self._lanes.append(deque())
+        self._lanes[0].extendleft((pod.key, -next(self._returns), pod) for pod in reversed(pods))
+
+    def remove(self, pod: WaitingPod) -> None:
+        """The pod is not here any more; its entry is dropped when its turn comes."""
+        if pod.place is Place.ACTIVE:
+            pod.place = Place.GONE
+            self._size -= 1
+
+    def _next(self) -> deque[tuple[Any, int, WaitingPod]] | list[tuple[Any, int, WaitingPod]] | None:
+        """The lane or heap whose head is next."""
+        best: deque[tuple[Any, int, WaitingPod]] | list[tuple[Any, int, WaitingPod]] | None = None
+        for lane in self._lanes:
+            while lane and lane[0][2].place is not Place.ACTIVE:
+                lane.popleft()
+            if lane and (best is None or lane[0][:2] < best[0][:2]):
+                best = lane
+        while self._heap and self._heap[0][2].place is not Place.ACTIVE:
+            heapq.heappop(self._heap)
+        if self._heap and (best is None or self._heap[0][:2] < best[0][:2]):
+            best = self._heap
+        return best
+
+    def _least_beside(self, lane: deque[tuple[Any, int, WaitingPod]]) -> tuple[Any, int] | None:
+        """The least head of the others."""
+        heads = [other[0][:2] for other in self._lanes if other and other is not lane]
+        if self._heap:
+            heads.append(self._heap[0][:2])
+        return min(heads, default=None)

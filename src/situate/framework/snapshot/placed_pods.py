@@ -1,0 +1,204 @@
+"""The pods in place, as columns: one slot a pod."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from situate.framework.plugin_api.verdict import Indices, Mask
+from situate.framework.pod.pods import PodInfo, PodTemplate
+
+A = TypeVar("A", bound=np.generic)
+
+NOWHERE: Final = -1
+"""The node of a free slot."""
+NOT_STARTED: Final = float("inf")
+
+
+class PlacedPods:
+    """Mutable, of one owner; grows by doubling."""
+
+    def __init__(self) -> None:
+        self._infos: list[PodInfo | None] = []
+        self._slot: dict[str, int] = {}
+        self._free: list[int] = []
+        self._node: NDArray[np.int32] = np.full(16, NOWHERE, dtype=np.int32)
+        self._priority: NDArray[np.int64] = np.zeros(16, dtype=np.int64)
+        # What only preemption asks for is filled in when it does: for slots from `_told` on, and those in `_stale`.
+        self._told = 0
+        self._stale: list[int] = []
+        self._started: NDArray[np.float64] = np.zeros(0, dtype=np.float64)
+        self._template: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+        self._identity: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+        self._templates: dict[PodTemplate, int] = {}
+        self._identities: dict[tuple[str, int], int] = {}
+        self._examples: list[PodInfo] = []
+        self._asked: dict[int, NDArray[np.int64]] = {}
+
+    def __len__(self) -> int:
+        return len(self._slot)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._slot
+
+    def get(self, uid: str) -> tuple[PodInfo, int] | None:
+        """The pod and its node."""
+        slot = self._slot.get(uid)
+        if slot is None:
+            return None
+        info = self._infos[slot]
+        assert info is not None
+        return info, int(self._node[slot])
+
+    def add(self, info: PodInfo, node: int) -> None:
+        """The pod must not be here yet."""
+        if info.uid in self._slot:
+            raise ValueError(f"pod {info} is in place already")
+        if self._free:
+            slot = self._free.pop()
+            self._infos[slot] = info
+            if slot < self._told:
+                self._stale.append(slot)
+        else:
+            slot = len(self._infos)
+            self._infos.append(info)
+            if slot >= len(self._node):
+                self._grow(slot + 1)
+        self._slot[info.uid] = slot
+        self._node[slot] = node
+        self._priority[slot] = info.priority
+
+    def extend(self, infos: Sequence[PodInfo], nodes: NDArray[np.integer[Any]], priority: int | None = None) -> None:
+        """Many at once; none of them may be here yet. `priority`: of them all, if they have the same."""
+        begin, end = len(self._infos), len(self._infos) + len(infos)
+        self._grow(end)
+        self._slot.update(zip([info.uid for info in infos], range(begin, end), strict=True))
+        if len(self._slot) + len(self._free) != end:
+            raise ValueError("a pod is in place already")
+        self._infos += infos
+        self._node[begin:end] = nodes
+        self._priority[begin:end] = [info.priority for info in infos] if priority is None else priority
+
+    def replace(self, info: PodInfo) -> None:
+        """The pod stays where it is, and has the same template and priority; `KeyError` if it is not here."""
+        slot = self._slot[info.uid]
+        self._infos[slot] = info
+        if slot < self._told:
+            self._stale.append(slot)
+
+    def remove(self, uid: str) -> tuple[PodInfo, int]:
+        """The pod and the node that it was on; `KeyError` if it is not here."""
+        slot = self._slot.pop(uid)
+        info = self._infos[slot]
+        assert info is not None
+        node = int(self._node[slot])
+        self._infos[slot] = None
+        self._node[slot] = NOWHERE
+        self._free.append(slot)
+        return info, node
+
+    def on(self, node: int) -> list[PodInfo]:
+        """The pods on one node, in the order in which they came, as far as slots were not used again."""
+        return [self._info(slot) for slot in np.flatnonzero(self._nodes == node).tolist()]
+
+    def __iter__(self) -> Iterator[tuple[PodInfo, int]]:
+        for slot in self._slot.values():
+            yield self._info(slot), int(self._node[slot])
+
+    def columns(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Node (`NOWHERE` for a free slot) and priority of each slot; `info_at` gives the pod."""
+        return self._nodes, self._priority[: len(self._infos)]
+
+    @property
+    def started(self) -> NDArray[np.float64]:
+        """When the pod of each slot started, as `started_at`."""
+        self._tell()
+        return self._started[: len(self._infos)]
+
+    def kinds(self, slots: Indices) -> NDArray[np.int32]:
+        """A number for each template, of the pods in these slots."""
+        self._tell()
+        return self._template.take(slots)
+
+    def asked(self, column: int) -> NDArray[np.int64]:
+        """(kinds,): what pods of each kind ask for of the resource with this column."""
+        self._tell()
+        known = self._asked.get(column)
+        if known is None or len(known) < len(self._templates):
+            requests = (dict(template.columns).get(column, 0) for template in self._templates)
+            known = self._asked[column] = np.fromiter(requests, np.int64, len(self._templates))
+        return known
+
+    def where(self, holds: Callable[[PodInfo], bool], slots: Indices) -> Mask:
+        """For which of these slots it holds, which depends on nothing but a pod's namespace and labels."""
+        self._tell()
+        return np.array([holds(info) for info in self._examples], dtype=np.bool_).take(self._identity.take(slots))
+
+    def info_at(self, slots: Indices) -> list[PodInfo]:
+        return [self._info(slot) for slot in slots.tolist()]
+
+    def moved(self, row_of: NDArray[np.int32]) -> PlacedPods:
+        """The same pods on other nodes: `row_of` each node, `NOWHERE` for one that is gone, as the last entry is."""
+        moved = PlacedPods()
+        nodes = row_of[self._nodes]
+        slots = np.flatnonzero(nodes >= 0)
+        if len(slots):
+            moved.extend(self.info_at(slots), nodes[slots])
+        return moved
+
+    def copy(self) -> PlacedPods:
+        twin = PlacedPods()
+        slots = np.flatnonzero(self._nodes >= 0)
+        if len(slots):
+            twin.extend(self.info_at(slots), self._nodes[slots])
+        return twin
+
+    @property
+    def _nodes(self) -> NDArray[np.int32]:
+        return self._node[: len(self._infos)]
+
+    def _tell(self) -> None:
+        """Fills in what has changed since it was asked for last."""
+        if len(self._started) < len(self._node):
+            self._started = _grown(self._started, len(self._node), 0)
+            self._template = _grown(self._template, len(self._node), 0)
+            self._identity = _grown(self._identity, len(self._node), 0)
+        for slot in (*self._stale, *range(self._told, len(self._infos))):
+            info = self._infos[slot]
+            if info is not None:
+                self._started[slot] = started_at(info)
+                self._template[slot] = self._templates.setdefault(info.template, len(self._templates))
+                identity = info.namespace, id(info.labels)
+                number = self._identities.get(identity)
+                if number is None:
+                    number = self._identities[identity] = len(self._examples)
+                    self._examples.append(info)
+                self._identity[slot] = number
+        self._stale.clear()
+        self._told = len(self._infos)
+
+    def _info(self, slot: int) -> PodInfo:
+        info = self._infos[slot]
+        assert info is not None
+        return info
+
+    def _grow(self, size: int) -> None:
+        if size > len(self._node):
+            room = max(size, 2 * len(self._node))
+            self._node = _grown(self._node, room, NOWHERE)
+            self._priority = _grown(self._priority, room, 0)
+
+
+def started_at(info: PodInfo) -> float:
+    """Seconds since the epoch; infinite while no kubelet has seen the pod, which is later than any other."""
+    started = info.started
+    return NOT_STARTED if started is None else started.timestamp()
+
+
+def _grown(column: NDArray[A], room: int, fill: int) -> NDArray[A]:
+    bigger = np.full(room, fill, dtype=column.dtype)
+    bigger[: len(column)] = column
+    return bigger

@@ -1,0 +1,328 @@
+"""Claims, volumes and what is said about them, as one frozen value; and what of it has been promised to pods.
+
+What a scheduler has decided about storage is not known to the API server before it is written. Until then it is a
+*promise*: whoever asks here sees volumes and claims as they will be. A promise counts only for the very version of the
+object that it was made for: once the watch shows another one, that is what is true (upstream plugins/volumebinding
+passive_assume_cache.go).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias, TypeVar
+
+from situate.framework.volumes.persistent_map import EMPTY_MAP, PersistentMap
+from situate.objects.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    Stored,
+    VolumeAttachment,
+)
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+Name: TypeAlias = tuple[str, str]
+"""Namespace and name."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GivenVolume:
+    """A volume that there is, and the claim that it is given to."""
+
+    volume: PersistentVolume
+    """As it will be: with its claim."""
+    claim: PersistentVolumeClaim
+    write: bool
+    """Whether the API server has to be told."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WantedVolume:
+    """A claim for which a volume is to be made where the pod goes."""
+
+    claim: PersistentVolumeClaim
+    """As it will be: with the node."""
+    write: bool
+    """Whether the API server has to be told."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reservation:
+    """What a pod is promised with its node."""
+
+    given: tuple[GivenVolume, ...] = ()
+    wanted: tuple[WantedVolume, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.given or self.wanted)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Promises:
+    """All reservations of pods that are being bound. Several pods may be promised the same volume for one claim."""
+
+    by_pod: PersistentMap[str, Reservation] = EMPTY_MAP
+    """By the pod's uid."""
+    volumes: PersistentMap[str, tuple[PersistentVolume, ...]] = EMPTY_MAP
+    claims: PersistentMap[Name, tuple[PersistentVolumeClaim, ...]] = EMPTY_MAP
+    by_claim: PersistentMap[Name, tuple[str, ...]] = EMPTY_MAP
+    """The names of the volumes that a claim is to get, in the order of the promises, with repetitions."""
+
+    def with_(self, uid: str, reservation: Reservation) -> Promises:
+        """With what a pod is promised, instead of what it was promised before."""
+        volumes, claims, by_claim = self._rest(uid)
+        for given in reservation.given:
+            volumes = _pushed(volumes, given.volume.metadata.name, given.volume)
+            by_claim = _pushed(by_claim, name_of(given.claim), given.volume.metadata.name)
+        for wanted in reservation.wanted:
+            claims = _pushed(claims, name_of(wanted.claim), wanted.claim)
+        return Promises(self.by_pod.with_(uid, reservation), volumes, claims, by_claim)
+
+    def without(self, uid: str) -> Promises:
+        """Without those of one pod; the same if it has none."""
+        if uid not in self.by_pod:
+            return self
+        return Promises(self.by_pod.without(uid), *self._rest(uid))
+
+    def _rest(self, uid: str) -> tuple[Any, Any, Any]:
+        volumes, claims, by_claim = self.volumes, self.claims, self.by_claim
+        kept = self.by_pod.get(uid)
+        for given in kept.given if kept is not None else ():
+            volumes = _popped(volumes, given.volume.metadata.name, given.volume)
+            by_claim = _popped(by_claim, name_of(given.claim), given.volume.metadata.name)
+        for wanted in kept.wanted if kept is not None else ():
+            claims = _popped(claims, name_of(wanted.claim), wanted.claim)
+        return volumes, claims, by_claim
+
+
+NO_PROMISES: Final = Promises()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Storage:
+    """Frozen; a change of one object gives another one, at the cost of that object."""
+
+    claims: PersistentMap[Name, PersistentVolumeClaim] = EMPTY_MAP
+    """As the API server has them; `claim` is what they will be."""
+    volumes: PersistentMap[str, PersistentVolume] = EMPTY_MAP
+    """As the API server has them; `volume` is what they will be."""
+    unclaimed: PersistentMap[str, tuple[PersistentVolume, ...]] = EMPTY_MAP
+    """By class: those that nobody has claimed, the smallest first, then by name."""
+    claimed: PersistentMap[Name, tuple[str, ...]] = EMPTY_MAP
+    """By claim: the names of the volumes that are bound to it or meant for it, in order."""
+    classes: PersistentMap[str, StorageClass] = EMPTY_MAP
+    csi_nodes: PersistentMap[str, CSINode] = EMPTY_MAP
+    csi_drivers: PersistentMap[str, CSIDriver] = EMPTY_MAP
+    capacities: PersistentMap[str, PersistentMap[Name, CSIStorageCapacity]] = EMPTY_MAP
+    """By class."""
+    attachments: PersistentMap[str, PersistentMap[str, VolumeAttachment]] = EMPTY_MAP
+    """By node."""
+    promises: Promises = NO_PROMISES
+
+    @classmethod
+    def of(cls, objects: Iterable[Stored]) -> Storage:
+        """What is known of these, at once."""
+        kinds: dict[type, list[Any]] = {}
+        for each in objects:
+            kinds.setdefault(type(each), []).append(each)
+        volumes = {each.metadata.name: each for each in kinds.get(PersistentVolume, ())}
+        unclaimed: dict[str, list[PersistentVolume]] = {}
+        claimed: dict[Name, list[str]] = {}
+        for name in sorted(volumes):
+            volume = volumes[name]
+            ref = volume.spec.claim_ref
+            if ref is None:
+                unclaimed.setdefault(volume.storage_class, []).append(volume)
+            else:
+                claimed.setdefault((ref.namespace, ref.name), []).append(name)
+        return cls(
+            claims=_by_name(kinds.get(PersistentVolumeClaim, ())),
+            volumes=PersistentMap.of(volumes.items()),
+            unclaimed=PersistentMap.of((each, tuple(sorted(listed, key=_size))) for each, listed in unclaimed.items()),
+            claimed=PersistentMap.of((each, tuple(names)) for each, names in claimed.items()),
+            classes=_by_own_name(kinds.get(StorageClass, ())),
+            csi_nodes=_by_own_name(kinds.get(CSINode, ())),
+            csi_drivers=_by_own_name(kinds.get(CSIDriver, ())),
+            capacities=_grouped(
+                (each.storage_class_name, name_of(each), each) for each in kinds.get(CSIStorageCapacity, ())
+            ),
+            attachments=_grouped(
+                (each.spec.node_name, each.metadata.name, each) for each in kinds.get(VolumeAttachment, ())
+            ),
+        )
+
+    # As it will be
+
+    def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
+        """With the node for which its volume is to be made, if that has been decided."""
+        stored = self.claims.get((namespace, name))
+        for promised in self.promises.claims.get((namespace, name), ())[-1:]:
+            if stored is not None and _same_version(promised, stored):
+                return promised
+        return stored
+
+    def volume(self, name: str) -> PersistentVolume | None:
+        """With its claim, if that has been decided."""
+        stored = self.volumes.get(name)
+        for promised in self.promises.volumes.get(name, ())[-1:]:
+            if stored is not None and _same_version(promised, stored):
+                return promised
+        return stored
+
+    def volumes_for(self, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
+        """Those that are bound to the claim or meant for it, by name."""
+        name = name_of(claim)
+        names = {*self.claimed.get(name, ()), *self.promises.by_claim.get(name, ())}
+        found = (self.volume(each) for each in sorted(names))
+        return [volume for volume in found if volume is not None and volume.is_for(claim)]
+
+    def reservation(self, uid: str) -> Reservation:
+        """What the pod with this uid is promised."""
+        return self.promises.by_pod.get(uid, _NOTHING_RESERVED)
+
+    def shows(self, reservation: Reservation) -> bool:
+        """Whether the API server knows of all that was promised, so that nobody need remember it."""
+        for given in reservation.given:
+            stored = self.volumes.get(given.volume.metadata.name)
+            if given.write and stored is not None and _same_version(given.volume, stored):
+                return False
+        for wanted in reservation.wanted:
+            claim = self.claims.get(name_of(wanted.claim))
+            if wanted.write and claim is not None and _same_version(wanted.claim, claim):
+                return False
+        return True
+
+    # Others like it
+
+    def known(self, stored: Stored) -> Stored | None:
+        """The object of this kind and name as it is here; None if it is not."""
+        name = stored.metadata.name
+        match stored:
+            case PersistentVolumeClaim():
+                return self.claims.get(name_of(stored))
+            case PersistentVolume():
+                return self.volumes.get(name)
+            case StorageClass():
+                return self.classes.get(name)
+            case CSINode():
+                return self.csi_nodes.get(name)
+            case CSIDriver():
+                return self.csi_drivers.get(name)
+            case CSIStorageCapacity():
+                return self.capacities.get(stored.storage_class_name, EMPTY_MAP).get(name_of(stored))
+            case VolumeAttachment():
+                return self.attachments.get(stored.spec.node_name, EMPTY_MAP).get(name)
+
+    def with_(self, stored: Stored) -> Storage:
+        """With this object, new or changed."""
+        return self._changed(stored, stored)
+
+    def without(self, stored: Stored) -> Storage:
+        """Without the object of this kind and name, if it is here."""
+        return self._changed(stored, None)
+
+    def with_promises(self, promises: Promises) -> Storage:
+        """With these instead."""
+        return self if promises is self.promises else replace(self, promises=promises)
+
+    def _changed(self, named: Stored, new: Any) -> Storage:
+        name = named.metadata.name
+        match named:
+            case PersistentVolumeClaim():
+                return replace(self, claims=_put(self.claims, name_of(named), new))
+            case PersistentVolume():
+                return self._with_volume(self.volumes.get(name), new, name)
+            case StorageClass():
+                return replace(self, classes=_put(self.classes, name, new))
+            case CSINode():
+                return replace(self, csi_nodes=_put(self.csi_nodes, name, new))
+            case CSIDriver():
+                return replace(self, csi_drivers=_put(self.csi_drivers, name, new))
+            case CSIStorageCapacity():
+                return replace(
+                    self, capacities=_put_within(self.capacities, named.storage_class_name, name_of(named), new)
+                )
+            case VolumeAttachment():
+                return replace(self, attachments=_put_within(self.attachments, named.spec.node_name, name, new))
+
+    def _with_volume(self, old: PersistentVolume | None, new: PersistentVolume | None, name: str) -> Storage:
+        unclaimed, claimed = self.unclaimed, self.claimed
+        if old is not None and old.spec.claim_ref is None:
+            listed = unclaimed[old.storage_class]
+            at = bisect_left(listed, _size(old), key=_size)
+            unclaimed = _put(unclaimed, old.storage_class, (*listed[:at], *listed[at + 1 :]) or None)
+        elif old is not None and old.spec.claim_ref is not None:
+            claim = old.spec.claim_ref.namespace, old.spec.claim_ref.name
+            claimed = _put(claimed, claim, tuple(each for each in claimed[claim] if each != name) or None)
+        if new is not None and new.spec.claim_ref is None:
+            listed = unclaimed.get(new.storage_class, ())
+            at = bisect_left(listed, _size(new), key=_size)
+            unclaimed = unclaimed.with_(new.storage_class, (*listed[:at], new, *listed[at:]))
+        elif new is not None and new.spec.claim_ref is not None:
+            claim = new.spec.claim_ref.namespace, new.spec.claim_ref.name
+            claimed = claimed.with_(claim, tuple(sorted((*claimed.get(claim, ()), name))))
+        return replace(self, volumes=_put(self.volumes, name, new), unclaimed=unclaimed, claimed=claimed)
+
+
+EMPTY_STORAGE: Final = Storage()
+_NOTHING_RESERVED: Final = Reservation()
+
+
+def name_of(stored: PersistentVolumeClaim | CSIStorageCapacity) -> Name:
+    """Of an object that has a namespace."""
+    return stored.metadata.namespace, stored.metadata.name
+
+
+def _size(volume: PersistentVolume) -> tuple[int, str]:
+    return volume.size.nano_value, volume.metadata.name
+
+
+def _same_version(
+    one: PersistentVolume | PersistentVolumeClaim, other: PersistentVolume | PersistentVolumeClaim
+) -> bool:
+    return one.metadata.resource_version == other.metadata.resource_version
+
+
+def _by_name(listed: Iterable[Any]) -> PersistentMap[Name, Any]:
+    return PersistentMap.of((name_of(each), each) for each in listed)
+
+
+def _by_own_name(listed: Iterable[Any]) -> PersistentMap[str, Any]:
+    return PersistentMap.of((each.metadata.name, each) for each in listed)
+
+
+def _grouped(listed: Iterable[tuple[str, Any, Any]]) -> PersistentMap[str, PersistentMap[Any, Any]]:
+    groups: dict[str, list[tuple[Any, Any]]] = {}
+    for group, name, each in listed:
+        groups.setdefault(group, []).append((name, each))
+    return PersistentMap.of((group, PersistentMap.of(entries)) for group, entries in groups.items())
+
+
+def _put(table: PersistentMap[K, V], key: K, value: V | None) -> PersistentMap[K, V]:
+    """None takes the entry out."""
+    return table.without(key) if value is None else table.with_(key, value)
+
+
+def _put_within(
+    table: PersistentMap[str, PersistentMap[K, V]], group: str, key: K, value: V | None
+) -> PersistentMap[str, PersistentMap[K, V]]:
+    changed = _put(table.get(group, EMPTY_MAP), key, value)
+    return _put(table, group, changed or None)
+
+
+def _pushed(table: PersistentMap[K, tuple[V, ...]], key: K, value: V) -> PersistentMap[K, tuple[V, ...]]:
+    return table.with_(key, (*table.get(key, ()), value))
+
+
+def _popped(table: PersistentMap[K, tuple[V, ...]], key: K, value: V) -> PersistentMap[K, tuple[V, ...]]:
+    """Without one occurrence of the value."""
+    held = list(table[key])
+    held.remove(value)
+    return _put(table, key, tuple(held) or None)
