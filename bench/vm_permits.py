@@ -35,7 +35,7 @@ from bench.processes import server
 from situate.cluster.controllers import KubeletSettings, MachinerySettings
 from situate.cluster.controllers.nodes import node as node_object
 from situate.cluster.controllers.virtual_machines import VirtualMachineController
-from situate.cluster.effects import Identity
+from situate.cluster.storage.effects import Identity
 from situate.embedded.kubeconfig import kubeconfig, write_kubeconfig
 from situate.embedded.running import EmbeddedServer, Settings
 from situate.kube.client import Client

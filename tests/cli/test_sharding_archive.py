@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from situate.archive.opening import open_archiver
 from situate.archive.record import Record
 from situate.cli.main import app
-from situate.cluster.effects import ADMIN
+from situate.cluster.storage.effects import ADMIN
 from situate.embedded.running import Settings
 from situate.sharding.model.names import EPOCH, EXECUTOR_SELECTOR, FINALIZER, RESTORING
 from situate.testing.sharding.shipped.reports import CRDS, GROUP, definition

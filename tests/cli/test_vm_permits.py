@@ -17,7 +17,7 @@ from situate.cli.main import app
 from situate.cluster.controllers import KubeletSettings, MachinerySettings
 from situate.cluster.controllers.nodes import node
 from situate.cluster.controllers.virtual_machines import VirtualMachineController
-from situate.cluster.effects import Identity
+from situate.cluster.storage.effects import Identity
 from situate.embedded.kubeconfig import kubeconfig as kubeconfig_of
 from situate.embedded.kubeconfig import write_kubeconfig
 from situate.embedded.running import EmbeddedServer, Settings

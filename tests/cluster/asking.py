@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
-from situate.cluster.api import ApiServer
-from situate.cluster.effects import ADMIN, CallWebhook, Identity, WebhookReply
-from situate.cluster.names import Names
-from situate.cluster.store import Store
-from situate.cluster.watch import Watch
+from situate.cluster.apiserver.api import ApiServer
+from situate.cluster.storage.effects import ADMIN, CallWebhook, Identity, WebhookReply
+from situate.cluster.storage.names import Names
+from situate.cluster.storage.store import Store
+from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 
 MERGE = "application/merge-patch+json"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from situate.cluster.effects import WebhookReply
+from situate.cluster.storage.effects import WebhookReply
 from tests.cluster.asking import PODS, Cluster, pod
 
 MUTATING = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"

@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
-from situate.cluster import fieldmanager, structural, validation
-from situate.cluster.defaults import apply_defaults
-from situate.cluster.fieldmanager import Writer, reset_fields
-from situate.cluster.schemas import builtin
-from situate.cluster.schemas.decoding import Checked, check
+from situate.cluster.kinds import validation
+from situate.cluster.kinds.defaults import apply_defaults
+from situate.cluster.kinds.schemas import builtin
+from situate.cluster.kinds.schemas.decoding import Checked, check
+from situate.cluster.kinds.structural import schema as structural
+from situate.cluster.patch import fieldmanager
+from situate.cluster.patch.fieldmanager import Writer, reset_fields
 
 RECORDED = Path(__file__).parent / "recorded"
 VALUES: list[Any] = [None, "", 0, -1, 1.5, True, [], {}, "x", ["x"], {"a": "b"}, [{}], [None], {"x": None}, "1Gi"]

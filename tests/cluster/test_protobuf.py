@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from situate.cluster import protobuf
-from situate.cluster.field_errors import Refused
+from situate.cluster.apiserver import protobuf
+from situate.cluster.errors.field_errors import Refused
 from tests.cluster.asking import MAPS, Cluster
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from situate.cluster.api import ApiServer
-from situate.cluster.builtin_resources import BUILT_IN
-from situate.cluster.effects import Identity
-from situate.cluster.names import Names
-from situate.cluster.resources import Resource
+from situate.cluster.apiserver.api import ApiServer
+from situate.cluster.storage.builtin_resources import BUILT_IN
+from situate.cluster.storage.effects import Identity
+from situate.cluster.storage.names import Names
+from situate.cluster.storage.resources import Resource
 from situate.objects.messages import Request, Response
 from tests.cluster.asking import APPLY, JSON_PATCH, MAPS, MERGE, PODS, STRATEGIC, Cluster, config_map, events, pod
 

@@ -20,7 +20,7 @@ from situate.archive.protocol import (
 )
 from situate.archive.record import ByName, ByUid, GroupKind, Record, record_of
 from situate.archive.restoring import restored
-from situate.cluster.patches import json_patch
+from situate.cluster.patch.patches import json_patch
 from situate.sharding.assignment import archive_steps
 from situate.sharding.assignment.archive_steps import (
     Corrupt,

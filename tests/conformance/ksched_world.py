@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from situate.cluster.patches import json_patch
+from situate.cluster.patch.patches import json_patch
 from situate.sharding.assignment.decide import decide
 from situate.sharding.assignment.drain import under_way
 from situate.sharding.fencing.admit import Fence, Request, Role, Writer, admit

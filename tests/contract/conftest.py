@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 
-from situate.cluster.effects import Identity
+from situate.cluster.storage.effects import Identity
 from situate.embedded.running import Settings
 from tests.contract.api import Answer, Api
 from tests.contract.exceptions import EMBEDDED

@@ -11,7 +11,7 @@ import uuid
 from pathlib import Path
 from typing import Protocol
 
-from situate.cluster.times import timestamp
+from situate.cluster.errors.times import timestamp
 from situate.embedded.kubeconfig import write_kubeconfig
 from situate.embedded.running import EmbeddedServer, Settings
 from tests.contract.api import Api

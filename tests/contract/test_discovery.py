@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from situate.cluster.builtin_resources import BUILT_IN, LEFT_OUT, LEFT_OUT_SUBRESOURCES
+from situate.cluster.storage.builtin_resources import BUILT_IN, LEFT_OUT, LEFT_OUT_SUBRESOURCES
 from tests.contract.api import Api
 from tests.contract.servers import Server
 from tests.contract.things import apps, configmap, core, deployment, pod

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from situate.cluster.builtin_resources import LEFT_OUT, LEFT_OUT_SUBRESOURCES
+from situate.cluster.storage.builtin_resources import LEFT_OUT, LEFT_OUT_SUBRESOURCES
 from tests.contract.api import Api
 from tests.contract.things import core, group
 

@@ -14,7 +14,7 @@ import re
 import sys
 from pathlib import Path
 
-TARGET = Path(__file__).parents[2] / "src/situate/cluster/protobuf/messages.json.gz"
+TARGET = Path(__file__).parents[2] / "src/situate/cluster/apiserver/protobuf/messages.json.gz"
 GROUPS = (
     *("admissionregistration/v1", "apps/v1", "authentication/v1", "authorization/v1", "autoscaling/v1"),
     *("autoscaling/v2", "batch/v1", "coordination/v1", "core/v1", "discovery/v1", "events/v1", "networking/v1"),

@@ -1,4 +1,4 @@
-"""Write the type information of the built-in kinds, as `situate.cluster.schemas` reads it.
+"""Write the type information of the built-in kinds, as `situate.cluster.kinds.schemas` reads it.
 
     python -m tests.controlplane.dump_schemas --server https://127.0.0.1:6443 --token TOKEN [--out FILE]
 
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-DATA = HERE.parents[1] / "src/situate/cluster/schemas/kubernetes.json.gz"
+DATA = HERE.parents[1] / "src/situate/cluster/kinds/schemas/kubernetes.json.gz"
 GROUP_VERSIONS = (
     "api/v1",
     "apis/admissionregistration.k8s.io/v1",

@@ -17,7 +17,7 @@ import pytest
 
 from situate.embedded.kubeconfig import write_kubeconfig
 from situate.embedded.running import EmbeddedServer, Settings
-from tests.cluster.test_custom_resources import definition, foo
+from tests.cluster.kinds.test_custom_resources import definition, foo
 
 KUBECTL = Path(sys.executable).with_name("kubectl")
 WITHIN_S = 120.0

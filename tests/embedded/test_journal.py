@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pytest
 
-from situate.cluster.store import Store
+from situate.cluster.storage.store import Store
 from situate.embedded.journal import Journal, Unusable
 from tests.cluster.asking import MAPS, PODS, Cluster, config_map, pod
 

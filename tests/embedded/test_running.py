@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from situate.cluster.effects import Identity
+from situate.cluster.storage.effects import Identity
 from situate.embedded.kubeconfig import write_kubeconfig
 from situate.embedded.running import DidNotStart, EmbeddedServer, Settings
 from tests.cluster.asking import MAPS, PODS, config_map, pod

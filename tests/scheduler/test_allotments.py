@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from situate.cluster.watch import Watch
+from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.plugins.gpu_share.gpu_share import GpuShare
 from situate.plugins.gpu_share.requests import COUNT, INDEX, MILLI

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from situate.cluster.watch import Watch
+from situate.cluster.storage.watch import Watch
 from situate.framework.plugin_api.actions import Action, Patch
 from situate.framework.plugin_api.status import SKIP, SUCCESS, Code, Status
 from situate.framework.pod.pods import PodInfo

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from situate.cluster.watch import Watch
+from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from tests.scheduler.stage import PODS_PATH, Answer, Stage, stage
 from tests.scheduler.test_controller import sample

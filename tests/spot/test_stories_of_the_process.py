@@ -12,8 +12,8 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
-from situate.cluster.effects import Identity
-from situate.cluster.watch import Watch
+from situate.cluster.storage.effects import Identity
+from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.spot.config.settings import SpotSettings
 from situate.spot.model.object_names import POLICIES

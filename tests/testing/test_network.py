@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from situate.cluster.api import ApiServer
-from situate.cluster.effects import Identity
-from situate.cluster.names import Names
+from situate.cluster.apiserver.api import ApiServer
+from situate.cluster.storage.effects import Identity
+from situate.cluster.storage.names import Names
 from situate.kube.errors import Unreachable
 from situate.objects.messages import Request
 from situate.testing.network import CALM, Network, Weather, Wire

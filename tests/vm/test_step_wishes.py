@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from situate.cluster.field_errors import Refused
-from situate.cluster.patches import json_patch
+from situate.cluster.errors.field_errors import Refused
+from situate.cluster.patch.patches import json_patch
 from situate.objects import pods
 from situate.objects.resources import PODS
 from situate.vm.api.patches import Change, Moot, resized

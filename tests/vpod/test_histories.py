@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from situate.cluster.effects import Identity
+from situate.cluster.storage.effects import Identity
 from situate.objects.messages import Request
 from situate.testing.playing import Totals
 from situate.testing.steps import Pass

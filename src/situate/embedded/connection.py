@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, Protocol, TypeAlias, cast
 from urllib.parse import parse_qsl, unquote
 
-from situate.cluster.watch import Watch
+from situate.cluster.storage.watch import Watch
 from situate.embedded.http1 import BadRequest, Incoming, RequestParser, head_bytes
 from situate.embedded.watch_stream import WatchStream
 from situate.objects.messages import Request, Response

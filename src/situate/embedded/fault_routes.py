@@ -1,7 +1,7 @@
 """What a test or the demo may do to the server over HTTP, beside the API: faults, cuts, a pause, silent kubelets.
 
 GET    /situate/faults                   what is in force
-POST   /situate/faults                   add a rule (`situate.cluster.faults.Rule` as JSON)
+POST   /situate/faults                   add a rule (`situate.cluster.apiserver.faults.Rule` as JSON)
 DELETE /situate/faults                   no faults any more; ends a pause
 POST   /situate/faults/compact           every earlier watch revision is 410; `?pages=true`: continue tokens too
 POST   /situate/faults/cut-watches       ends every open watch
@@ -17,11 +17,11 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from situate.cluster.api import refused_response
-from situate.cluster.faults import Faults, Rule
-from situate.cluster.field_errors import bad_request
-from situate.cluster.refusals import method_not_allowed, no_such_path
-from situate.cluster.store import Store
+from situate.cluster.apiserver.api import refused_response
+from situate.cluster.apiserver.faults import Faults, Rule
+from situate.cluster.errors.field_errors import bad_request
+from situate.cluster.errors.refusals import method_not_allowed, no_such_path
+from situate.cluster.storage.store import Store
 from situate.objects.messages import Request, Response
 
 _encode: Final = msgspec.json.Encoder().encode

@@ -14,14 +14,14 @@ from weakref import WeakSet
 import msgspec
 import structlog
 
-from situate.cluster.api import Answer as ApiAnswer
-from situate.cluster.api import ApiServer, Handling, refused_response
-from situate.cluster.effects import Effect, Identity
-from situate.cluster.faults import Faults, Kind, Rule
-from situate.cluster.field_errors import Refused
-from situate.cluster.refusals import internal_error
-from situate.cluster.store import Event
-from situate.cluster.watch import Watch
+from situate.cluster.apiserver.api import Answer as ApiAnswer
+from situate.cluster.apiserver.api import ApiServer, Handling, refused_response
+from situate.cluster.apiserver.faults import Faults, Kind, Rule
+from situate.cluster.errors.field_errors import Refused
+from situate.cluster.errors.refusals import internal_error
+from situate.cluster.storage.effects import Effect, Identity
+from situate.cluster.storage.store import Event
+from situate.cluster.storage.watch import Watch
 from situate.embedded.connection import Outcome
 from situate.embedded.fault_routes import FaultRoutes
 from situate.embedded.http1 import BadRequest

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import unquote
 
-from situate.cluster.effects import ADMIN, Identity
-from situate.cluster.field_errors import Refused
+from situate.cluster.errors.field_errors import Refused
+from situate.cluster.storage.effects import ADMIN, Identity
 
 _EXTRA: Final = "impersonate-extra-"
 """What follows in the name of a header is the key, percent-encoded."""

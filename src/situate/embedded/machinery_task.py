@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from situate.cluster.api import Answer as ApiAnswer
-from situate.cluster.api import ApiServer, Handling
-from situate.cluster.controller_writes import ControllerWriter, answer_of
+from situate.cluster.apiserver.api import Answer as ApiAnswer
+from situate.cluster.apiserver.api import ApiServer, Handling
+from situate.cluster.apiserver.controller_writes import ControllerWriter, answer_of
 from situate.cluster.controllers import Further, Machinery, MachinerySettings
 from situate.cluster.controllers.actions import Rng
-from situate.cluster.effects import Effect
-from situate.cluster.store import Event
+from situate.cluster.storage.effects import Effect
+from situate.cluster.storage.store import Event
 
 Drive = Callable[[Handling, Effect], Awaitable[ApiAnswer]]
 """Makes the webhook calls that a request waits for."""

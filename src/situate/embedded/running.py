@@ -18,11 +18,11 @@ from typing import Any, Final, Self
 import msgspec
 import structlog
 
-from situate.cluster.api import ApiServer
+from situate.cluster.apiserver.api import ApiServer
+from situate.cluster.apiserver.faults import Faults
 from situate.cluster.controllers import Further, MachinerySettings
-from situate.cluster.effects import Identity
-from situate.cluster.faults import Faults
-from situate.cluster.names import Names
+from situate.cluster.storage.effects import Identity
+from situate.cluster.storage.names import Names
 from situate.embedded.fault_routes import FaultRoutes
 from situate.embedded.frontend import Frontend
 from situate.embedded.http_server import HttpServer

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from situate.cluster.store import Store
+from situate.cluster.storage.store import Store
 
 
 class ServiceAddresses:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from situate.cluster.watch import Watch
+from situate.cluster.storage.watch import Watch
 
 _BATCH_S: Final = 0.002
 """A busy watch is written to at most so often; a quiet one at once."""

@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from situate.cluster.effects import CallWebhook, Effect, Reply, WebhookReply
+from situate.cluster.storage.effects import CallWebhook, Effect, Reply, WebhookReply
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession

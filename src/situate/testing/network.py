@@ -16,8 +16,8 @@ from functools import partial
 from random import Random
 from typing import Protocol
 
-from situate.cluster.effects import Identity
-from situate.cluster.watch import Watch
+from situate.cluster.storage.effects import Identity
+from situate.cluster.storage.watch import Watch
 from situate.kube.errors import Unreachable
 from situate.objects.messages import Request, Response
 from situate.sim.timeline import Due, Timeline

@@ -15,12 +15,12 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import msgspec
 
-from situate.cluster.assembly import Cluster
-from situate.cluster.controller_writes import Later
+from situate.cluster.apiserver.assembly import Cluster
+from situate.cluster.apiserver.controller_writes import Later
 from situate.cluster.controllers import Further, MachinerySettings
-from situate.cluster.effects import ADMIN, Identity
-from situate.cluster.names import Names
-from situate.cluster.watch import Watch
+from situate.cluster.storage.effects import ADMIN, Identity
+from situate.cluster.storage.names import Names
+from situate.cluster.storage.watch import Watch
 from situate.kube.election import Elector
 from situate.objects.messages import Request, Response
 from situate.sim.timeline import Due

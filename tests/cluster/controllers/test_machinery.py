@@ -6,13 +6,13 @@ from random import Random
 
 import pytest
 
-from situate.cluster.builtin_resources import BUILT_IN
 from situate.cluster.controllers import Answer, Machinery, MachinerySettings
 from situate.cluster.controllers.actions import Create, Note, Patch, Write, merge_patch
 from situate.cluster.controllers.queue import WorkQueue
 from situate.cluster.controllers.recorder import Recorder
-from situate.cluster.resources import Catalog
-from situate.cluster.store import Store
+from situate.cluster.storage.builtin_resources import BUILT_IN
+from situate.cluster.storage.resources import Catalog
+from situate.cluster.storage.store import Store
 from tests.cluster.controllers.world import START, World, merged, replica_set, stateful_set
 
 ITEM = ("c", ("ns", "n"))

@@ -11,15 +11,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from situate.cluster.assembly import Cluster
+from situate.cluster.apiserver.assembly import Cluster
 from situate.cluster.controllers import MachinerySettings
 from situate.cluster.controllers.actions import NOTHING
 from situate.cluster.controllers.changes import Change
 from situate.cluster.controllers.kubelet import KubeletController
 from situate.cluster.controllers.nodes import nodes
-from situate.cluster.effects import ADMIN
-from situate.cluster.names import Names
-from situate.cluster.store import Event
+from situate.cluster.storage.effects import ADMIN
+from situate.cluster.storage.names import Names
+from situate.cluster.storage.store import Event
 from situate.objects.messages import Request, Response
 from tests.cluster.controllers.world import START, deployment, stateful_set
 

@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from situate.cluster.builtin_resources import BUILT_IN
 from situate.cluster.controllers import Answer, Machinery, MachinerySettings
 from situate.cluster.controllers.actions import Bind, Create, Delete, Finalize, Patch, Write
 from situate.cluster.controllers.nodes import nodes
-from situate.cluster.names import Names
-from situate.cluster.resources import Catalog
-from situate.cluster.store import Event, Store
-from situate.cluster.times import timestamp
+from situate.cluster.errors.times import timestamp
+from situate.cluster.storage.builtin_resources import BUILT_IN
+from situate.cluster.storage.names import Names
+from situate.cluster.storage.resources import Catalog
+from situate.cluster.storage.store import Event, Store
 
 START = 1_760_000_000.0
 Refuse = Callable[[Write], Answer | None]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from situate.archive.canonical import canonical_json, digest
 from situate.archive.equality import content_digest
-from situate.cluster.patches import json_patch
+from situate.cluster.patch.patches import json_patch
 from situate.sharding.assignment.archive_steps import (
     REFUSED_CAP_S,
     RETRY_CAP_S,

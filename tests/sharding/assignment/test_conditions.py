@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from situate.cluster.patches import json_patch
+from situate.cluster.patch.patches import json_patch
 from situate.sharding.assignment.conditions import archive_failed_write, verdict_write
 from situate.sharding.model.actions import Write
 from situate.sharding.model.decision_inputs import Verdict

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from situate.cluster.cel_policies import evaluate_policy
-from situate.cluster.defaults import apply_defaults
-from situate.cluster.validation import validate_create
+from situate.cluster.cel.policies import evaluate_policy
+from situate.cluster.kinds.defaults import apply_defaults
+from situate.cluster.kinds.validation import validate_create
 from situate.objects.resources import unstructured
 from situate.sharding.fencing.admission_policy import POD_UID, BadPolicy, LeaderLease, ServiceAccounts, fencing_policies
 from situate.sharding.fencing.admit import Fence, Refusal, Request, Role, Writer, admit

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from situate.cluster.effects import Identity
+from situate.cluster.storage.effects import Identity
 from situate.embedded.running import Settings
 from tests.contract.servers import EmbeddedThread, RealServer, Server
 from tests.sharding.processes.company import Company

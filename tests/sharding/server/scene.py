@@ -11,9 +11,9 @@ from typing import Any
 from situate.archive.memory import MemoryArchiver
 from situate.archive.protocol import Archiver
 from situate.archive.record import Record, record_of
-from situate.cluster.api import ApiServer
-from situate.cluster.effects import Identity
-from situate.cluster.names import Names
+from situate.cluster.apiserver.api import ApiServer
+from situate.cluster.storage.effects import Identity
+from situate.cluster.storage.names import Names
 from situate.kube.client import Client
 from situate.objects.messages import Request, Response
 from situate.runtime.serving.access import Access

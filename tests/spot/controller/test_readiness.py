@@ -9,8 +9,8 @@ from collections import Counter
 
 import pytest
 
-from situate.cluster.effects import Identity
-from situate.cluster.watch import Watch
+from situate.cluster.storage.effects import Identity
+from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.spot.model.pods_nodes_workloads import CLASS
 from situate.testing.spot.plans import WorkloadPlan

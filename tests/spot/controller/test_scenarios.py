@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from situate.cluster.effects import Identity
-from situate.cluster.watch import Watch
+from situate.cluster.storage.effects import Identity
+from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.spot.capacity.scheduler_capacity import FilteredRoom
 from situate.spot.controller.act.attempt import Attempt, Outcome

@@ -12,8 +12,8 @@ import pytest
 import structlog
 from prometheus_client import generate_latest
 
-from situate.cluster.effects import Identity
-from situate.cluster.watch import Watch
+from situate.cluster.storage.effects import Identity
+from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.runtime.outcomes import BrokenInvariant
 from situate.testing.network import Answering

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from situate.cluster.effects import Identity
+from situate.cluster.storage.effects import Identity
 from situate.testing.network import Wire
 from situate.testing.vm.shipped import NAMESPACE, PODS, VmWorld
 from situate.vm.api.well_known import SCHEDULER_LABEL, WANTS

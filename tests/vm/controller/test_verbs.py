@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from situate.cluster.effects import Identity
-from situate.cluster.watch import Watch
+from situate.cluster.storage.effects import Identity
+from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.testing.objects import pod as pod_object
 from situate.testing.vm.shipped import MIGRATIONS, PODS

@@ -7,12 +7,12 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from situate.cluster.assembly import Cluster
+from situate.cluster.apiserver.assembly import Cluster
 from situate.cluster.controllers import MachinerySettings
 from situate.cluster.controllers.nodes import nodes
 from situate.cluster.controllers.virtual_machines import VirtualMachineController
-from situate.cluster.effects import ADMIN
-from situate.cluster.names import Names
+from situate.cluster.storage.effects import ADMIN
+from situate.cluster.storage.names import Names
 from situate.objects.messages import Request, Response
 from situate.vm.emulator import Settings
 from situate.vm.emulator.crds import definitions

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.cluster.field_errors import Refused
-from situate.cluster.patches import json_patch
+from situate.cluster.errors.field_errors import Refused
+from situate.cluster.patch.patches import json_patch
 from situate.vpod.sources.evictor import eviction_patch, may_evict
 
 

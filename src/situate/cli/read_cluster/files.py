@@ -15,7 +15,7 @@ import msgspec
 
 from situate.cli.dumps import Dumped, read_objects
 from situate.cli.failures import WrongInput
-from situate.cluster.paths import Target, target
+from situate.cluster.storage.paths import Target, target
 from situate.kube.transport import Stream
 from situate.objects.field_selectors import field_text, parse_field_selector
 from situate.objects.label_selectors import parse_selector

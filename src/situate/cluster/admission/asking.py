@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from typing import TypeAlias, TypeVar
 
 from situate.cluster.admission.attributes import Steps
-from situate.cluster.effects import CallTogether, CallWebhook, WebhookReply
+from situate.cluster.storage.effects import CallTogether, CallWebhook, WebhookReply
 
 T = TypeVar("T")
 

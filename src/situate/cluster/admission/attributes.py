@@ -7,8 +7,8 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from situate.cluster.effects import Effect, Identity, Reply
-from situate.cluster.resources import Resource
+from situate.cluster.storage.effects import Effect, Identity, Reply
+from situate.cluster.storage.resources import Resource
 
 T = TypeVar("T")
 

@@ -1,7 +1,7 @@
 """The admission plugins of kube-apiserver that are on by default and concern what is served.
 
 Priority, DefaultTolerationSeconds, TaintNodesByCondition and PodTopologyLabels (kubernetes plugin/pkg/admission). The
-namespace's life cycle is checked in `situate.cluster.writing`.
+namespace's life cycle is checked in `situate.cluster.write`.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from situate.cluster.admission.attributes import Attributes
-from situate.cluster.refusals import Declined, forbidden
-from situate.cluster.resources import Resource
-from situate.cluster.store import Store
+from situate.cluster.errors.refusals import Declined, forbidden
+from situate.cluster.storage.resources import Resource
+from situate.cluster.storage.store import Store
 
 _TOLERATION_SECONDS: Final = 300
 _NOT_READY: Final = "node.kubernetes.io/not-ready"

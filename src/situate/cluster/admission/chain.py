@@ -14,10 +14,10 @@ from situate.cluster.admission.attributes import Attributes, Steps
 from situate.cluster.admission.built_in import InTree
 from situate.cluster.admission.policies import Policies
 from situate.cluster.admission.webhooks import Round, Webhooks
-from situate.cluster.names import Names
-from situate.cluster.resources import Catalog, Resource
-from situate.cluster.semantics import Semantics
-from situate.cluster.store import Store
+from situate.cluster.kinds.semantics import Semantics
+from situate.cluster.storage.names import Names
+from situate.cluster.storage.resources import Catalog, Resource
+from situate.cluster.storage.store import Store
 
 
 class Admission:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from situate.cluster.admission.attributes import Attributes
-from situate.cluster.cel import CelError, Program, accepted_expression
-from situate.cluster.refusals import Declined, forbidden
+from situate.cluster.cel.programs import CelError, Program, accepted_expression
+from situate.cluster.errors.refusals import Declined, forbidden
 
 
 @dataclass(frozen=True, slots=True)

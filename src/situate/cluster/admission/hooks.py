@@ -10,7 +10,7 @@ from situate.cluster.admission.attributes import Attributes
 from situate.cluster.admission.conditions import Conditions
 from situate.cluster.admission.matching import Criteria, Matcher
 from situate.cluster.admission.reviewed import review_request
-from situate.cluster.store import Event, Store
+from situate.cluster.storage.store import Event, Store
 
 _DEFAULT_TIMEOUT_S: Final = 10
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from situate.cluster.admission.attributes import Attributes
-from situate.cluster.selection import LabelTest, object_selector
-from situate.cluster.store import Store
+from situate.cluster.storage.selection import LabelTest, object_selector
+from situate.cluster.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True)

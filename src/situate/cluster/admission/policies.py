@@ -13,13 +13,13 @@ from typing import Any, Final
 from situate.cluster.admission.attributes import Attributes
 from situate.cluster.admission.matching import Criteria, Matcher
 from situate.cluster.admission.reviewed import review_request
-from situate.cluster.cel_policies import Violation, evaluate_policy
-from situate.cluster.field_errors import Refused
-from situate.cluster.refusals import Declined, forbidden
-from situate.cluster.representation import decoded
-from situate.cluster.resources import Catalog, Resource
-from situate.cluster.selection import object_selector
-from situate.cluster.store import Event, Store
+from situate.cluster.cel.policies import Violation, evaluate_policy
+from situate.cluster.errors.field_errors import Refused
+from situate.cluster.errors.refusals import Declined, forbidden
+from situate.cluster.read.negotiation import decoded
+from situate.cluster.storage.resources import Catalog, Resource
+from situate.cluster.storage.selection import object_selector
+from situate.cluster.storage.store import Event, Store
 
 _Map = Mapping[str, Any]
 

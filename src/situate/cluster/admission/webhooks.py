@@ -19,16 +19,16 @@ from situate.cluster.admission.asking import Asking, together
 from situate.cluster.admission.attributes import Attributes, Steps
 from situate.cluster.admission.hooks import Hook, Hooks
 from situate.cluster.admission.reviewed import review
-from situate.cluster.effects import CallWebhook, WebhookReply
-from situate.cluster.field_errors import Refused, bad_request
-from situate.cluster.go_text import quote
-from situate.cluster.names import Names
-from situate.cluster.patches import json_patch
-from situate.cluster.refusals import Declined, internal_error
-from situate.cluster.resources import Catalog, Resource
-from situate.cluster.schemas.decoding import Strictness
-from situate.cluster.semantics import Semantics
-from situate.cluster.store import Store
+from situate.cluster.errors.field_errors import Refused, bad_request
+from situate.cluster.errors.go_text import quote
+from situate.cluster.errors.refusals import Declined, internal_error
+from situate.cluster.kinds.schemas.decoding import Strictness
+from situate.cluster.kinds.semantics import Semantics
+from situate.cluster.patch.patches import json_patch
+from situate.cluster.storage.effects import CallWebhook, WebhookReply
+from situate.cluster.storage.names import Names
+from situate.cluster.storage.resources import Catalog, Resource
+from situate.cluster.storage.store import Store
 
 _NO_EXPLANATION: Final = "without explanation"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from situate.cluster.controllers.pods import PodFacts
 from situate.cluster.controllers.tables import Key, Obj
-from situate.cluster.stored import Stored
+from situate.cluster.storage.stored import Stored
 
 
 class Change:

@@ -10,8 +10,8 @@ from situate.cluster.controllers.changes import Change
 from situate.cluster.controllers.groups import PodIndex
 from situate.cluster.controllers.settings import MachinerySettings
 from situate.cluster.controllers.tables import Key, Obj
-from situate.cluster.resources import Catalog
-from situate.cluster.store import Store
+from situate.cluster.storage.resources import Catalog
+from situate.cluster.storage.store import Store
 
 
 class Cluster:

@@ -25,8 +25,8 @@ from situate.cluster.controllers.tables import (
     Key,
     Obj,
 )
-from situate.cluster.times import seconds as parse_time
-from situate.cluster.times import timestamp
+from situate.cluster.errors.times import seconds as parse_time
+from situate.cluster.errors.times import timestamp
 
 _DELETION_TIMEOUT = 120.0
 """Seconds in which an evicted pod has to be deleted, or it counts again."""

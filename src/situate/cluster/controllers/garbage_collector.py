@@ -14,7 +14,7 @@ from situate.cluster.controllers.actions import NOTHING, Action, Delete, Outcome
 from situate.cluster.controllers.changes import Change
 from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.tables import Key, Obj
-from situate.cluster.stored import Stored
+from situate.cluster.storage.stored import Stored
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"

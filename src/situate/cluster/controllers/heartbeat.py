@@ -12,7 +12,7 @@ from situate.cluster.controllers.kubelets import Kubelets
 from situate.cluster.controllers.nodes import ready_status
 from situate.cluster.controllers.pods import condition
 from situate.cluster.controllers.tables import LEASES, NODES, Key, Obj
-from situate.cluster.times import micro_timestamp
+from situate.cluster.errors.times import micro_timestamp
 
 LEASE_NAMESPACE = "kube-node-lease"
 _STATUS_PERIOD = 300.0

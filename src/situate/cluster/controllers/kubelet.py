@@ -19,7 +19,7 @@ from situate.cluster.controllers.kubelets import Kubelets
 from situate.cluster.controllers.pod_status import Health, running_status
 from situate.cluster.controllers.pods import PodFacts
 from situate.cluster.controllers.tables import NODES, PODS, Key, Obj
-from situate.cluster.times import timestamp
+from situate.cluster.errors.times import timestamp
 
 _LONGEST_BACK_OFF = 300.0
 

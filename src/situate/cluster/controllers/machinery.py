@@ -40,8 +40,8 @@ from situate.cluster.controllers.settings import MachinerySettings
 from situate.cluster.controllers.statefulset import StatefulSetController
 from situate.cluster.controllers.tables import EVENTS, PODS
 from situate.cluster.controllers.taint_eviction import TaintEvictionController
-from situate.cluster.resources import Catalog
-from situate.cluster.store import Event, Store
+from situate.cluster.storage.resources import Catalog
+from situate.cluster.storage.store import Event, Store
 
 Further: TypeAlias = Callable[[Cluster], Controller]
 """Makes a controller that only some clusters have; whoever composes the cluster chooses."""

@@ -19,7 +19,7 @@ from situate.cluster.controllers.kubelets import Kubelets
 from situate.cluster.controllers.nodes import NOT_READY, REGION, UNREACHABLE, UNSCHEDULABLE, ZONE
 from situate.cluster.controllers.pods import condition, with_condition
 from situate.cluster.controllers.tables import LEASES, NODES, PODS, Key, Obj
-from situate.cluster.times import timestamp
+from situate.cluster.errors.times import timestamp
 
 _MONITOR: Key = ("", "")
 """The key of the periodic look at all nodes."""

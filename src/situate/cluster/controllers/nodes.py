@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from situate.cluster.times import timestamp
+from situate.cluster.errors.times import timestamp
 
 DEFAULT_CAPACITY: Mapping[str, str] = {"cpu": "32", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "110"}
 """Of nodes that do not say what they have."""

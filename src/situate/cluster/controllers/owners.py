@@ -14,7 +14,7 @@ from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.pods import PodFacts
 from situate.cluster.controllers.selectors import Selectors
 from situate.cluster.controllers.tables import PODS, Key, Obj
-from situate.cluster.selection import LabelTest
+from situate.cluster.storage.selection import LabelTest
 
 
 def controller_reference(owner: Obj) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.nodes import OUT_OF_SERVICE
 from situate.cluster.controllers.pods import PodFacts, condition, with_condition
 from situate.cluster.controllers.tables import NODES, PODS, Key
-from situate.cluster.times import timestamp
+from situate.cluster.errors.times import timestamp
 
 
 class PodGCController:

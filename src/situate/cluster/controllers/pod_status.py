@@ -8,7 +8,7 @@ from typing import Any
 
 from situate.cluster.controllers.pods import condition, with_condition
 from situate.cluster.controllers.tables import Obj
-from situate.cluster.times import timestamp
+from situate.cluster.errors.times import timestamp
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from situate.cluster.controllers.tables import Key, Obj
-from situate.cluster.stored import Stored
-from situate.cluster.times import seconds as parse_time
+from situate.cluster.errors.times import seconds as parse_time
+from situate.cluster.storage.stored import Stored
 
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 POD_INDEX_LABEL = "apps.kubernetes.io/pod-index"

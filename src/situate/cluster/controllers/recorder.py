@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from situate.cluster.controllers.actions import Create, Note, Patch
 from situate.cluster.controllers.tables import EVENTS, Obj
-from situate.cluster.times import timestamp
+from situate.cluster.errors.times import timestamp
 
 _T = TypeVar("_T")
 _BURST = 25

@@ -26,7 +26,7 @@ from situate.cluster.controllers.selectors import label_selector
 from situate.cluster.controllers.tables import PODS, REPLICA_SETS, Key, Obj
 from situate.cluster.controllers.templates import pod_from_template
 from situate.cluster.controllers.victims import victims
-from situate.cluster.times import timestamp
+from situate.cluster.errors.times import timestamp
 
 BURST = 500
 """So many pods are created or deleted at one look."""

@@ -9,7 +9,7 @@ from situate.cluster.controllers.actions import Action, Bind, Delete, Note, Patc
 from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.pods import condition, with_condition
 from situate.cluster.controllers.tables import PODS, Obj
-from situate.cluster.times import timestamp
+from situate.cluster.errors.times import timestamp
 from situate.framework.engine.decisions import Refused
 from situate.framework.plugin_api.actions import Evict, Nominate
 from situate.framework.pod.pods import PodInfo, PodKey

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from situate.cluster.controllers.changes import Change
 from situate.cluster.controllers.tables import Obj
-from situate.cluster.selection import Labels, LabelTest, object_selector
+from situate.cluster.storage.selection import Labels, LabelTest, object_selector
 
 
 def nothing(_: Labels) -> bool:

@@ -14,7 +14,7 @@ from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.pods import with_condition
 from situate.cluster.controllers.tables import NODES, PODS, Key, Obj
 from situate.cluster.controllers.taints import tolerates
-from situate.cluster.times import timestamp
+from situate.cluster.errors.times import timestamp
 
 
 class TaintEvictionController:

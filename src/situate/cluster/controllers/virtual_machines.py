@@ -17,7 +17,7 @@ from situate.cluster.controllers.actions import Patch as PatchAction
 from situate.cluster.controllers.changes import Change
 from situate.cluster.controllers.controllers import Cluster
 from situate.cluster.controllers.tables import PODS, Key, Obj
-from situate.cluster.stored import Stored
+from situate.cluster.storage.stored import Stored
 from situate.vm import emulator
 from situate.vm.api.well_known import API_VERSION, GROUP, NAME_LABEL
 from situate.vm.emulator import Create, Delete, Kind, Note, Patch, Settings, Write

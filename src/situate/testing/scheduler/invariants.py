@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from situate.cluster.effects import Identity
-from situate.cluster.watch import Watch
+from situate.cluster.storage.effects import Identity
+from situate.cluster.storage.watch import Watch
 from situate.framework.pod.resources import amount
 from situate.objects.messages import Request, Response
 from situate.objects.quantity import parse_quantity

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from situate.cluster.patches import json_patch
+from situate.cluster.patch.patches import json_patch
 from situate.sharding.fencing import admit as admitting
 from situate.sharding.fencing.admit import Fence, Writer, admit
 from situate.sharding.model.field_paths import Content, FieldPaths

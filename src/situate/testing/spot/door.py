@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from situate.cluster.effects import WebhookReply
+from situate.cluster.storage.effects import WebhookReply
 from situate.runtime.serving.certificates import Generation
 from situate.runtime.serving.webhooks import Answers, Reply
 from situate.testing.processes import Process, ProcessState

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from situate.cluster.store import Event
+from situate.cluster.storage.store import Event
 from situate.spot.workloads.owners import KINDS
 from situate.testing.spot.world import SHOP, SpotWorld
 

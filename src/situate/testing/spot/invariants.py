@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote
 
-from situate.cluster.effects import Identity
-from situate.cluster.watch import Watch
+from situate.cluster.storage.effects import Identity
+from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.runtime.serving.webhooks import Reply
 from situate.spot.model.object_names import NAME

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from situate.cluster.store import Event, Store
+from situate.cluster.storage.store import Event, Store
 from situate.testing.spot.rows import (
     ON_DEMAND,
     NodeRow,

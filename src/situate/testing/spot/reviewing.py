@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import msgspec
 
-from situate.cluster.effects import WebhookReply
-from situate.cluster.field_errors import Refused
-from situate.cluster.patches import json_patch
+from situate.cluster.errors.field_errors import Refused
+from situate.cluster.patch.patches import json_patch
+from situate.cluster.storage.effects import WebhookReply
 from situate.testing.spot.rows import NodeRow
 
 Obj = Mapping[str, Any]

@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from situate.cluster.api import Handling
-from situate.cluster.effects import CallWebhook, Effect, Reply, WebhookReply
+from situate.cluster.apiserver.api import Handling
+from situate.cluster.storage.effects import CallWebhook, Effect, Reply, WebhookReply
 from situate.runtime.serving.certificates import BACKDATED_S
 from situate.sim.timeline import Timeline
 from situate.testing.spot.door import MemoryDoor
@@ -76,7 +76,7 @@ class WebhookCalls:
         self._kept: list[MemoryDoor | None] = [None] * API_SERVERS
 
     def later(self, handling: Handling, effect: Effect, ticket: int) -> None:
-        """As of `situate.cluster.assembly.Cluster`."""
+        """As of `situate.cluster.apiserver.assembly.Cluster`."""
         self._carry(effect, partial(self._go_on, handling, ticket))
 
     def _go_on(self, handling: Handling, ticket: int, reply: Reply) -> None:

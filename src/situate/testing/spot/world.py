@@ -15,11 +15,11 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from situate.cluster.api import Handling
-from situate.cluster.controller_writes import answer_of
+from situate.cluster.apiserver.api import Handling
+from situate.cluster.apiserver.controller_writes import answer_of
 from situate.cluster.controllers import KubeletSettings, MachinerySettings, NodeLifecycleSettings
 from situate.cluster.controllers.nodes import node as node_object
-from situate.cluster.effects import ADMIN, Effect
+from situate.cluster.storage.effects import ADMIN, Effect
 from situate.kube.client import Client
 from situate.kube.election import Candidacy
 from situate.kube.lease_record import ElectionTimes

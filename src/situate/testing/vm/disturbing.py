@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, assert_never
 
-from situate.cluster.effects import Identity
-from situate.cluster.watch import Watch
+from situate.cluster.storage.effects import Identity
+from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.testing.network import CALM, Weather
 from situate.testing.processes import ProcessState

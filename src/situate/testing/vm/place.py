@@ -14,9 +14,9 @@ from typing import Any, Final, TypeAlias
 
 from prometheus_client import CollectorRegistry
 
-from situate.cluster.effects import Identity
-from situate.cluster.stored import Stored
-from situate.cluster.watch import Watch
+from situate.cluster.storage.effects import Identity
+from situate.cluster.storage.stored import Stored
+from situate.cluster.storage.watch import Watch
 from situate.kube.client import Client
 from situate.objects.messages import Request, Response
 from situate.runtime.serving.access import Access

@@ -12,8 +12,8 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from typing import Final
 
-from situate.cluster.effects import Identity
-from situate.cluster.watch import Watch
+from situate.cluster.storage.effects import Identity
+from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.testing.vm.agents import Agents
 from situate.testing.vm.counting import Counting

@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
-from situate.cluster.effects import Identity
-from situate.cluster.store import Event
-from situate.cluster.watch import Watch
+from situate.cluster.storage.effects import Identity
+from situate.cluster.storage.store import Event
+from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.testing.processes import ProcessState
 from situate.testing.vpod.decisions import breach_of, is_rebalance

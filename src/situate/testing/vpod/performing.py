@@ -8,8 +8,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, assert_never
 
-from situate.cluster.effects import Identity
-from situate.cluster.watch import Watch
+from situate.cluster.storage.effects import Identity
+from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.testing.network import Weather
 from situate.testing.processes import ProcessState

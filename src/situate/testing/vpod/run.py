@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from situate.cluster.watch import Watch
+from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.testing.playing import Played
 from situate.testing.processes import Stuck

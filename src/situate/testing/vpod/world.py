@@ -14,8 +14,8 @@ from prometheus_client import CollectorRegistry
 
 from situate.cluster.controllers import KubeletSettings, MachinerySettings, NodeLifecycleSettings
 from situate.cluster.controllers.nodes import node as node_object
-from situate.cluster.effects import Identity
-from situate.cluster.watch import Watch
+from situate.cluster.storage.effects import Identity
+from situate.cluster.storage.watch import Watch
 from situate.kube.client import Client
 from situate.kube.election import Candidacy
 from situate.kube.lease_record import ElectionTimes

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from situate.cluster.effects import Identity
-from situate.cluster.watch import Watch
+from situate.cluster.storage.effects import Identity
+from situate.cluster.storage.watch import Watch
 from situate.kube.errors import TooManyRequests
 from situate.objects.messages import Request, Response
 from situate.objects.unstructured import with_content

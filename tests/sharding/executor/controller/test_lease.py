@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from situate.cluster.effects import Identity
+from situate.cluster.storage.effects import Identity
 from situate.kube.client import Client
 from situate.sharding.executor.controller.lease import Heart, LeaseKeeper, LeaseOf, LeaseThread, Patient, clock
 from situate.sharding.leases.executor_report import NOTHING

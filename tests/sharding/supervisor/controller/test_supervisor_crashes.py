@@ -13,7 +13,7 @@ from functools import cache
 
 import pytest
 
-from situate.cluster.effects import Identity
+from situate.cluster.storage.effects import Identity
 from situate.objects.messages import Request
 from situate.sharding.executor.controller.work import Work
 from situate.sharding.executor.next_step import Outcome

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from situate.cluster.field_errors import Refused
-from situate.cluster.patches import json_patch
+from situate.cluster.errors.field_errors import Refused
+from situate.cluster.patch.patches import json_patch
 from situate.kube.client import Client
 from situate.kube.store import Store
 from situate.objects.codec import decode

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from situate.cluster.effects import Identity
-from situate.cluster.watch import Watch
+from situate.cluster.storage.effects import Identity
+from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.testing.network import Weather
 from situate.vm.emulator.controller.controller import NotLeading

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 from situate.cluster.controllers.deployment.rollout import Rollout, total
 from situate.cluster.controllers.tables import Obj
-from situate.cluster.times import seconds as parse_time
-from situate.cluster.times import timestamp
+from situate.cluster.errors.times import seconds as parse_time
+from situate.cluster.errors.times import timestamp
 
 Conditions: TypeAlias = list[dict[str, Any]]
 

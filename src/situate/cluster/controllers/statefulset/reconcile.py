@@ -36,7 +36,7 @@ from situate.cluster.controllers.statefulset.revisions import (
 )
 from situate.cluster.controllers.statefulset.status import status_patch
 from situate.cluster.controllers.tables import PODS, REVISIONS, STATEFUL_SETS, Key, Obj
-from situate.cluster.selection import LabelTest
+from situate.cluster.storage.selection import LabelTest
 
 BURST = 500
 """So many pods are created at one look."""

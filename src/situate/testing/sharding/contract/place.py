@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from situate.cluster.effects import ADMIN, Identity
-from situate.cluster.faults import Kind, Rule
-from situate.cluster.store import Event
+from situate.cluster.apiserver.faults import Kind, Rule
+from situate.cluster.storage.effects import ADMIN, Identity
+from situate.cluster.storage.store import Event
 from situate.embedded.kubeconfig import kubeconfig, write_kubeconfig
 from situate.embedded.running import EmbeddedServer, Settings
 from situate.objects.messages import Request, Response

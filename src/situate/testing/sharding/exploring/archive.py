@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from situate.archive.record import Record, record_of
-from situate.cluster.patches import json_patch
+from situate.cluster.patch.patches import json_patch
 from situate.sharding.assignment.archive_steps import (
     Deleted,
     Finished,

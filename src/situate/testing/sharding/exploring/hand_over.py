@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from situate.cluster.patches import json_patch
+from situate.cluster.patch.patches import json_patch
 from situate.sharding.assignment.decide import decide
 from situate.sharding.executor import next_step as executing
 from situate.sharding.executor.next_step import Local, Me, Release, Rest, Start, Stop, next_step

@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 
-from situate.cluster.effects import Identity
-from situate.cluster.store import Event
-from situate.cluster.watch import Watch
+from situate.cluster.storage.effects import Identity
+from situate.cluster.storage.store import Event
+from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.testing.sharding.shipped.place import TABLE
 from situate.testing.sharding.shipped.town import Town

@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from situate.cluster.api import ApiServer
-from situate.cluster.effects import ADMIN, Identity
-from situate.cluster.names import Names
-from situate.cluster.watch import Watch
+from situate.cluster.apiserver.api import ApiServer
+from situate.cluster.storage.effects import ADMIN, Identity
+from situate.cluster.storage.names import Names
+from situate.cluster.storage.watch import Watch
 from situate.kube.client import Client
 from situate.objects.messages import Request, Response
 from situate.sharding.executor.config import ExecutorConfig, ExecutorIdentity

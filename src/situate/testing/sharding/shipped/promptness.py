@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from situate.cluster.store import Event
+from situate.cluster.storage.store import Event
 from situate.sharding.model.object_view import ObjectView, view_of
 from situate.testing.sharding.shipped.place import TABLE
 from situate.testing.sharding.shipped.reports import PATHS

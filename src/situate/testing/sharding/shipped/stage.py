@@ -14,11 +14,11 @@ import msgspec
 
 from situate.archive.protocol import Archiver
 from situate.archive.record import ByName, ByUid, Record
-from situate.cluster.effects import Identity
-from situate.cluster.patches import json_patch
-from situate.cluster.store import Event
-from situate.cluster.stored import Stored
-from situate.cluster.watch import Watch
+from situate.cluster.patch.patches import json_patch
+from situate.cluster.storage.effects import Identity
+from situate.cluster.storage.store import Event
+from situate.cluster.storage.stored import Stored
+from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.sharding.fencing import admit as admitting
 from situate.sharding.fencing.admit import Fence, Role, Writer, admit

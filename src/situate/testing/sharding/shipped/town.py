@@ -19,8 +19,8 @@ import msgspec
 from situate.archive.memory import MemoryArchiver
 from situate.archive.protocol import Archiver, NotArchived
 from situate.archive.record import ByName, ByUid, Record
-from situate.cluster.effects import Identity
-from situate.cluster.watch import Watch
+from situate.cluster.storage.effects import Identity
+from situate.cluster.storage.watch import Watch
 from situate.kube.client import Client
 from situate.objects.messages import Request, Response
 from situate.objects.meta import NO_LABELS

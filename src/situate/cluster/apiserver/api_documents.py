@@ -1,0 +1,72 @@
+"""Discovery and OpenAPI documents, kept until what is served changes."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+
+import msgspec
+
+from situate.cluster.apiserver import discovery, openapi
+from situate.cluster.kinds.custom_resources import CustomResources
+from situate.cluster.read.list_and_watch import json_response
+from situate.cluster.storage.resources import Catalog
+from situate.objects.messages import Response
+
+_encode: Final = msgspec.json.Encoder().encode
+_PROTOBUF: Final = "application/com.github.proto-openapi"
+
+
+class Documents:
+    """Everything below the root that is not a resource."""
+
+    def __init__(self, catalog: Catalog, custom: CustomResources) -> None:
+        self._catalog = catalog
+        self._custom = custom
+        self._generation = -1
+        self._kept: dict[tuple[str, bool], Response | None] = {}
+
+    def get(self, path: str, accept: str) -> Response | None:
+        """The document; None if there is none at the path."""
+        if self._generation != self._catalog.generation:
+            self._kept.clear()
+            self._generation = self._catalog.generation
+        if path == "/openapi/v2" and accept.startswith(_PROTOBUF):
+            return Response(200, openapi.EMPTY_SWAGGER, {"content-type": f"{_PROTOBUF}.spec.v2.v1.0+protobuf"})
+        key = (path, path in ("/api", "/apis") and discovery.wants_aggregated(accept))
+        if key not in self._kept:
+            self._kept[key] = self._made(*key)
+        return self._kept[key]
+
+    def _made(self, path: str, aggregated: bool) -> Response | None:
+        catalog = self._catalog
+        if aggregated:
+            body = _encode(discovery.aggregated(catalog, core=path == "/api"))
+            etag = f'"{hashlib.sha256(body).hexdigest().upper()}"'
+            return Response(200, body, {"content-type": discovery.AGGREGATED, "etag": etag})
+        document = self._plain(path)
+        return None if document is None else json_response(200, _encode(document))
+
+    def _plain(self, path: str) -> Any:
+        catalog = self._catalog
+        match path.strip("/").split("/"):
+            case [""]:
+                return {"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz"]}
+            case ["api"]:
+                return discovery.core_versions()
+            case ["apis"]:
+                return discovery.groups(catalog)
+            case ["api", version]:
+                return discovery.resources(catalog, "", version)
+            case ["apis", group]:
+                return discovery.group(catalog, group)
+            case ["apis", group, version]:
+                return discovery.resources(catalog, group, version)
+            case ["openapi", "v2"]:
+                return openapi.swagger(self._custom.definitions)
+            case ["openapi", "v3"]:
+                return openapi.discovery(self._custom.definitions)
+            case ["openapi", "v3", *rest]:
+                return openapi.document("/".join(rest), self._custom.definitions)
+            case _:
+                return None

@@ -1,0 +1,57 @@
+"""A whole cluster without a network: the API server, and the controllers that write through it like any client.
+
+Pure: whoever holds it passes requests in and calls `step` when `machinery.next_due` has come. With a network, where
+webhooks can be called, `situate.embedded` ties the same two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from situate.cluster.apiserver.api import Answer, ApiServer, Handling
+from situate.cluster.apiserver.controller_writes import ControllerWriter, Later, answer_of
+from situate.cluster.controllers import Further, Machinery, MachinerySettings
+from situate.cluster.controllers.actions import Rng
+from situate.cluster.storage.effects import Effect, Identity, unreachable
+from situate.cluster.storage.names import Names
+from situate.objects.messages import Request
+
+
+class Cluster:
+    """An API server and its controllers on one store. All times are Unix seconds."""
+
+    def __init__(
+        self,
+        names: Names,
+        rng: Rng,
+        settings: MachinerySettings,
+        *,
+        now: float,
+        tracks_managers: bool = True,
+        later: Later | None = None,
+        further: Sequence[Further] = (),
+    ) -> None:
+        """`tracks_managers`: see `ApiServer`. `later` drives writes of controllers that wait for webhooks, and gives
+        their answers to `machinery.settle`; without it webhooks count as unreachable. `further`: see `Machinery`."""
+        self.api = ApiServer(names, now=now, tracks_managers=tracks_managers)
+        self._now = now
+        writer = ControllerWriter(self.api, lambda: self._now, later or self._without_network)
+        self.machinery = Machinery(writer, self.api.store, self.api.catalog, settings, rng, further=further)
+        self.api.store.subscribe(self.machinery.observe)
+
+    def answer(self, request: Request, now: float, identity: Identity) -> Answer:
+        """One request of a client. A webhook that would be called counts as unreachable."""
+        self._now = max(self._now, now)
+        return self.api.answer(request, now, identity)
+
+    def step(self, now: float) -> None:
+        """Lets the controllers do all that is due."""
+        self._now = max(self._now, now)
+        self.machinery.step(self._now)
+
+    def _without_network(self, handling: Handling, effect: Effect, ticket: int) -> None:
+        try:
+            while True:
+                effect = handling.send(unreachable(effect))
+        except StopIteration as done:
+            self.machinery.settle(ticket, answer_of(done.value))

@@ -1,0 +1,143 @@
+"""What is served, as clients discover it: group and resource lists, and the aggregated form of both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from situate.cluster.kinds.rules import Obj
+from situate.cluster.storage.resources import Catalog, Origin, Resource, Subresource
+
+VERSION: Final[Obj] = {
+    "major": "1",
+    "minor": "36",
+    "gitVersion": "v1.36.3",
+    "gitCommit": "",
+    "gitTreeState": "",
+    "buildDate": "1970-01-01T00:00:00Z",
+    "goVersion": "",
+    "compiler": "",
+    "platform": "linux/amd64",
+}
+"""The version of Kubernetes whose API is served; clients choose by it what to ask for."""
+
+AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+def wants_aggregated(accept: str) -> bool:
+    """Whether the client asks for the aggregated form of `/api` and `/apis`, and for a version that is known."""
+    return any(
+        "apidiscovery.k8s.io" in choice and "v=v2;" in choice.replace(" ", "") + ";" for choice in accept.split(",")
+    )
+
+
+def core_versions() -> Obj:
+    """`/api`."""
+    return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+
+
+def groups(catalog: Catalog) -> Obj:
+    """`/apis`."""
+    return {
+        "kind": "APIGroupList",
+        "apiVersion": "v1",
+        "groups": [_group(catalog, name) for name in catalog.groups() if name],
+    }
+
+
+def group(catalog: Catalog, name: str) -> Obj | None:
+    """`/apis/<group>`; None if it is not served."""
+    if not name or not catalog.versions(name):
+        return None
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group(catalog, name)}
+
+
+def _group(catalog: Catalog, name: str) -> Obj:
+    versions = [{"groupVersion": f"{name}/{version}", "version": version} for version in catalog.versions(name)]
+    return {"name": name, "versions": versions, "preferredVersion": versions[0]}
+
+
+def resources(catalog: Catalog, group_name: str, version: str) -> Obj | None:
+    """`/api/v1` and `/apis/<group>/<version>`; None if it is not served."""
+    rows = catalog.of(group_name, version)
+    if not rows:
+        return None
+    listed: list[Obj] = []
+    for row in rows:
+        entry: Obj = {
+            "name": row.plural,
+            "singularName": row.singular,
+            "namespaced": row.namespaced,
+            "kind": row.kind,
+            "verbs": list(row.verbs),
+        }
+        if row.short_names:
+            entry["shortNames"] = list(row.short_names)
+        if row.categories:
+            entry["categories"] = list(row.categories)
+        listed.append(entry)
+        listed.extend(_listed_subresource(row, sub) for sub in row.subresources)
+    shown = f"{group_name}/{version}" if group_name else version
+    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": shown, "resources": listed}
+
+
+def _listed_subresource(row: Resource, sub: Subresource) -> Obj:
+    entry: Obj = {"name": f"{row.plural}/{sub.name}", "singularName": "", "namespaced": row.namespaced}
+    if sub.version:
+        entry.update(group=sub.group, version=sub.version)
+    return {**entry, "kind": sub.kind, "verbs": list(sub.verbs)}
+
+
+def aggregated(catalog: Catalog, *, core: bool) -> Obj:
+    """`/api` (core) or `/apis` in the form of apidiscovery.k8s.io/v2."""
+    names: Iterable[str] = [""] if core else [name for name in catalog.groups() if name]
+    return {
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": "apidiscovery.k8s.io/v2",
+        "metadata": {},
+        "items": [_discovered_group(catalog, name) for name in names],
+    }
+
+
+def _discovered_group(catalog: Catalog, name: str) -> Obj:
+    versions = [
+        {
+            "version": version,
+            "resources": [_discovered(row) for row in catalog.of(name, version)],
+            "freshness": "Current",
+        }
+        for version in catalog.versions(name)
+    ]
+    return {"metadata": {"name": name} if name else {}, "versions": versions}
+
+
+def _discovered(row: Resource) -> Obj:
+    entry: Obj = {
+        "resource": row.plural,
+        "responseKind": _kind(row, row.kind),
+        "scope": "Namespaced" if row.namespaced else "Cluster",
+        "singularResource": row.singular,
+        "verbs": list(row.verbs),
+    }
+    if row.short_names:
+        entry["shortNames"] = list(row.short_names)
+    if row.categories:
+        entry["categories"] = list(row.categories)
+    if row.subresources:
+        entry["subresources"] = [
+            {
+                "subresource": sub.name,
+                "responseKind": {"group": sub.group, "version": sub.version, "kind": sub.kind}
+                if sub.version
+                else _kind(row, sub.kind),
+                "verbs": list(sub.verbs),
+            }
+            for sub in row.subresources
+        ]
+    return entry
+
+
+def _kind(row: Resource, kind: str) -> dict[str, Any]:
+    """Built-in resources leave group and version empty where they are those of the path."""
+    custom = row.origin is Origin.CUSTOM
+    return {"group": row.group if custom else "", "version": row.version if custom else "", "kind": kind}

@@ -1,0 +1,61 @@
+"""Reviews: questions that are answered at once and stored nowhere.
+
+There is no authorization here, and the answers say so: everything is allowed, for everybody.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from situate.cluster.apiserver.tokens import Tokens
+from situate.cluster.errors.field_errors import Refused, bad_request
+from situate.cluster.errors.refusals import no_such_path
+from situate.cluster.errors.times import timestamp
+from situate.cluster.kinds.rules import Obj
+from situate.cluster.kinds.schemas.bodies import decode
+from situate.cluster.storage.effects import Identity
+from situate.cluster.storage.resources import Resource
+
+_ALLOWED: Final[Obj] = {"allowed": True, "reason": "situate's embedded API server allows everything to everybody"}
+_RULES: Final[Obj] = {
+    "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+    "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+    "incomplete": False,
+}
+
+
+def review(resource: Resource, body: bytes, identity: Identity, now: float, tokens: Tokens) -> Obj | Refused:
+    """The review with its status filled in."""
+    asked: Any = decode(body)
+    if isinstance(asked, Refused):
+        return asked
+    if not isinstance(asked, dict) or asked.get("kind", resource.kind) != resource.kind:
+        return bad_request(f"the body is not a {resource.kind}")
+    answer: Obj = {
+        "kind": resource.kind,
+        "apiVersion": resource.api_version,
+        "metadata": asked.get("metadata") or {},
+    }
+    if "spec" in asked:
+        answer["spec"] = asked["spec"]
+    match resource.kind:
+        case "SelfSubjectReview":
+            answer["metadata"] = {"creationTimestamp": timestamp(now)}
+            answer["status"] = {"userInfo": identity.user_info()}
+        case "SelfSubjectRulesReview":
+            answer["status"] = _RULES
+        case "TokenReview":
+            answer["status"] = _token_status(asked.get("spec"), now, tokens)
+        case "SelfSubjectAccessReview" | "SubjectAccessReview" | "LocalSubjectAccessReview":
+            answer["status"] = _ALLOWED
+        case _:
+            return no_such_path(f"situate's embedded API server does not serve {resource.plural}")
+    return answer
+
+
+def _token_status(spec: object, now: float, tokens: Tokens) -> Obj:
+    token = spec.get("token") if isinstance(spec, dict) else None
+    bearer = tokens.bearer(token, now) if isinstance(token, str) else None
+    if bearer is None:
+        return {"user": {}, "error": "situate's embedded API server knows no such token"}
+    return {"authenticated": True, "user": bearer.user_info()}

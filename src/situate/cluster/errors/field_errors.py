@@ -1,0 +1,204 @@
+"""Refusals of the API server as values: errors at a field, and the Status that answers a request.
+
+Texts and reasons are those of `k8s.io/apimachinery/pkg/util/validation/field` and `pkg/api/errors`. What is
+wrong with an object is found elsewhere (`validation`, `structural`); here it is only worded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final
+
+import msgspec
+
+from situate.cluster.errors.go_text import quote
+
+
+class ErrorKind(Enum):
+    """The closed set of reasons a field can be refused for; the value is the cause's reason."""
+
+    NOT_FOUND = "FieldValueNotFound"
+    REQUIRED = "FieldValueRequired"
+    DUPLICATE = "FieldValueDuplicate"
+    INVALID = "FieldValueInvalid"
+    NOT_SUPPORTED = "FieldValueNotSupported"
+    FORBIDDEN = "FieldValueForbidden"
+    TOO_LONG = "FieldValueTooLong"
+    TOO_MANY = "FieldValueTooMany"
+    TOO_FEW = "FieldValueTooFew"
+    TOO_SHORT = "FieldValueTooShort"
+    INTERNAL = "InternalError"
+    TYPE_INVALID = "FieldValueTypeInvalid"
+
+
+_TITLES: Final = {
+    ErrorKind.NOT_FOUND: "Not found",
+    ErrorKind.REQUIRED: "Required value",
+    ErrorKind.DUPLICATE: "Duplicate value",
+    ErrorKind.INVALID: "Invalid value",
+    ErrorKind.NOT_SUPPORTED: "Unsupported value",
+    ErrorKind.FORBIDDEN: "Forbidden",
+    ErrorKind.TOO_LONG: "Too long",
+    ErrorKind.TOO_MANY: "Too many",
+    ErrorKind.TOO_FEW: "Too few",
+    ErrorKind.TOO_SHORT: "Too short",
+    ErrorKind.INTERNAL: "Internal error",
+    ErrorKind.TYPE_INVALID: "Invalid value",
+}
+
+
+_IN_HTML: Final = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+
+
+class Omitted(Enum):
+    """Stands for a value that the message leaves out."""
+
+    VALUE = "omitted"
+
+
+NOWHERE: Final = "<nil>"
+"""The field of errors that upstream reports without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One thing wrong with one field."""
+
+    kind: ErrorKind
+    field: str
+    """Path such as `spec.containers[0].image`, without a leading dot."""
+    body: str
+    """The whole text after `field: `."""
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.body}"
+
+    def cause(self) -> dict[str, str]:
+        """Entry of a Status' `details.causes`."""
+        return {"reason": self.kind.value, "message": self.body, "field": self.field}
+
+
+def _error(kind: ErrorKind, path: str, detail: str, value: Any = Omitted.VALUE) -> FieldError:
+    body = _TITLES[kind]
+    if value is not Omitted.VALUE:
+        body = f"{body}: {_shown(value)}"
+    return FieldError(kind, path, f"{body}: {detail}" if detail else body)
+
+
+def _shown(value: Any) -> str:
+    """A bad value as Go prints it: strings quoted, everything that is not a scalar as compact JSON, safe in HTML."""
+    if isinstance(value, str):
+        return quote(value)
+    return msgspec.json.encode(value).decode().translate(_IN_HTML)
+
+
+def required(path: str, detail: str = "") -> FieldError:
+    """The field is absent or empty."""
+    return _error(ErrorKind.REQUIRED, path, detail)
+
+
+def invalid(path: str, value: Any, detail: str) -> FieldError:
+    """The field's value is malformed or out of bounds."""
+    return _error(ErrorKind.INVALID, path, detail, value)
+
+
+def type_invalid(path: str, value: Any, detail: str) -> FieldError:
+    """The field's value has the wrong JSON type."""
+    return _error(ErrorKind.TYPE_INVALID, path, detail, value)
+
+
+def not_supported(path: str, value: Any, valid: Iterable[str]) -> FieldError:
+    """The value is not in a closed set; `valid` is shown in the order given."""
+    shown = ", ".join(quote(choice) for choice in valid)
+    return _error(ErrorKind.NOT_SUPPORTED, path, f"supported values: {shown}" if shown else "", value)
+
+
+def duplicate(path: str, value: Any) -> FieldError:
+    """The value must be unique and is not."""
+    return _error(ErrorKind.DUPLICATE, path, "", value)
+
+
+def not_found(path: str, value: Any) -> FieldError:
+    """The value names something that does not exist."""
+    return _error(ErrorKind.NOT_FOUND, path, "", value)
+
+
+def forbidden(path: str, detail: str) -> FieldError:
+    """The field may not be set or changed here."""
+    return _error(ErrorKind.FORBIDDEN, path, detail)
+
+
+def too_long(path: str, maximum: int, unit: str = "byte") -> FieldError:
+    """The text is longer than `maximum` of `unit` (byte or character)."""
+    return _error(ErrorKind.TOO_LONG, path, f"may not be more than {maximum} {unit}{'' if maximum == 1 else 's'}")
+
+
+def too_many(path: str, actual: int, maximum: int) -> FieldError:
+    """The list has `actual` items where `maximum` are allowed."""
+    items = "item" if maximum == 1 else "items"
+    return _error(ErrorKind.TOO_MANY, path, f"must have at most {maximum} {items}", actual)
+
+
+def too_few(path: str, actual: int, minimum: int) -> FieldError:
+    """The list has `actual` items where `minimum` are needed."""
+    items = "item" if minimum == 1 else "items"
+    return _error(ErrorKind.TOO_FEW, path, f"must have at least {minimum} {items}", actual)
+
+
+def internal(path: str, detail: str) -> FieldError:
+    """The server could not judge the field."""
+    return _error(ErrorKind.INTERNAL, path, detail)
+
+
+def aggregate(errors: Sequence[FieldError]) -> str:
+    """All errors in one text: alone as it is, several as `[a, b]`, each text once, in the order found."""
+    texts = list(dict.fromkeys(map(str, errors)))
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A request that is answered with a failure; a returned value, never raised across modules."""
+
+    code: int
+    reason: str
+    """A metav1.StatusReason; empty where upstream leaves it out."""
+    message: str
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def status(self) -> dict[str, Any]:
+        """The `kind: Status` body."""
+        body: dict[str, Any] = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+        }
+        if self.reason:
+            body["reason"] = self.reason
+        if self.details:
+            body["details"] = dict(self.details)
+        body["code"] = self.code
+        return body
+
+
+def invalid_object(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> Refused:
+    """The 422 for an object that breaks rules; `errors` is not empty. Of a patch, kind and name are empty."""
+    shown = f"{kind}.{group}" if group else kind
+    details: dict[str, Any] = {}
+    if name:
+        details["name"] = name
+    if group:
+        details["group"] = group
+    if kind:
+        details["kind"] = kind
+    details["causes"] = [error.cause() for error in errors]
+    return Refused(422, "Invalid", f"{shown} {quote(name)} is invalid: {aggregate(errors)}", details)
+
+
+def bad_request(message: str) -> Refused:
+    """The 400 for a body or a parameter that cannot be understood."""
+    return Refused(400, "BadRequest", message)

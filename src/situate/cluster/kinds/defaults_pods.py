@@ -1,0 +1,245 @@
+"""Defaults of pods and of the pod templates of workloads.
+
+After `k8s.io/kubernetes/pkg/apis/core/v1/defaults.go` of the release that `schemas.catalog.version` names. Everything
+here fills in a decoded object in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, Final
+
+from situate.cluster.errors.quantity_text import amount, canonical
+
+_Object = dict[str, Any]
+_CONTAINER_LISTS: Final = ("containers", "initContainers", "ephemeralContainers")
+_PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
+
+
+def default_pod(pod: _Object) -> None:
+    """A pod; on top of its spec, requests default to limits and host ports to container ports."""
+    spec = pod.get("spec")
+    if spec is None:
+        return
+    for name in ("containers", "initContainers"):
+        for container in spec.get(name, ()):
+            _default_requests(container)
+    _default_pod_level_requests(spec)
+    spec.setdefault("enableServiceLinks", True)
+    if spec.get("hostNetwork"):
+        for name in ("containers", "initContainers"):
+            for container in spec.get(name, ()):
+                for port in container.get("ports", ()):
+                    if not port.get("hostPort"):
+                        port["hostPort"] = port.get("containerPort", 0)
+    default_pod_spec(spec)
+
+
+def _default_requests(container: _Object) -> None:
+    resources = container.get("resources")
+    if resources and resources.get("limits"):
+        resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
+
+
+def _default_pod_level_requests(spec: _Object) -> None:
+    """Pod-level requests of limited resources: what the containers ask for together, else the limit."""
+    limits = spec.get("resources", {}).get("limits")
+    if not limits:
+        return
+    requests = dict(spec["resources"].get("requests", {}))
+    for name in ("cpu", "memory"):
+        asked = [
+            amount(container["resources"]["requests"][name])
+            for container in spec.get("containers", ())
+            if name in container.get("resources", {}).get("requests", {})
+        ]
+        if asked and name not in requests:
+            requests[name] = _text(sum(asked, Fraction(0)))
+    for name, limit in limits.items():
+        if name in ("cpu", "memory") or name.startswith("hugepages-"):
+            requests.setdefault(name, limit)
+    if requests:
+        spec["resources"]["requests"] = requests
+
+
+def _text(value: Fraction) -> str:
+    """A sum of quantities in thousandths, as text."""
+    return canonical(f"{-(-value.numerator * 1000 // value.denominator)}m")
+
+
+def default_pod_spec(spec: _Object) -> None:
+    """The spec of a pod or of a template."""
+    if not spec.get("dnsPolicy"):
+        spec["dnsPolicy"] = "ClusterFirst"
+    if not spec.get("restartPolicy"):
+        spec["restartPolicy"] = "Always"
+    if "securityContext" not in spec:
+        spec["securityContext"] = {}
+    if "terminationGracePeriodSeconds" not in spec:
+        spec["terminationGracePeriodSeconds"] = 30
+    if not spec.get("schedulerName"):
+        spec["schedulerName"] = "default-scheduler"
+    # kubectl and old clients read the deprecated twin.
+    if "serviceAccountName" in spec:
+        spec["serviceAccount"] = spec["serviceAccountName"]
+    elif "serviceAccount" in spec:
+        spec["serviceAccountName"] = spec["serviceAccount"]
+    for volume in spec.get("volumes", ()):
+        _default_volume(volume)
+    for name in _CONTAINER_LISTS:
+        for container in spec.get(name, ()):
+            default_container(container)
+    for holder in (spec, *spec.get("containers", ())):
+        if "overhead" in holder:
+            _round_up(holder["overhead"])
+
+
+def default_container(container: _Object) -> None:
+    """A container of any of the three lists."""
+    if not container.get("imagePullPolicy"):
+        latest = _tag(container.get("image", "")) == "latest"
+        container["imagePullPolicy"] = "Always" if latest else "IfNotPresent"
+    if not container.get("terminationMessagePath"):
+        container["terminationMessagePath"] = "/dev/termination-log"
+    if not container.get("terminationMessagePolicy"):
+        container["terminationMessagePolicy"] = "File"
+    for port in container.get("ports", ()):
+        if not port.get("protocol"):
+            port["protocol"] = "TCP"
+    for variable in container.get("env", ()):
+        source = variable.get("valueFrom")
+        if source:
+            _default_field_reference(source)
+            if "fileKeyRef" in source:
+                source["fileKeyRef"].setdefault("optional", False)
+    resources = container.get("resources")
+    if resources:
+        for amounts in (resources.get("limits"), resources.get("requests")):
+            if amounts:
+                _round_up(amounts)
+    for name in _PROBES:
+        if name in container:
+            _default_probe(container[name])
+    lifecycle = container.get("lifecycle")
+    if lifecycle:
+        for name in ("postStart", "preStop"):
+            _default_http(lifecycle.get(name, {}).get("httpGet"))
+
+
+def _round_up(amounts: dict[str, str]) -> None:
+    """Nothing is measured finer than a thousandth."""
+    for name, text in amounts.items():
+        if text[-1:] in "nu":
+            amounts[name] = _text(amount(text))
+
+
+def _tag(image: str) -> str:
+    """The tag of an image; `latest` if neither tag nor digest is given."""
+    name, at, _ = image.partition("@")
+    colon = name.rpartition("/")[2].partition(":")
+    if colon[1]:
+        return colon[2]
+    return "" if at else "latest"
+
+
+def _default_field_reference(holder: _Object) -> None:
+    reference = holder.get("fieldRef")
+    if reference is not None and not reference.get("apiVersion"):
+        reference["apiVersion"] = "v1"
+
+
+def _default_probe(probe: _Object) -> None:
+    for name, value in (("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)):
+        if not probe.get(name):
+            probe[name] = value
+    _default_http(probe.get("httpGet"))
+    if "grpc" in probe:
+        probe["grpc"].setdefault("service", "")
+
+
+def _default_http(action: _Object | None) -> None:
+    if action is not None:
+        if not action.get("path"):
+            action["path"] = "/"
+        if not action.get("scheme"):
+            action["scheme"] = "HTTP"
+
+
+def _default_volume(volume: _Object) -> None:
+    if len(volume) <= 1:
+        volume["emptyDir"] = {}
+        return
+    for name, fill in _VOLUME_SOURCES.items():
+        if name in volume:
+            fill(volume[name])
+
+
+def _mode(source: _Object) -> None:
+    source.setdefault("defaultMode", 0o644)
+
+
+def _downward(source: _Object) -> None:
+    _mode(source)
+    for item in source.get("items", ()):
+        _default_field_reference(item)
+
+
+def _projected(source: _Object) -> None:
+    _mode(source)
+    for projection in source.get("sources") or ():
+        for item in projection.get("downwardAPI", {}).get("items", ()):
+            _default_field_reference(item)
+        if "serviceAccountToken" in projection:
+            projection["serviceAccountToken"].setdefault("expirationSeconds", 3600)
+
+
+def _host_path(source: _Object) -> None:
+    source.setdefault("type", "")
+
+
+def _image(source: _Object) -> None:
+    if not source.get("pullPolicy"):
+        source["pullPolicy"] = "Always" if _tag(source.get("reference", "")) == "latest" else "IfNotPresent"
+
+
+def _ephemeral(source: _Object) -> None:
+    if "volumeClaimTemplate" in source:
+        source["volumeClaimTemplate"].setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+
+
+_VOLUME_SOURCES: Final[dict[str, Callable[[_Object], None]]] = {
+    "secret": _mode,
+    "configMap": _mode,
+    "downwardAPI": _downward,
+    "projected": _projected,
+    "hostPath": _host_path,
+    "image": _image,
+    "ephemeral": _ephemeral,
+}
+
+
+def qos_class(pod: _Object) -> str:
+    """Guaranteed, Burstable or BestEffort, by the cpu and memory of all containers, or of the pod where it says so."""
+    spec = pod.get("spec", {})
+    level = spec.get("resources") or {}
+    if level.get("requests") or level.get("limits"):
+        holders = [level]
+    else:
+        holders = [
+            container.get("resources") or {}
+            for name in ("containers", "initContainers")
+            for container in spec.get(name) or ()
+        ]
+    any_amount = False
+    guaranteed = bool(holders)
+    for holder in holders:
+        requests, limits = holder.get("requests") or {}, holder.get("limits") or {}
+        for name in ("cpu", "memory"):
+            request, limit = amount(requests.get(name, "0")), amount(limits.get(name, "0"))
+            any_amount = any_amount or request > 0 or limit > 0
+            if limit == 0 or request != limit:
+                guaranteed = False
+    if not any_amount:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"

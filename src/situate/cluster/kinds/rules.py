@@ -1,0 +1,314 @@
+"""What the API itself does to an object of a kind on each write, besides defaults and validation.
+
+Status is set apart from the rest, generation counts changes of what was asked for, and some kinds have a word of their
+own. After the `strategy.go` of each resource in Kubernetes' pkg/registry. Custom resources have one rule for all
+(apiextensions-apiserver pkg/registry/customresource/strategy.go).
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
+
+from situate.cluster.errors.times import timestamp
+from situate.cluster.kinds.defaults import qos_class
+from situate.cluster.kinds.schemas import builtin
+from situate.cluster.kinds.schemas.decoding import checker
+from situate.cluster.storage.resources import Origin, Resource
+
+Obj: TypeAlias = dict[str, Any]
+
+_COUNTED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "pods": ("spec",),
+        "replicationcontrollers": ("spec",),
+        "deployments.apps": ("spec",),
+        "replicasets.apps": ("spec",),
+        "statefulsets.apps": ("spec",),
+        "daemonsets.apps": ("spec",),
+        "jobs.batch": ("spec",),
+        "cronjobs.batch": ("spec",),
+        "poddisruptionbudgets.policy": ("spec",),
+        "networkpolicies.networking.k8s.io": ("spec",),
+        "ingresses.networking.k8s.io": ("spec",),
+        "ingressclasses.networking.k8s.io": ("spec",),
+        "customresourcedefinitions.apiextensions.k8s.io": ("spec",),
+        "mutatingwebhookconfigurations.admissionregistration.k8s.io": ("webhooks",),
+        "validatingwebhookconfigurations.admissionregistration.k8s.io": ("webhooks",),
+        "validatingadmissionpolicies.admissionregistration.k8s.io": ("spec",),
+        "validatingadmissionpolicybindings.admissionregistration.k8s.io": ("spec",),
+        "priorityclasses.scheduling.k8s.io": ("value",),
+        "endpointslices.discovery.k8s.io": ("addressType", "endpoints", "ports"),
+        "resourceclaims.resource.k8s.io": ("spec",),
+    }
+)
+"""Kinds that have a generation, and the fields whose change it counts."""
+
+_CREATED_BY_UPDATE: Final = frozenset(
+    {
+        "runtimeclasses.node.k8s.io",
+        "rolebindings.rbac.authorization.k8s.io",
+        "clusterrolebindings.rbac.authorization.k8s.io",
+        "roles.rbac.authorization.k8s.io",
+        "clusterroles.rbac.authorization.k8s.io",
+        "leases.coordination.k8s.io",
+        "events",
+        "services",
+        "endpoints",
+    }
+)
+"""Kinds that a PUT creates."""
+
+_CONDITIONAL_ONLY: Final = frozenset(
+    {
+        "runtimeclasses.node.k8s.io",
+        "poddisruptionbudgets.policy",
+        "csidrivers.storage.k8s.io",
+        "csistoragecapacities.storage.k8s.io",
+        "volumeattachments.storage.k8s.io",
+        "csinodes.storage.k8s.io",
+        "leases.coordination.k8s.io",
+        "validatingadmissionpolicies.admissionregistration.k8s.io",
+        "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+        "validatingwebhookconfigurations.admissionregistration.k8s.io",
+        "validatingadmissionpolicybindings.admissionregistration.k8s.io",
+        "customresourcedefinitions.apiextensions.k8s.io",
+    }
+)
+"""Kinds that no PUT without a resourceVersion changes."""
+
+_SHOWN_WHEN_DELETED: Final = frozenset(
+    {
+        "csidrivers.storage.k8s.io",
+        "storageclasses.storage.k8s.io",
+        "volumeattachments.storage.k8s.io",
+        "csinodes.storage.k8s.io",
+        "persistentvolumes",
+        "serviceaccounts",
+        "persistentvolumeclaims",
+        "namespaces",
+        "pods",
+        "services",
+        "podtemplates",
+    }
+)
+"""Kinds of which a deletion answers with the object and not with a Status."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules of one resource."""
+
+    counted: tuple[str, ...]
+    """Fields whose change generation counts; empty: the kind has none."""
+    has_status: bool
+    custom: bool
+    create_on_update: bool
+    unconditional_update: bool
+    shown_when_deleted: bool
+    empty_status: Callable[[], Any] | None
+    """The status that a new object begins with; None: the one in the request, as kubelets give their nodes."""
+    on_create: Callable[[Obj, float], None] | None = None
+    on_update: Callable[[Obj, Obj], None] | None = None
+    on_status: Callable[[Obj, Obj], None] | None = None
+
+    def prepare_create(self, obj: Obj, now: float) -> None:
+        """Changes a new object in place."""
+        metadata = obj["metadata"]
+        metadata.pop("generation", None)
+        if self.counted or self.custom:
+            metadata["generation"] = 1
+        if self.has_status and self.empty_status is not None:
+            status = self.empty_status()
+            if status is None:
+                obj.pop("status", None)
+            else:
+                obj["status"] = status
+        if self.on_create is not None:
+            self.on_create(obj, now)
+
+    def prepare_update(self, new: Obj, old: Obj) -> None:
+        """Changes the new form in place: status stays, generation counts."""
+        _keep_system_fields(new, old)
+        if self.has_status:
+            _keep(new, old, "status")
+        if self.on_update is not None:
+            self.on_update(new, old)
+        if self._counts(new, old):
+            new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+    def prepare_status(self, new: Obj, old: Obj) -> None:
+        """Changes the new form in place: only status, and for built-in kinds metadata, is taken over."""
+        _keep_system_fields(new, old)
+        if self.custom:
+            metadata = {**old["metadata"]}
+            if "managedFields" in new["metadata"]:
+                metadata["managedFields"] = new["metadata"]["managedFields"]
+            new["metadata"] = metadata
+        for field in {*new, *old} - {"apiVersion", "kind", "metadata", "status"}:
+            _keep(new, old, field)
+        if self.on_status is not None:
+            self.on_status(new, old)
+
+    def _counts(self, new: Obj, old: Obj) -> bool:
+        if not self.custom:
+            return any(new.get(field) != old.get(field) for field in self.counted)
+        left_out = {"metadata", "status"} if self.has_status else {"metadata"}
+        return any(new.get(field) != old.get(field) for field in {*new, *old} - left_out)
+
+
+def _keep(new: Obj, old: Obj, field: str) -> None:
+    if field in old:
+        new[field] = old[field]
+    else:
+        new.pop(field, None)
+
+
+def _keep_system_fields(new: Obj, old: Obj) -> None:
+    """What no update changes (registry/rest/update.go, BeforeUpdate)."""
+    fresh, was = new["metadata"], old["metadata"]
+    for field in ("generation", "creationTimestamp", "selfLink"):
+        _keep(fresh, was, field)
+    if not fresh.get("uid"):
+        fresh["uid"] = was["uid"]
+    if "deletionTimestamp" in was:
+        fresh["deletionTimestamp"] = was["deletionTimestamp"]
+    else:
+        fresh.pop("deletionTimestamp", None)
+    if "deletionGracePeriodSeconds" in was:
+        fresh.setdefault("deletionGracePeriodSeconds", was["deletionGracePeriodSeconds"])
+
+
+def _new_pod(pod: Obj, now: float) -> None:
+    status: Obj = {"phase": "Pending"}
+    if pod["spec"].get("schedulingGates"):
+        status["conditions"] = [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "lastProbeTime": None,
+                "lastTransitionTime": timestamp(now),
+                "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+            }
+        ]
+    status["qosClass"] = qos_class(pod)
+    pod["status"] = status
+
+
+def _pod_status(new: Obj, old: Obj) -> None:
+    new["metadata"].pop("ownerReferences", None)
+    _keep(new["metadata"], old["metadata"], "ownerReferences")
+    status, was = new.setdefault("status", {}), old.get("status", {})
+    if not status.get("qosClass") and "qosClass" in was:
+        status["qosClass"] = was["qosClass"]
+    if not status.get("observedGeneration") and was.get("observedGeneration"):
+        status["observedGeneration"] = was["observedGeneration"]
+    seen: dict[str, list[int]] = {}
+    for condition in was.get("conditions") or ():
+        seen.setdefault(condition.get("type", ""), []).append(condition.get("observedGeneration", 0))
+    for condition in status.get("conditions") or ():
+        known = seen.get(condition.get("type", ""))
+        before = known.pop(0) if known else 0
+        if before and not condition.get("observedGeneration"):
+            condition["observedGeneration"] = before
+
+
+def _new_namespace(namespace: Obj, _now: float) -> None:
+    finalizers = namespace.setdefault("spec", {}).setdefault("finalizers", [])
+    if "kubernetes" not in finalizers:
+        finalizers.append("kubernetes")
+    namespace["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = namespace["metadata"]["name"]
+
+
+def _namespace(new: Obj, old: Obj) -> None:
+    new.setdefault("spec", {}).pop("finalizers", None)
+    if "finalizers" in old.get("spec", {}):
+        new["spec"]["finalizers"] = old["spec"]["finalizers"]
+    new["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = new["metadata"]["name"]
+
+
+def _deployment(new: Obj, old: Obj) -> None:
+    # Changed annotations count as well: they become those of the ReplicaSet.
+    if new["metadata"].get("annotations") != old["metadata"].get("annotations"):
+        new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+def _deployment_status(new: Obj, old: Obj) -> None:
+    _keep(new["metadata"], old["metadata"], "labels")
+
+
+def read_string_data(secret: Obj) -> None:
+    """`stringData` of a Secret only exists in requests; changes the object in place."""
+    strings = secret.pop("stringData", None)
+    if strings:
+        data = secret.setdefault("data", {})
+        for key, text in strings.items():
+            data[key] = b64encode(text.encode()).decode()
+
+
+def _new_definition(crd: Obj, _now: float) -> None:
+    storage = [version["name"] for version in crd["spec"]["versions"] if version.get("storage")]
+    crd["status"] = {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": storage}
+
+
+_ON_CREATE: Final[Mapping[str, Callable[[Obj, float], None]]] = {
+    "customresourcedefinitions.apiextensions.k8s.io": _new_definition,
+    "pods": _new_pod,
+    "namespaces": _new_namespace,
+}
+_ON_UPDATE: Final[Mapping[str, Callable[[Obj, Obj], None]]] = {
+    "namespaces": _namespace,
+    "deployments.apps": _deployment,
+}
+_ON_STATUS: Final[Mapping[str, Callable[[Obj, Obj], None]]] = {
+    "pods": _pod_status,
+    "deployments.apps": _deployment_status,
+}
+_PHASES: Final[Mapping[str, Obj]] = {
+    "namespaces": {"phase": "Active"},
+    "persistentvolumes": {"phase": "Pending"},
+    "persistentvolumeclaims": {"phase": "Pending"},
+}
+
+
+def rules_of(resource: Resource) -> Rules:
+    """The rules of a resource."""
+    if resource.origin is Origin.CUSTOM:
+        return Rules(
+            counted=(),
+            has_status=resource.subresource("status") is not None,
+            custom=True,
+            create_on_update=False,
+            unconditional_update=False,
+            shown_when_deleted=False,
+            empty_status=lambda: None,
+        )
+    table = resource.table
+    return Rules(
+        counted=_COUNTED.get(table, ()),
+        has_status=resource.subresource("status") is not None,
+        custom=False,
+        create_on_update=table in _CREATED_BY_UPDATE,
+        unconditional_update=table not in _CONDITIONAL_ONLY,
+        shown_when_deleted=table in _SHOWN_WHEN_DELETED,
+        empty_status=_empty_status(resource),
+        on_create=_ON_CREATE.get(table),
+        on_update=_ON_UPDATE.get(table),
+        on_status=_ON_STATUS.get(table),
+    )
+
+
+def _empty_status(resource: Resource) -> Callable[[], Any] | None:
+    if resource.table == "nodes":
+        return None
+    if resource.table in _PHASES:
+        return lambda: dict(_PHASES[resource.table])
+    schema = builtin(resource.stored_api_version, resource.kind)
+    if schema is None or "status" not in schema.properties:
+        return lambda: None
+    decode = checker(schema.properties["status"])
+    return lambda: decode({}, (), [])

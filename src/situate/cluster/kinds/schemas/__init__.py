@@ -1,0 +1,8 @@
+"""Type information of Kubernetes' built-in kinds and of custom resources."""
+
+from __future__ import annotations
+
+from situate.cluster.kinds.schemas.catalog import builtin
+from situate.cluster.kinds.schemas.nodes import Schema
+
+__all__ = ["Schema", "builtin"]

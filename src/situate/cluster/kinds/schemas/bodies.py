@@ -1,0 +1,190 @@
+"""Bodies of requests: JSON and YAML to plain values, with the fields that occur twice."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import msgspec
+import yaml
+
+from situate.cluster.errors.field_errors import Refused, bad_request
+from situate.cluster.errors.go_text import quote
+from situate.objects.yaml_text import UNFIT, unfolded
+
+MAX_DEPTH = 200
+"""Levels of nesting; what is deeper no schema describes, and walking it would exhaust the stack."""
+MOST_ALIASED = 200_000
+"""Values that aliases in YAML may add: an object that is small as text must not be large in memory."""
+LONGEST_NUMBER = 1000
+"""Characters: far beyond 64 bits, and read in no time."""
+YAML_TYPES = frozenset({"application/yaml", "application/apply-patch+yaml"})
+
+
+def decode(raw: bytes, content_type: str = "application/json") -> Any | Refused:
+    """The body's value; 400 where it is not JSON, or YAML where that is its type."""
+    try:
+        if content_type in YAML_TYPES:
+            value = _from_yaml(raw)
+        else:
+            value = msgspec.json.decode(raw)
+    except RecursionError:
+        return _too_deep()
+    except msgspec.DecodeError as error:
+        return bad_request(f"error decoding body: {error}")
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        return bad_request(f"error decoding YAML: {' '.join(str(error).split())}")
+    except UNFIT:
+        return bad_request("error decoding YAML: cannot decode a value as its tag says")
+    return _too_deep() if _is_deep(raw) and _depth(value) > MAX_DEPTH else value
+
+
+def _from_yaml(raw: bytes) -> Any:
+    """As `yaml.load`; refused, in the API server's words, is what aliases multiply."""
+    loader = _Loader(raw)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        most = len(raw) + MOST_ALIASED
+        if unfolded(node, {}, most) > most:
+            raise yaml.YAMLError("yaml: document contains excessive aliasing")
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def _is_deep(raw: bytes) -> bool:
+    """Whether the value can be too deep at all; block style of YAML nests without brackets, by indentation."""
+    return raw.count(b"{") + raw.count(b"[") > MAX_DEPTH or b" " * MAX_DEPTH in raw
+
+
+def _depth(value: Any) -> int:
+    """How many objects and lists lie inside one another."""
+    depth = 0
+    level = [value]
+    while holders := [item for item in level if isinstance(item, (dict, list))]:
+        depth += 1
+        level = [item for holder in holders for item in (holder.values() if isinstance(holder, dict) else holder)]
+    return depth
+
+
+def _too_deep() -> Refused:
+    return bad_request(f"error decoding body: objects and lists nested deeper than {MAX_DEPTH} levels")
+
+
+def duplicate_fields(raw: bytes, value: Any) -> tuple[str, ...]:
+    """Paths of fields that occur more than once in a JSON body of `value`, such as `spec.nodeName`.
+
+    Counting the colons after a key, before and after, tells in a few microseconds that there are none.
+    """
+    keys = msgspec.json.encode(value).count(b'":')
+    if raw.count(b'":') == keys and b'" :' not in raw and b'"\n:' not in raw and b'"\t:' not in raw:
+        return ()
+    found: list[str] = []
+    _report(json.loads(raw, object_pairs_hook=_Pairs), "", found)
+    return tuple(found)
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """The members of a JSON object, repeated ones included."""
+
+
+def _report(value: Any, path: str, found: list[str]) -> None:
+    if isinstance(value, _Pairs):
+        seen: set[str] = set()
+        for key, item in value:
+            where = f"{path}.{key}" if path else key
+            if key in seen:
+                found.append(where)
+            seen.add(key)
+            _report(item, where, found)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            _report(item, f"{path}[{index}]", found)
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML as `sigs.k8s.io/yaml` reads it, which makes JSON of it: times stay text, keys are text, numbers are JSON's.
+
+    What JSON has no form for is refused.
+    """
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+        return {
+            key if isinstance(key, str) else msgspec.json.encode(key).decode(): item for key, item in mapping.items()
+        }
+
+    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
+        value: Any = super().construct_scalar(node)
+        if isinstance(value, str) and not value.isascii() and any("\ud800" <= each <= "\udfff" for each in value):
+            raise self.wrong("found invalid Unicode character escape code", node)
+        return value
+
+    def construct_number(self, node: yaml.ScalarNode) -> Any:
+        """Of either kind. What YAML 1.1 takes for one of base 60 is text, as `12:30`; so is what no float holds."""
+        if ":" in node.value or len(node.value) > LONGEST_NUMBER:
+            return self.construct_scalar(node)
+        whole = node.tag == "tag:yaml.org,2002:int"
+        try:
+            number = self.construct_yaml_int(node) if whole else self.construct_yaml_float(node)
+        except (ValueError, IndexError):
+            raise self.wrong(f"found {node.value[:40]!r} in place of a number", node) from None
+        if not whole and not math.isfinite(number):
+            raise self.wrong("json: unsupported value: NaN or infinity", node)
+        if -(2**63) <= number < 2**64:
+            return number
+        try:
+            return self.construct_scalar(node) if node.value.lstrip("+-").startswith("0") else float(number)
+        except OverflowError:
+            return self.construct_scalar(node)
+
+    @staticmethod
+    def wrong(problem: str, node: yaml.Node) -> yaml.YAMLError:
+        return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+for _kind, _construct in {
+    "int": _Loader.construct_number,
+    "float": _Loader.construct_number,
+    "timestamp": _Loader.construct_scalar,
+    "binary": _Loader.construct_undefined,
+    "omap": _Loader.construct_undefined,
+    "pairs": _Loader.construct_undefined,
+    "set": _Loader.construct_undefined,
+}.items():
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_kind}", _construct)
+
+
+def type_of_body(value: Any, expected_kind: str, raw: bytes) -> Refused | None:
+    """The 400 for a body whose apiVersion and kind cannot be read at all."""
+    shown = quote("") if not raw else raw[:64].decode(errors="replace")
+    if isinstance(value, dict):
+        for key in ("apiVersion", "kind"):
+            if value.get(key) is not None and not isinstance(value[key], str):
+                return bad_request(
+                    f"the object provided is unrecognized (must be of type {expected_kind}): couldn't get "
+                    f"version/kind; json parse error: json: cannot unmarshal {_name(value[key])} into Go struct "
+                    f"field .{key} of type string ({shown})"
+                )
+        return None
+    return bad_request(
+        f"the object provided is unrecognized (must be of type {expected_kind}): couldn't get version/kind; "
+        f"json parse error: json: cannot unmarshal {_name(value)} into Go value of type struct "
+        r'{ APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+        f" ({raw[:64].hex()})"
+    )
+
+
+def _name(value: Any) -> str:
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, bool):
+        return "bool"
+    return "number" if isinstance(value, (int, float)) else "array" if isinstance(value, list) else "object"

@@ -1,0 +1,108 @@
+"""Scalars with a codec of their own: times, quantities, integers or strings, bytes.
+
+Each function gives the value as the API server writes it back, or raises `LeafError` with upstream's words.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, Final
+
+from situate.cluster.errors.quantity_text import MALFORMED, QuantityError, canonical
+
+TIME_LAYOUT: Final = "2006-01-02T15:04:05Z07:00"
+MICRO_LAYOUT: Final = "2006-01-02T15:04:05.000000Z07:00"
+
+
+class LeafError(ValueError):
+    """The value cannot be decoded; the message is the whole text after `cannot be handled as a …: `."""
+
+
+def quantity(value: Any) -> str:
+    """Canonical text of a quantity given as text or number."""
+    if type(value) is str:
+        text = value
+    elif type(value) in (int, float):
+        text = str(value)
+    else:
+        raise LeafError(MALFORMED)
+    try:
+        return canonical(text)
+    except QuantityError as error:
+        raise LeafError(str(error)) from None
+
+
+_TIME: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)([.,]\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_STEPS: Final = (("2006", r"\d{4}"), ("-", "-"), ("01", r"\d\d"), ("-", "-"), ("02", r"\d\d"), ("T", "T"))
+_CLOCK: Final = (("15", r"\d\d?"), (":", ":"), ("04", r"\d\d"), (":", ":"), ("05", r"\d\d"))
+
+
+@lru_cache(maxsize=1024)
+def time(text: str) -> str:
+    """RFC 3339 in UTC with whole seconds."""
+    return _moment(text, TIME_LAYOUT).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@lru_cache(maxsize=1024)
+def micro_time(text: str) -> str:
+    """RFC 3339 in UTC with six decimals, which the text must have too."""
+    return _moment(text, MICRO_LAYOUT).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _moment(text: str, layout: str) -> datetime:
+    match = _TIME.fullmatch(text)
+    if match is None or (layout is MICRO_LAYOUT and len(match[7] or "") != 7):
+        raise LeafError(_time_error(text, layout))
+    try:
+        moment = datetime.fromisoformat(
+            text[:19]
+            + ((match[7] or "")[:7]).replace(",", ".").ljust(7, "0")[:7].replace("0000000", "")
+            + match[8].replace("Z", "+00:00")
+        )
+    except ValueError:
+        raise LeafError(f"parsing time {_quoted(text)}: {_range(match)} out of range") from None
+    return moment.astimezone(UTC)
+
+
+def _range(match: re.Match[str]) -> str:
+    """The part that Go reports as out of range."""
+    for index, (name, low, high) in enumerate(
+        (("month", 1, 12), ("day", 1, 31), ("hour", 0, 23), ("minute", 0, 59), ("second", 0, 59))
+    ):
+        if not low <= int(match[index + 2]) <= high:
+            return name
+    return "day"
+
+
+def _time_error(text: str, layout: str) -> str:
+    rest = text
+    steps = _STEPS + _CLOCK + ((((".000000", r"\.\d{6}"),)) if layout is MICRO_LAYOUT else ())
+    for element, pattern in steps:
+        match = re.match(pattern, rest, re.ASCII)
+        if match is None:
+            return f'parsing time {_quoted(text)} as "{layout}": cannot parse {_quoted(rest)} as "{element}"'
+        rest = rest[match.end() :]
+        if element == "05" and layout is TIME_LAYOUT:
+            fraction = re.match(r"[.,]\d+", rest, re.ASCII)
+            rest = rest[fraction.end() :] if fraction else rest
+    zone = re.match(r"Z|[+-]\d\d:\d\d", rest, re.ASCII)
+    if zone is None:
+        return f'parsing time {_quoted(text)} as "{layout}": cannot parse {_quoted(rest)} as "Z07:00"'
+    return f"parsing time {_quoted(text)}: extra text: {_quoted(rest[zone.end() :])}"
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def octets(text: str) -> str:
+    """Standard base64, padded."""
+    try:
+        return base64.b64encode(base64.b64decode(text, validate=True)).decode()
+    except (binascii.Error, ValueError):
+        position = next((index for index, char in enumerate(text) if not re.match(r"[A-Za-z0-9+/]", char)), len(text))
+        raise LeafError(f"illegal base64 data at input byte {position}") from None

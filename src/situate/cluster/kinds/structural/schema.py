@@ -1,0 +1,265 @@
+"""Custom resources of one version: decode, prune, complete and judge them by their CustomResourceDefinition.
+
+After `apiextensions-apiserver/pkg/apiserver/schema/{pruning,defaulting,objectmeta}` and
+`pkg/registry/customresource`. The definition itself is judged in `structural_definitions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, Final
+
+from situate.cluster.errors.field_errors import FieldError, Refused, invalid
+from situate.cluster.errors.go_text import quote
+from situate.cluster.kinds.schemas import leaves
+from situate.cluster.kinds.schemas.bodies import duplicate_fields
+from situate.cluster.kinds.schemas.catalog import component
+from situate.cluster.kinds.schemas.custom import OBJECT_META, custom_schema
+from situate.cluster.kinds.schemas.decoding import Checked, Strictness, WrongTypeError, cannot_handle, checker
+from situate.cluster.kinds.schemas.nodes import Schema
+from situate.cluster.kinds.structural.definitions import (
+    default_crd,
+    validate_crd,
+    validate_crd_update,
+)
+from situate.cluster.kinds.structural.paths import ScalePaths, get_path, set_path
+from situate.cluster.kinds.structural.values import is_extended, validate_extensions, validate_value
+from situate.cluster.kinds.validation.metadata import validate_metadata, validate_metadata_update, with_general_update
+
+__all__ = [
+    "Resource",
+    "ScalePaths",
+    "compile_version",
+    "default_crd",
+    "get_path",
+    "set_path",
+    "validate_crd",
+    "validate_crd_update",
+]
+
+_Object = dict[str, Any]
+_MAX_INT32: Final = 2**31 - 1
+_NOTHING: Final[Mapping[str, Any]] = {}
+_SCALARS: Final = frozenset({str, int, bool, type(None)})
+_OF_EVERY_OBJECT: Final = frozenset({"apiVersion", "kind", "metadata"})
+_ANYTHING: Final[Mapping[str, Any]] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One served version of a definition."""
+
+    schema: Schema
+    raw: Mapping[str, Any]
+    """The version's openAPIV3Schema."""
+    namespaced: bool
+    has_status: bool
+    scale: ScalePaths | None
+    columns: tuple[Mapping[str, Any], ...]
+    """additionalPrinterColumns as they are written."""
+    selectable_fields: tuple[str, ...]
+    """JSON paths that field selectors may name, such as `.spec.color`."""
+    content: Mapping[str, Any]
+    """`raw` without what every object has: apiVersion, kind and metadata."""
+    extended: bool
+    """Whether the schema says anywhere what only `validate_extensions` looks at."""
+    defaults: Mapping[int, Mapping[str, Any]]
+    """By the `id` of each part of `raw` that has any: the values of its properties that are left out."""
+
+    def check(
+        self, obj: _Object, strictness: Strictness = Strictness.WARN, raw: bytes | None = None
+    ) -> Checked | Refused:
+        """The object without unknown fields; `raw` is the body it came from, None if it came from a patch."""
+        duplicates = () if raw is None else duplicate_fields(raw, obj)
+        unknown: list[str] = []
+        try:
+            pruned = _pruned_resource(obj, self.content, "", unknown)
+        except (WrongTypeError, leaves.LeafError) as error:
+            return cannot_handle(obj, str(error))
+        problems = [f"duplicate field {quote(path)}" for path in duplicates]
+        problems += [f"unknown field {quote(path)}" for path in sorted(unknown)]
+        if not problems or strictness is Strictness.IGNORE:
+            return Checked(pruned)
+        if strictness is Strictness.STRICT:
+            return cannot_handle(obj, "strict decoding error: " + ", ".join(problems))
+        return Checked(pruned, tuple(problems))
+
+    def default(self, obj: _Object) -> None:
+        """Fills in defaults in place; nulls where null is not allowed count as absent."""
+        _default(obj, self.raw, self.defaults)
+
+    def validate(self, obj: _Object, old: _Object | None = None) -> list[FieldError]:
+        """A new object, or one that replaces `old`."""
+        if old is None:
+            errors = validate_metadata(obj["metadata"], namespaced=self.namespaced, custom=True)
+        else:
+            errors = validate_metadata_update(obj["metadata"], old["metadata"], custom=True)
+            errors = with_general_update(obj, old, self.namespaced, errors)
+        return errors + self._validate_content(obj, old) + self._validate_replicas(obj, "spec")
+
+    def validate_status(self, obj: _Object, old: _Object) -> list[FieldError]:
+        """A write to the subresource status."""
+        errors = validate_metadata_update(obj["metadata"], old["metadata"], custom=True)
+        errors = with_general_update(obj, old, self.namespaced, errors)
+        return errors + self._validate_content(obj, old) + self._validate_replicas(obj, "status")
+
+    def _validate_content(self, obj: _Object, old: _Object | None) -> list[FieldError]:
+        content, before = _content(obj), _content(old) if old is not None else None
+        previous = {} if before is None else {"old": before}
+        errors = validate_value(content, self.raw, "", **previous)
+        if not self.extended:
+            return errors
+        # Rules know an object's name, which no schema limits.
+        named = {**content, "metadata": obj["metadata"]}
+        if old is not None:
+            previous = {"old": {**_content(old), "metadata": old["metadata"]}}
+        return errors + validate_extensions(named, self.raw, "", **previous)
+
+    def _validate_replicas(self, obj: _Object, part: str) -> list[FieldError]:
+        if self.scale is None:
+            return []
+        path = self.scale.spec_replicas if part == "spec" else self.scale.status_replicas
+        found = get_path(obj, path)
+        if found is None:
+            return []
+        if isinstance(found, bool) or not isinstance(found, int):
+            return [invalid(path, 0, f"{path} accessor error: {_go(found)}, expected int64")]
+        if found < 0:
+            return [invalid(path, found, "should be a non-negative integer")]
+        if found > _MAX_INT32:
+            return [invalid(path, found, f"should be less than or equal to {_MAX_INT32}")]
+        return []
+
+
+def _content(obj: _Object) -> _Object:
+    return {key: value for key, value in obj.items() if key != "metadata"}
+
+
+def _go(value: Any) -> str:
+    if isinstance(value, str):
+        return f"{value} is of the type string"
+    if isinstance(value, bool):
+        return f"{str(value).lower()} is of the type bool"
+    return f"{value} is of the type {'float64' if isinstance(value, float) else 'map[string]interface {}'}"
+
+
+def compile_version(definition: Mapping[str, Any], version: str) -> Resource:
+    """The resource of a version of a valid definition; KeyError if it has no such version."""
+    spec = definition["spec"]
+    found = next((each for each in spec["versions"] if each["name"] == version), None)
+    if found is None:
+        raise KeyError(f"{definition['metadata']['name']} has no version {version}")
+    raw = found.get("schema", {}).get("openAPIV3Schema") or _ANYTHING
+    subresources = found.get("subresources") or {}
+    scale = subresources.get("scale")
+    return Resource(
+        schema=custom_schema(raw),
+        raw=raw,
+        namespaced=spec.get("scope") == "Namespaced",
+        has_status="status" in subresources,
+        scale=None if scale is None else ScalePaths.of(scale),
+        columns=tuple(found.get("additionalPrinterColumns", ())),
+        selectable_fields=tuple(each["jsonPath"] for each in found.get("selectableFields", ())),
+        content=_content_schema(raw),
+        extended=is_extended(raw),
+        defaults=_defaults_of(raw),
+    )
+
+
+def _content_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a schema of an object with apiVersion, kind and metadata says of the rest of it."""
+    properties = {key: value for key, value in schema.get("properties", {}).items() if key not in _OF_EVERY_OBJECT}
+    return {**schema, "properties": properties, "x-kubernetes-embedded-resource": False}
+
+
+def _pruned_resource(obj: _Object, content: Mapping[str, Any], path: str, unknown: list[str]) -> _Object:
+    """An object with apiVersion, kind and metadata, whether it is the whole or embedded."""
+    rest = {key: value for key, value in obj.items() if key not in _OF_EVERY_OBJECT}
+    pruned: _Object = {key: obj[key] for key in ("apiVersion", "kind") if key in obj}
+    metadata = obj.get("metadata")
+    if metadata is not None:
+        pruned["metadata"] = _metadata(metadata, f"{path}metadata", unknown)
+    pruned.update(_pruned(rest, content, path, unknown))
+    return pruned
+
+
+def _metadata(metadata: Any, path: str, unknown: list[str]) -> Any:
+    problems: list[str] = []
+    decoded = checker(component(OBJECT_META))(metadata, (), problems)
+    prefix = 'unknown field "'
+    unknown += [f"{path}.{problem.removeprefix(prefix).removesuffix(chr(34))}" for problem in problems]
+    return decoded
+
+
+def _pruned(value: Any, schema: Mapping[str, Any], path: str, unknown: list[str]) -> Any:
+    """`path` ends in a dot or is empty, ready for a name."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        items = schema.get("items")
+        below = items if isinstance(items, dict) else _ANYTHING if _open(schema) else {}
+        here = path.removesuffix(".")
+        return [_pruned(item, below, f"{here}[{index}].", unknown) for index, item in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    if schema.get("x-kubernetes-embedded-resource"):
+        return _pruned_resource(value, _content_schema(schema), path, unknown)
+    properties, additional = schema.get("properties", {}), schema.get("additionalProperties")
+    kept: _Object = {}
+    for name, item in value.items():
+        below = properties.get(name)
+        if below is None and isinstance(additional, dict):
+            below = additional
+        if below is None and (additional is True or _open(schema)):
+            below = _ANYTHING
+        if below is None:
+            unknown.append(f"{path}{name}")
+        elif type(item) in _SCALARS:
+            kept[name] = item
+        else:
+            kept[name] = _pruned(item, below, f"{path}{name}.", unknown)
+    return kept
+
+
+def _open(schema: Mapping[str, Any]) -> bool:
+    return bool(schema.get("x-kubernetes-preserve-unknown-fields"))
+
+
+def _defaults_of(schema: Any) -> dict[int, Mapping[str, Any]]:
+    """The defaults of a schema and of all parts of it that values are held to."""
+    if not isinstance(schema, dict):
+        return {}
+    properties = schema.get("properties", _NOTHING)
+    own = {name: below["default"] for name, below in properties.items() if "default" in below}
+    found: dict[int, Mapping[str, Any]] = {id(schema): own} if own else {}
+    for below in (*properties.values(), schema.get("additionalProperties"), schema.get("items")):
+        found |= _defaults_of(below)
+    return found
+
+
+def _default(value: Any, schema: Mapping[str, Any], defaults: Mapping[int, Mapping[str, Any]]) -> None:
+    if isinstance(value, list):
+        items = schema.get("items")
+        if isinstance(items, dict):
+            for item in value:
+                _default(item, items, defaults)
+        return
+    if not isinstance(value, dict):
+        return
+    properties, additional = schema.get("properties", _NOTHING), schema.get("additionalProperties")
+    if None in value.values():
+        for name in [name for name, item in value.items() if item is None]:
+            if name in properties and not properties[name].get("nullable"):
+                del value[name]
+    if defaults:
+        for name, default in defaults.get(id(schema), _NOTHING).items():
+            if name not in value:
+                value[name] = deepcopy(default)
+    for name, item in value.items():
+        if type(item) in _SCALARS:
+            continue
+        below = properties.get(name, additional)
+        if isinstance(below, dict):
+            _default(item, below, defaults)

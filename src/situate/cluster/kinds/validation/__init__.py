@@ -1,0 +1,124 @@
+"""What the API server requires of built-in objects beyond their types, by apiVersion and kind.
+
+Objects come decoded and with their defaults. Each function gives the errors in upstream's order, none if all is well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from situate.cluster.errors.field_errors import FieldError
+from situate.cluster.kinds.schemas.catalog import published
+from situate.cluster.kinds.validation import admission, kinds, policies, workloads
+from situate.cluster.kinds.validation.metadata import (
+    validate_field_manager,
+    validate_metadata,
+    validate_metadata_update,
+    validate_non_negative,
+    with_general_update,
+)
+from situate.cluster.kinds.validation.names import path_segment
+from situate.cluster.kinds.validation.pod_updates import validate_pod_resize, validate_pod_status, validate_pod_update
+from situate.cluster.kinds.validation.pods import validate_pod_create
+
+__all__ = [
+    "validate_create",
+    "validate_field_manager",
+    "validate_metadata",
+    "validate_metadata_update",
+    "validate_resize",
+    "validate_scale",
+    "validate_status",
+    "validate_update",
+]
+
+_Map = Mapping[str, Any]
+_Create = Callable[[_Map], list[FieldError]]
+_Update = Callable[[_Map, _Map], list[FieldError]]
+
+
+def validate_create(obj: _Map) -> list[FieldError]:
+    """A new object whose name has been generated."""
+    found = _KINDS.get((obj["apiVersion"], obj["kind"]))
+    if found is not None:
+        return found[0](obj)
+    return validate_metadata(obj["metadata"], namespaced=_is_namespaced(obj))
+
+
+def validate_update(new: _Map, old: _Map) -> list[FieldError]:
+    """A write to the object itself; status is as it was."""
+    found = _KINDS.get((new["apiVersion"], new["kind"]))
+    errors = _metadata_only(new, old) if found is None else found[1](new, old)
+    return with_general_update(new, old, _is_namespaced(new), errors) if errors else errors
+
+
+def validate_status(new: _Map, old: _Map) -> list[FieldError]:
+    """A write to the subresource status; everything else but metadata is as it was."""
+    errors = _STATUS.get((new["apiVersion"], new["kind"]), _metadata_only)(new, old)
+    return with_general_update(new, old, _is_namespaced(new), errors) if errors else errors
+
+
+def validate_resize(new: _Map, old: _Map) -> list[FieldError]:
+    """A write to pods/resize."""
+    errors = validate_pod_resize(new, old)
+    return with_general_update(new, old, True, errors) if errors else errors
+
+
+def validate_scale(scale: _Map) -> list[FieldError]:
+    """A write to the subresource scale."""
+    return validate_non_negative(scale.get("spec", {}).get("replicas"), "spec.replicas")
+
+
+def _is_namespaced(obj: _Map) -> bool:
+    version = obj["apiVersion"]
+    prefix = "apis" if "/" in version else "api"
+    for resource in published()["resources"].get(f"{prefix}/{version}", ()):
+        if resource["kind"] == obj["kind"] and "/" not in resource["name"]:
+            return bool(resource["namespaced"])
+    return bool(obj["metadata"].get("namespace"))
+
+
+def _named_by_path(obj: _Map) -> list[FieldError]:
+    return validate_metadata(obj["metadata"], namespaced=_is_namespaced(obj), name_form=path_segment)
+
+
+def _metadata_only(new: _Map, old: _Map) -> list[FieldError]:
+    return validate_metadata_update(new["metadata"], old["metadata"])
+
+
+_RBAC: Final = "rbac.authorization.k8s.io/v1"
+_ADMISSION: Final = "admissionregistration.k8s.io/v1"
+_KINDS: Final[Mapping[tuple[str, str], tuple[_Create, _Update]]] = {
+    ("v1", "Pod"): (validate_pod_create, validate_pod_update),
+    ("v1", "ConfigMap"): (kinds.config_map, kinds.config_map_update),
+    ("v1", "Secret"): (kinds.secret, kinds.secret_update),
+    ("v1", "Service"): (kinds.service, kinds.service_update),
+    ("v1", "Node"): (kinds.node, kinds.node_update),
+    ("v1", "Event"): (kinds.event, kinds.event_update),
+    ("v1", "Namespace"): (kinds.namespace, _metadata_only),
+    ("apps/v1", "StatefulSet"): (workloads.stateful_set, workloads.stateful_set_update),
+    ("apps/v1", "Deployment"): (workloads.deployment, workloads.deployment_update),
+    ("apps/v1", "ReplicaSet"): (workloads.replica_set, workloads.replica_set_update),
+    ("apps/v1", "DaemonSet"): (workloads.daemon_set, workloads.daemon_set_update),
+    ("batch/v1", "Job"): (workloads.job, workloads.job_update),
+    ("policy/v1", "PodDisruptionBudget"): (kinds.disruption_budget, kinds.disruption_budget_update),
+    ("coordination.k8s.io/v1", "Lease"): (kinds.lease, kinds.lease_update),
+    ("scheduling.k8s.io/v1", "PriorityClass"): (kinds.priority_class, kinds.priority_class_update),
+    (_RBAC, "Role"): (kinds.role, kinds.role_update),
+    (_RBAC, "ClusterRole"): (kinds.role, kinds.role_update),
+    (_RBAC, "RoleBinding"): (kinds.role_binding, kinds.role_binding_update),
+    (_RBAC, "ClusterRoleBinding"): (kinds.role_binding, kinds.role_binding_update),
+    (_ADMISSION, "MutatingWebhookConfiguration"): (admission.webhooks, admission.webhooks_update),
+    (_ADMISSION, "ValidatingWebhookConfiguration"): (admission.webhooks, admission.webhooks_update),
+    (_ADMISSION, "ValidatingAdmissionPolicy"): (policies.policy, policies.policy_update),
+    (_ADMISSION, "ValidatingAdmissionPolicyBinding"): (policies.binding, policies.binding_update),
+}
+_STATUS: Final[Mapping[tuple[str, str], _Update]] = {
+    ("v1", "Pod"): validate_pod_status,
+    ("v1", "Node"): kinds.node_update,
+    ("apps/v1", "StatefulSet"): workloads.replicas_in_status,
+    ("apps/v1", "Deployment"): workloads.replicas_in_status,
+    ("apps/v1", "ReplicaSet"): workloads.replicas_in_status,
+    ("policy/v1", "PodDisruptionBudget"): kinds.disruption_budget_status,
+}

@@ -1,0 +1,138 @@
+"""Requests and limits of containers, and amounts of nodes.
+
+After `validateResourceRequirements` and its neighbours in `pkg/apis/core/validation/validation.go`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from situate.cluster.errors.field_errors import FieldError, forbidden, invalid, required
+from situate.cluster.errors.quantity_text import amount
+from situate.cluster.kinds.validation.metadata import NEGATIVE
+from situate.cluster.kinds.validation.names import label_key
+
+_CONTAINER: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
+_STANDARD: Final = _CONTAINER | {
+    "storage",
+    "requests.cpu",
+    "requests.memory",
+    "requests.ephemeral-storage",
+    "requests.storage",
+    "limits.cpu",
+    "limits.memory",
+    "limits.ephemeral-storage",
+    "pods",
+    "resourcequotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "configmaps",
+    "persistentvolumeclaims",
+    "services.nodeports",
+    "services.loadbalancers",
+}
+_WHOLE: Final = frozenset(
+    {
+        "pods",
+        "resourcequotas",
+        "services",
+        "replicationcontrollers",
+        "secrets",
+        "configmaps",
+        "persistentvolumeclaims",
+        "services.nodeports",
+        "services.loadbalancers",
+    }
+)
+
+
+def is_native(name: str) -> bool:
+    """Kubernetes' own resources; everything else is an extended one."""
+    return "/" not in name or "kubernetes.io/" in name
+
+
+def _is_extended(name: str) -> bool:
+    return not is_native(name) and not name.startswith("requests.") and not label_key(f"requests.{name}")
+
+
+def _overcommitted(name: str) -> bool:
+    return is_native(name) and not name.startswith("hugepages-")
+
+
+def validate_requirements(resources: Mapping[str, Any], path: str) -> list[FieldError]:
+    """Known names, no negative amounts, no request above its limit."""
+    errors: list[FieldError] = []
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    for name, text in limits.items():
+        errors += _amount(name, text, f"{path}.limits")
+    for name, text in requests.items():
+        errors += _amount(name, text, f"{path}.requests")
+        limit = limits.get(name)
+        if limit is None:
+            if not _overcommitted(name):
+                detail = "Limit must be set for non overcommitable resources"
+                errors.append(required(f"{path}.limits", detail))
+        elif text != limit:
+            errors += _against_limit(name, text, limit, f"{path}.requests")
+    names = limits.keys() | requests.keys()
+    if any(name.startswith("hugepages-") for name in names) and not names & {"cpu", "memory"}:
+        errors.append(forbidden(path, "HugePages require cpu or memory"))
+    return errors
+
+
+def _against_limit(name: str, text: str, limit: str, path: str) -> list[FieldError]:
+    request, most = amount(text), amount(limit)
+    if request != most and not _overcommitted(name):
+        return [invalid(path, text, f"must be equal to {name} limit of {limit}")]
+    if request > most:
+        return [invalid(path, text, f"must be less than or equal to {name} limit of {limit}")]
+    return []
+
+
+def _amount(name: str, text: str, parent: str) -> list[FieldError]:
+    if (name in _CONTAINER and text[0] != "-") or not (problems := _problems(name, text)):
+        return []
+    path = f"{parent}[{name}]"
+    return [invalid(path, value, detail) for value, detail in problems]
+
+
+@lru_cache(maxsize=4096)
+def _problems(name: str, text: str) -> tuple[tuple[str, str], ...]:
+    """What is wrong with the name, then with the amount: (value shown, detail)."""
+    found = [(name, problem) for problem in label_key(name)]
+    huge = name.startswith("hugepages-")
+    if not found and "/" not in name:
+        if name not in _STANDARD and not huge:
+            found.append((name, "must be a standard resource type or fully qualified"))
+        if name not in _CONTAINER and not huge:
+            found.append((name, "must be a standard resource for containers"))
+    elif not found and not is_native(name) and not _is_extended(name):
+        found.append((name, "doesn't follow extended resource name standard"))
+    return (*found, *_quantity_problems(name, text))
+
+
+def _quantity_problems(name: str, text: str) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    value = amount(text)
+    if value < 0:
+        found.append((text, NEGATIVE))
+    if (name in _WHOLE or (_is_extended(name))) and value.denominator != 1:
+        found.append((text, "must be an integer"))
+    if name.startswith("hugepages-"):
+        size = amount(name.removeprefix("hugepages-"))
+        if size <= 0 or value <= 0 or value % size:
+            found.append((text, f"{text} is not positive integer multiple of {name}"))
+    return found
+
+
+def validate_amounts(amounts: Mapping[str, str], path: str) -> list[FieldError]:
+    """Capacity or allocatable of a node."""
+    return [
+        invalid(f"{path}.{name}", value, detail)
+        for name, text in amounts.items()
+        for value, detail in _quantity_problems(name, text)
+        if not name.startswith("hugepages-")
+    ]

@@ -1,0 +1,110 @@
+"""Whether an applied configuration fits the types: every field declared, every value of its shape.
+
+After `structured-merge-diff/typed/validate.go`; the texts are its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from situate.cluster.errors.go_text import quote
+from situate.cluster.kinds.schemas.nodes import UNTYPED, Schema
+from situate.cluster.patch.fieldmanager_paths import NotAssociativeError, Path, item_element, shown
+from situate.cluster.patch.fieldmanager_values import child
+
+
+def wrong_fields(value: Any, schema: Schema) -> list[str]:
+    """One text per misfit, such as `.spec.foo: field not declared in schema`, sorted by field.
+
+    An undeclared field ends the look at its object.
+    """
+    found: list[str] = []
+    _check(value, schema, (), found)
+    return found
+
+
+def _check(value: Any, schema: Schema, path: Path, found: list[str]) -> None:
+    if value is None or schema.untyped or schema.int_or_string:
+        return
+    if schema.type == "object" or schema.properties or schema.additional is not None:
+        _check_map(value, schema, path, found)
+    elif schema.type == "array":
+        _check_list(value, schema, path, found)
+    elif schema.type == "string" and schema.format != "quantity":
+        if not isinstance(value, str):
+            found.append(f"{shown(path)}: expected string, got {_scalar(value)}")
+    elif schema.type in ("integer", "number"):
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            found.append(f"{shown(path)}: expected numeric (int or float), got {_go_type(value)}")
+    elif schema.type == "boolean" and not isinstance(value, bool):
+        found.append(f"{shown(path)}: expected boolean, got &{{{_plain(value)}}}")
+
+
+def _check_map(value: Any, schema: Schema, path: Path, found: list[str]) -> None:
+    if not isinstance(value, dict):
+        found.append(f"{shown(path)}: expected map, got &{{{_plain(value)}}}")
+        return
+    open_ = schema.additional is not None or schema.preserve_unknown or not schema.properties
+    for key, item in sorted(value.items()):
+        here = (*path, f"f:{key}")
+        if key not in schema.properties and not open_:
+            found.append(f"{shown(here)}: field not declared in schema")
+            return
+        _check(item, child(schema, key), here, found)
+
+
+def _check_list(value: Any, schema: Schema, path: Path, found: list[str]) -> None:
+    if not isinstance(value, list):
+        found.append(f"{shown(path)}: expected list, got &{{{_plain(value)}}}")
+        return
+    seen: set[str] = set()
+    for index, item in enumerate(value):
+        element = f"i:{index}"
+        if schema.list_type in ("set", "map"):
+            try:
+                element = item_element(item, schema)
+            except NotAssociativeError as error:
+                found.append(f"{shown(path)}: element {index}: {error}")
+                continue
+            if element in seen:
+                found.append(f"{shown(path)}: duplicate entries for key {shown((element,))}")
+            seen.add(element)
+        _check(item, schema.items or UNTYPED, (*path, element), found)
+
+
+def _go_type(value: Any) -> str:
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, bool):
+        return "bool"
+    return "map[string]interface {}" if isinstance(value, dict) else "[]interface {}"
+
+
+def _scalar(value: Any) -> str:
+    """As Go prints the wrapped value with its type."""
+    return f"&value.valueUnstructured{{Value:{_typed(value)}}}"
+
+
+def _typed(value: Any) -> str:
+    if isinstance(value, str):
+        return quote(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return (
+            "map[string]interface {}{" + ", ".join(f"{quote(key)}:{_typed(value[key])}" for key in sorted(value)) + "}"
+        )
+    if isinstance(value, list):
+        return "[]interface {}{" + ", ".join(map(_typed, value)) + "}"
+    return "interface {}(nil)" if value is None else str(value)
+
+
+def _plain(value: Any) -> str:
+    """As Go prints the value without types."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return "map[" + " ".join(f"{key}:{_plain(value[key])}" for key in sorted(value)) + "]"
+    if isinstance(value, list):
+        return "[" + " ".join(map(_plain, value)) + "]"
+    return "<nil>" if value is None else str(value)

@@ -1,0 +1,262 @@
+"""Walks over typed values: which fields a value sets, how two values differ, how one is merged into another.
+
+After `structured-merge-diff/typed`. An atomic list or map is one leaf; a list with list-type set or map is known by
+its items; where nothing is known maps are granular and lists atomic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from situate.cluster.kinds.schemas.nodes import MISSING, UNTYPED, Schema
+from situate.cluster.patch.fieldmanager_paths import NotAssociativeError, Path, Paths, item_element
+
+
+def child(schema: Schema, key: str) -> Schema:
+    """Type of a member of an object."""
+    known = schema.properties.get(key)
+    if known is not None:
+        return known
+    return schema.additional or UNTYPED
+
+
+def _granular(schema: Schema) -> bool:
+    return schema.map_type != "atomic"
+
+
+def _associative(schema: Schema) -> bool:
+    return schema.list_type in ("set", "map")
+
+
+def field_set(value: Any, schema: Schema) -> Paths:
+    """The fields that an applied value sets."""
+    found: set[Path] = set()
+    _fields(value, schema, (), found)
+    return frozenset(found)
+
+
+def _fields(value: Any, schema: Schema, path: Path, found: set[Path]) -> None:
+    if isinstance(value, dict) and (_granular(schema) or not path):
+        for key, item in value.items():
+            here = (*path, f"f:{key}")
+            _fields(item, child(schema, key), here, found)
+            if item is None or item == {} or key not in schema.properties:
+                found.add(here)
+    elif isinstance(value, list) and _associative(schema):
+        seen: set[str] = set()
+        for item in value:
+            element = item_element(item, schema)
+            found.add((*path, element))
+            if element not in seen:
+                _fields(item, schema.items or UNTYPED, (*path, element), found)
+            seen.add(element)
+    else:
+        found.add(path)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How one value became another."""
+
+    added: set[Path] = field(default_factory=set)
+    modified: set[Path] = field(default_factory=set)
+    removed: set[Path] = field(default_factory=set)
+
+
+def compare(old: Any, new: Any, schema: Schema) -> Comparison:
+    """The paths that `new` has and `old` has not, that differ, and that only `old` has."""
+    result = Comparison()
+    _compare(old, new, schema, (), result)
+    return result
+
+
+def _compare(old: Any, new: Any, schema: Schema, path: Path, result: Comparison) -> None:
+    """Null stands for an empty value of the other side's shape; two empty values are leaves."""
+    shape = old if new is MISSING or new is None else new
+    if isinstance(shape, dict) and _granular(schema) and _fits(old, dict) and _fits(new, dict) and _any(old, new):
+        _compare_maps(old, new, schema, path, result)
+        _note_presence(old, new, path, result)
+    elif isinstance(shape, list) and _associative(schema) and _fits(old, list) and _fits(new, list) and _any(old, new):
+        _compare_lists(old, new, schema, path, result)
+        _note_presence(old, new, path, result)
+    else:
+        _compare_leaves(old, new, path, result)
+
+
+def _any(old: Any, new: Any) -> bool:
+    return (old is not MISSING and bool(old)) or (new is not MISSING and bool(new))
+
+
+def _fits(value: Any, shape: type) -> bool:
+    return value is MISSING or value is None or isinstance(value, shape)
+
+
+def _note_presence(old: Any, new: Any, path: Path, result: Comparison) -> None:
+    if old is MISSING:
+        result.added.add(path)
+    elif new is MISSING:
+        result.removed.add(path)
+
+
+def _compare_leaves(old: Any, new: Any, path: Path, result: Comparison) -> None:
+    if old is MISSING:
+        result.added.add(path)
+    elif new is MISSING:
+        result.removed.add(path)
+    elif old != new:
+        result.modified.add(path)
+
+
+def _compare_maps(old: Any, new: Any, schema: Schema, path: Path, result: Comparison) -> None:
+    before = old if isinstance(old, dict) else {}
+    after = new if isinstance(new, dict) else {}
+    for key, value in after.items():
+        previous = before.get(key, MISSING)
+        if previous is not value:
+            _compare(previous, value, child(schema, key), (*path, f"f:{key}"), result)
+    for key, value in before.items():
+        if key not in after:
+            _compare(value, MISSING, child(schema, key), (*path, f"f:{key}"), result)
+
+
+def _by_element(items: Any, schema: Schema) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for item in items if isinstance(items, list) else ():
+        found.setdefault(item_element(item, schema), []).append(item)
+    return found
+
+
+def _compare_lists(old: Any, new: Any, schema: Schema, path: Path, result: Comparison) -> None:
+    """Items that occur twice have no fields of their own: they are compared whole."""
+    try:
+        before, after = _by_element(old, schema), _by_element(new, schema)
+    except NotAssociativeError:
+        _compare_leaves(old, new, path, result)
+        return
+    items = schema.items or UNTYPED
+    for element in {**before, **after}:
+        here = (*path, element)
+        left, right = before.get(element, []), after.get(element, [])
+        if len(left) <= 1 and len(right) <= 1:
+            _compare(left[0] if left else MISSING, right[0] if right else MISSING, items, here, result)
+        elif len(left) >= 2 and len(right) >= 2:
+            if left != right:
+                result.modified.add(here)
+        elif len(left) >= 2:
+            if right:
+                _compare(MISSING, right[0], items, here, result)
+            result.removed.add(here)
+        else:
+            if left:
+                _compare(left[0], MISSING, items, here, result)
+            result.added.add(here)
+
+
+def merge(live: Any, applied: Any, schema: Schema) -> Any:
+    """`live` with what `applied` says; neither is changed, but parts of both are shared by the result.
+
+    Null is an empty object or list where items merge, and so takes nothing away; elsewhere it replaces the value.
+    """
+    if applied is MISSING:
+        return live
+    if live is MISSING:
+        return applied
+    merging = (isinstance(live, dict) and _granular(schema)) or (isinstance(live, list) and _associative(schema))
+    if applied is None and merging and live:
+        return live
+    if isinstance(live, dict) and isinstance(applied, dict) and _granular(schema):
+        merged = {key: merge(value, applied.get(key, MISSING), child(schema, key)) for key, value in live.items()}
+        merged.update({key: value for key, value in applied.items() if key not in live})
+        return merged
+    if isinstance(live, list) and isinstance(applied, list) and _associative(schema) and (live or applied):
+        return _merge_lists(live, applied, schema)
+    return applied
+
+
+def _merge_lists(live: list[Any], applied: list[Any], schema: Schema) -> list[Any]:
+    """Items in the applied order; those of the live object alone keep their place before the next shared one."""
+    items = schema.items or UNTYPED
+    left, right = [item_element(item, schema) for item in live], [item_element(item, schema) for item in applied]
+    live_items = {
+        element: item if left.count(element) == 1 else MISSING for element, item in zip(left, live, strict=True)
+    }
+    applied_items = dict(zip(right, applied, strict=True))
+    shared = [element for element in right if element in live_items]
+    merged: list[Any] = []
+    done: set[str] = set()
+    at_left = at_right = 0
+
+    def take(element: str) -> None:
+        merged.append(merge(live_items.get(element, MISSING), applied_items[element], items))
+        done.add(element)
+        if shared and shared[0] == element:
+            shared.pop(0)
+
+    while at_left < len(left) or at_right < len(right):
+        if at_left < len(left) and at_right < len(right):
+            element = left[at_left]
+            if element == right[at_right]:
+                take(element)
+                at_left, at_right = at_left + 1, at_right + 1
+                continue
+            if element in applied_items and shared and shared[0] != element:
+                at_left += 1
+                continue
+        if at_left < len(left):
+            element = left[at_left]
+            if element not in applied_items:
+                merged.append(live[at_left])
+                at_left += 1
+                continue
+            if element in done:
+                at_left += 1
+        if at_right < len(right):
+            take(right[at_right])
+            at_right += 1
+    return merged
+
+
+def remove(value: Any, paths: Paths, schema: Schema) -> Any:
+    """`value` without the fields and items at `paths`; what a removal empties stays, empty."""
+    return _remove(value, paths, schema, 0)
+
+
+def _remove(value: Any, paths: Paths, schema: Schema, depth: int) -> Any:
+    if isinstance(value, dict) and (_granular(schema) or depth == 0):
+        kept: dict[str, Any] = {}
+        for key, item in value.items():
+            outcome = _removed_below(item, paths, f"f:{key}", child(schema, key), depth)
+            if outcome is not MISSING:
+                kept[key] = outcome
+        return kept
+    if isinstance(value, list) and _associative(schema):
+        items = schema.items or UNTYPED
+        outcomes = [_removed_below(item, paths, item_element(item, schema), items, depth) for item in value]
+        return [outcome for outcome in outcomes if outcome is not MISSING]
+    return {} if isinstance(value, dict) else [] if isinstance(value, list) else value
+
+
+def _removed_below(item: Any, paths: Paths, element: str, schema: Schema, depth: int) -> Any:
+    below = frozenset(path for path in paths if path[depth] == element)
+    if not below:
+        return item
+    if any(len(path) == depth + 1 for path in below):
+        return MISSING
+    return _remove(item, below, schema, depth + 1)
+
+
+def with_named_fields(paths: Paths, schema: Schema) -> Paths:
+    """The paths and every struct field that leads to one of them (map entries and items are members only if listed)."""
+    found = set(paths)
+    for path in paths:
+        node = schema
+        for length, element in enumerate(path[:-1], start=1):
+            key = element[2:]
+            if element.startswith("f:"):
+                if key in node.properties:
+                    found.add(path[:length])
+                node = child(node, key)
+            else:
+                node = node.items or UNTYPED
+    return frozenset(found)

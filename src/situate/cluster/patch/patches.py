@@ -1,0 +1,196 @@
+"""JSON patch (RFC 6902) and JSON merge patch (RFC 7386) over plain values.
+
+Where they differ from the RFCs they follow the library of the API server (`gopkg.in/evanphx/json-patch.v4`): replace
+and copy accept a member that does not exist, an index may be negative, the document itself cannot be replaced. For
+that reason the package `jsonpatch` is not used. Nothing that is passed in is changed. Strategic merge patches are in
+`patches_strategic`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from situate.cluster.errors.field_errors import Refused, bad_request
+
+MAX_OPERATIONS: Final = 10_000
+MAX_COPIED: Final = 3 * 1024 * 1024
+"""Bytes of JSON that the copies of one patch may come to: each could double what the last one has made."""
+_GO_NAMES: Final = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object"}
+
+
+class _DoesNotApplyError(Exception):
+    """An operation names a place that is not there, or a test failed."""
+
+
+def json_patch(document: Any, operations: Any) -> Any | Refused:
+    """The document after all operations; 400 if they are malformed, 413 if too many, 422 if one does not apply."""
+    if not isinstance(operations, list):
+        return _undecodable(operations, "[]handlers.jsonPatchOp")
+    for operation in operations:
+        if not isinstance(operation, dict):
+            return _undecodable(operation, "handlers.jsonPatchOp")
+        for key in ("op", "path", "from"):
+            if not isinstance(operation.get(key, ""), str):
+                return _undecodable(operation[key], "string", f"struct field jsonPatchOp.{key}")
+    if len(operations) > MAX_OPERATIONS:
+        return Refused(
+            413,
+            "RequestEntityTooLarge",
+            f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}",
+        )
+    patched = copied(document)
+    left = MAX_COPIED
+    try:
+        for operation in operations:
+            if operation.get("op") == "copy":
+                left -= len(msgspec.json.encode(_get(*_container(patched, operation.get("from", "")))))
+                if left < 0:
+                    raise _DoesNotApplyError
+            _OPERATIONS.get(operation.get("op", ""), _unknown)(patched, operation)
+    except _DoesNotApplyError:
+        return Refused(422, "Invalid", "the server rejected our request due to an error in our request")
+    return patched
+
+
+def _undecodable(value: Any, go_type: str, where: str = "value") -> Refused:
+    found = "null" if value is None else _GO_NAMES[type(value)]
+    return bad_request(f"error decoding patch: json: cannot unmarshal {found} into Go {where} of type {go_type}")
+
+
+def _container(document: Any, pointer: str) -> tuple[Any, str]:
+    """The object or list that holds the last step of the pointer, and that step."""
+    steps = pointer.split("/")
+    if len(steps) < 2:
+        raise _DoesNotApplyError
+    holder = document
+    for step in steps[1:-1]:
+        holder = _get(holder, _unescaped(step))
+        if not isinstance(holder, (dict, list)):
+            raise _DoesNotApplyError
+    return holder, _unescaped(steps[-1])
+
+
+def _unescaped(step: str) -> str:
+    return step.replace("~1", "/").replace("~0", "~")
+
+
+def _index(step: str, size: int) -> int:
+    """A position below `size`; negative ones count from the end."""
+    try:
+        index = int(step)
+    except ValueError:
+        raise _DoesNotApplyError from None
+    if index < 0:
+        index += size
+    if not 0 <= index < size:
+        raise _DoesNotApplyError
+    return index
+
+
+def _get(holder: Any, step: str) -> Any:
+    """The member, None where an object has none of that name."""
+    if isinstance(holder, dict):
+        return holder.get(step)
+    return holder[_index(step, len(holder))]
+
+
+def _insert(holder: Any, step: str, value: Any) -> None:
+    if isinstance(holder, dict):
+        holder[step] = value
+    elif step == "-":
+        holder.append(value)
+    else:
+        holder.insert(_index(step, len(holder) + 1), value)
+
+
+def _delete(holder: Any, step: str) -> None:
+    if isinstance(holder, dict):
+        if step not in holder:
+            raise _DoesNotApplyError
+        del holder[step]
+    else:
+        del holder[_index(step, len(holder))]
+
+
+def _add(document: Any, operation: dict[str, Any]) -> None:
+    _insert(*_container(document, operation.get("path", "")), copied(operation.get("value")))
+
+
+def _remove(document: Any, operation: dict[str, Any]) -> None:
+    _delete(*_container(document, operation.get("path", "")))
+
+
+def _replace(document: Any, operation: dict[str, Any]) -> None:
+    holder, step = _container(document, operation.get("path", ""))
+    if isinstance(holder, list):
+        step_index = _index(step, len(holder))
+        holder[step_index] = copied(operation.get("value"))
+    else:
+        holder[step] = copied(operation.get("value"))
+
+
+def _move(document: Any, operation: dict[str, Any]) -> None:
+    holder, step = _container(document, operation.get("from", ""))
+    value = _get(holder, step)
+    _delete(holder, step)
+    _insert(*_container(document, operation.get("path", "")), value)
+
+
+def _copy(document: Any, operation: dict[str, Any]) -> None:
+    value = _get(*_container(document, operation.get("from", "")))
+    _insert(*_container(document, operation.get("path", "")), copied(value))
+
+
+def _test(document: Any, operation: dict[str, Any]) -> None:
+    if not _same(_get(*_container(document, operation.get("path", ""))), operation.get("value")):
+        raise _DoesNotApplyError
+
+
+def _same(left: Any, right: Any) -> bool:
+    """JSON equality: true is not 1."""
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(_same(left[key], right[key]) for key in left)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(_same, left, right))
+    return bool(left == right)
+
+
+def _unknown(_document: Any, _operation: dict[str, Any]) -> None:
+    raise _DoesNotApplyError
+
+
+_OPERATIONS: Final[dict[str, Callable[[Any, dict[str, Any]], None]]] = {
+    "add": _add,
+    "remove": _remove,
+    "replace": _replace,
+    "move": _move,
+    "copy": _copy,
+    "test": _test,
+}
+
+
+def merge_patch(document: Any, patch: Any) -> Any:
+    """RFC 7386: members of the patch replace, null removes, objects merge; anything else replaces the whole."""
+    if not isinstance(patch, dict):
+        return copied(patch)
+    merged = dict(document) if isinstance(document, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = merge_patch(merged.get(key), value)
+    return merged
+
+
+def copied(value: Any) -> Any:
+    """A JSON value that shares nothing with the given one; many times as fast as `copy.deepcopy`."""
+    if isinstance(value, dict):
+        return {key: copied(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [copied(item) for item in value]
+    return value

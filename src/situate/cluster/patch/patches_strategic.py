@@ -1,0 +1,255 @@
+"""Strategic merge patch: lists of objects merge by key, and directives say what cannot be said by values.
+
+After `k8s.io/apimachinery/pkg/util/strategicpatch`. The types say which lists merge, and by which key. Directives:
+`$patch: replace|delete|merge`, `$retainKeys`, `$deleteFromPrimitiveList/<field>`, `$setElementOrder/<field>`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from situate.cluster.errors.field_errors import Refused, bad_request
+from situate.cluster.kinds.schemas.nodes import UNTYPED, Schema
+from situate.cluster.patch.patches import copied
+
+DIRECTIVE: Final = "$patch"
+RETAIN_KEYS: Final = "$retainKeys"
+DELETE_PREFIX: Final = "$deleteFromPrimitiveList/"
+ORDER_PREFIX: Final = "$setElementOrder/"
+
+_Object = dict[str, Any]
+
+
+class _BadPatchError(Exception):
+    """The patch contradicts itself or the types; answered with 500, as upstream does."""
+
+
+def strategic_merge_patch(document: _Object, patch: Any, schema: Schema) -> _Object | Refused:
+    """The patched object, not yet decoded; neither argument is changed. 400 for a patch that is no object."""
+    if not isinstance(patch, dict):
+        kind = {list: "array", str: "string", bool: "bool"}.get(type(patch), "number")
+        return bad_request(f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}")
+    try:
+        return _merge_objects(copied(document), copied(patch), schema)
+    except _BadPatchError as error:
+        return Refused(500, "", str(error))
+
+
+def _merge_objects(original: _Object, patch: _Object, schema: Schema) -> _Object:
+    """Merges into `original`, using up `patch`."""
+    if DIRECTIVE in patch:
+        return _whole_object(patch)
+    _retain_keys(original, patch)
+    for key in [key for key in patch if key.startswith(ORDER_PREFIX)]:
+        _merge_ordered_list(original, patch, key, schema)
+    for key, value in patch.items():
+        if key.startswith(DELETE_PREFIX):
+            _delete_from_list(original, key.removeprefix(DELETE_PREFIX), value)
+        elif value is None:
+            original.pop(key, None)
+        else:
+            _merge_field(original, key, value, schema)
+    return original
+
+
+def _whole_object(patch: _Object) -> _Object:
+    directive = patch.pop(DIRECTIVE)
+    if directive == "replace":
+        return patch
+    if directive == "delete":
+        return {}
+    raise _BadPatchError(f"unknown patch type: {directive} in map: {_go_map({DIRECTIVE: directive, **patch})}")
+
+
+def _retain_keys(original: _Object, patch: _Object) -> None:
+    """Drops members that the directive does not list; it must list all that the patch sets."""
+    if RETAIN_KEYS not in patch:
+        return
+    keep = patch.pop(RETAIN_KEYS)
+    if not isinstance(keep, list):
+        raise _BadPatchError("invalid patch format of retainKeys")
+    for key, value in patch.items():
+        if value is not None and not key.startswith((DELETE_PREFIX, ORDER_PREFIX)) and key not in keep:
+            raise _BadPatchError("invalid patch format of retainKeys")
+    for key in [key for key in original if key not in keep]:
+        del original[key]
+
+
+def _delete_from_list(original: _Object, name: str, values: Any) -> None:
+    if isinstance(original.get(name), list) and isinstance(values, list):
+        original[name] = [item for item in original[name] if item not in values]
+
+
+def _merge_field(original: _Object, key: str, value: Any, schema: Schema) -> None:
+    present = original.get(key)
+    if isinstance(present, dict) and isinstance(value, dict):
+        field = _field(schema, key)
+        if "replace" in field.patch_strategies:
+            original[key] = value
+        else:
+            original[key] = _merge_objects(present, value, field)
+    elif isinstance(present, list) and isinstance(value, list):
+        field = _field(schema, key)
+        original[key] = _merge_lists(present, value, field) if "merge" in field.patch_strategies else value
+    else:
+        _set_without_directives(original, key, value)
+
+
+def _field(schema: Schema, key: str) -> Schema:
+    if key in schema.properties:
+        return schema.properties[key]
+    return schema.additional or UNTYPED
+
+
+def _set_without_directives(original: _Object, key: str, value: Any) -> None:
+    cleaned, keep = _without_directives(value)
+    if keep:
+        original[key] = cleaned
+    else:
+        original.pop(key, None)
+
+
+def _without_directives(value: Any) -> tuple[Any, bool]:
+    """The value as it is set where nothing was: without nulls and directives; False if it is itself one."""
+    if isinstance(value, dict):
+        if DIRECTIVE in value:
+            return None, False
+        members = {
+            key: _without_directives(item)
+            for key, item in value.items()
+            if item is not None and key != RETAIN_KEYS and not key.startswith((DELETE_PREFIX, ORDER_PREFIX))
+        }
+        return {key: item for key, (item, keep) in members.items() if keep}, True
+    if isinstance(value, list):
+        return [item for item, keep in map(_without_directives, value) if keep], True
+    return value, True
+
+
+def _merge_lists(original: list[Any], patch: list[Any], field: Schema) -> list[Any]:
+    if not original and not patch:
+        return original
+    if not all(isinstance(item, dict) for item in original + patch):
+        merged = list({msgspec.json.encode(item): item for item in original + patch}.values())
+        return _in_order(merged, patch, original, "")
+    key = field.patch_merge_key
+    if not key:
+        raise _BadPatchError("cannot merge lists without merge key for " + (field.go.type if field.go else "list"))
+    kept, additions = _apply_list_directives(original, patch, key)
+    merged = list(kept)
+    for item in additions:
+        value = _merge_key(item, key)
+        position = next((index for index, other in enumerate(merged) if other.get(key) == value), None)
+        if position is None:
+            merged.append(_without_directives(item)[0])
+        else:
+            merged[position] = _merge_objects(merged[position], item, field.items or UNTYPED)
+    return _in_order(merged, additions, kept, key)
+
+
+def _apply_list_directives(original: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
+    """What stays of the original, and what the patch adds or merges."""
+    additions: list[Any] = []
+    replace = False
+    for item in patch:
+        directive = item.get(DIRECTIVE)
+        if directive is None:
+            additions.append(item)
+        elif directive == "delete":
+            value = _merge_key(item, key)
+            original = [other for other in original if other.get(key) != value]
+        elif directive == "replace":
+            replace = True
+        elif directive == "merge":
+            raise _BadPatchError("merging lists cannot yet be specified in the patch")
+        else:
+            raise _BadPatchError(f"unknown patch type: {directive} in map: {_go_map(item)}")
+    return ([], additions) if replace else (original, additions)
+
+
+def _merge_key(item: _Object, key: str) -> Any:
+    if key not in item:
+        raise _BadPatchError(f"map: {_go_map(item)} does not contain declared merge key: {key}")
+    return item[key]
+
+
+def _merge_ordered_list(original: _Object, patch: _Object, directive: str, schema: Schema) -> None:
+    """Merges the list that an order is given for, then sorts it: listed items so, the server's own stay between."""
+    order = patch.pop(directive)
+    name = directive.removeprefix(ORDER_PREFIX)
+    if not isinstance(order, list):
+        raise _BadPatchError(f"expected a []interface {{}}, but received a {type(order).__name__}")
+    field = _field(schema, name)
+    key = field.patch_merge_key
+    server = original.get(name)
+    changes = patch.pop(name, None)
+    if changes is not None:
+        _require_order(changes, order, key)
+    if server is None and changes is None:
+        return
+    if server is None:
+        merged = _without_directives(changes)[0]
+    elif changes is None:
+        merged = list(server)
+    else:
+        merged = _merge_lists(server, changes, field) if "merge" in field.patch_strategies else changes
+    original[name] = _in_order(merged, order, server or [], key)
+
+
+def _require_order(changes: list[Any], order: list[Any], key: str) -> None:
+    """The patch's items must occur in the order list, and in that order."""
+    wanted = [_identity(item, key) for item in order]
+    position = 0
+    for item in changes:
+        if isinstance(item, dict) and item.get(DIRECTIVE) == "delete":
+            continue
+        identity = _identity(item, key)
+        while position < len(wanted) and wanted[position] != identity:
+            position += 1
+        if position == len(wanted):
+            raise _BadPatchError(
+                f"The order in patch list:\n{_go_list(changes)}\n"
+                f" doesn't match $setElementOrder list:\n{_go_list(order)}\n"
+            )
+        position += 1
+
+
+def _identity(item: Any, key: str) -> bytes:
+    return msgspec.json.encode(item.get(key) if key and isinstance(item, dict) else item)
+
+
+def _in_order(merged: list[Any], order: list[Any], server: list[Any], key: str) -> list[Any]:
+    """Items of `order` in that order; the others as the server had them, each before the ordered one it preceded."""
+    wanted = {_identity(item, key): index for index, item in reversed(list(enumerate(order)))}
+    had = {_identity(item, key): index for index, item in reversed(list(enumerate(server)))}
+    ordered = sorted(
+        (item for item in merged if _identity(item, key) in wanted), key=lambda item: wanted[_identity(item, key)]
+    )
+    others = sorted(
+        (item for item in merged if _identity(item, key) not in wanted),
+        key=lambda item: had.get(_identity(item, key), len(had)),
+    )
+    result: list[Any] = []
+    left, right = 0, 0
+    while left < len(others) and right < len(ordered):
+        left_at, right_at = had.get(_identity(others[left], key)), had.get(_identity(ordered[right], key))
+        if left_at is not None and right_at is not None and left_at < right_at:
+            result.append(others[left])
+            left += 1
+        else:
+            result.append(ordered[right])
+            right += 1
+    return result + others[left:] + ordered[right:]
+
+
+def _go_map(value: Any) -> str:
+    if isinstance(value, dict):
+        return "map[" + " ".join(f"{key}:{_go_map(value[key])}" for key in sorted(value)) + "]"
+    if isinstance(value, list):
+        return _go_list(value)
+    return "<nil>" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _go_list(values: list[Any]) -> str:
+    return "[" + " ".join(map(_go_map, values)) + "]"

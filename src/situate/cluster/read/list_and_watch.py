@@ -1,0 +1,264 @@
+"""Get, list and watch: which revision is asked for, and what a page or a stream then begins with.
+
+After apiserver's storage/cacher and storage/etcd3. A revision that does not exist yet is refused at once;
+the embedded server waits for it first, three seconds as upstream.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from situate.cluster.errors.field_errors import Refused, bad_request
+from situate.cluster.errors.go_text import quote
+from situate.cluster.errors.refusals import Declined, expired, not_found, too_large_revision
+from situate.cluster.read.negotiation import JSON, ListView, error_frame, negotiate
+from situate.cluster.storage.options import ListOptions, list_options
+from situate.cluster.storage.paths import Target
+from situate.cluster.storage.resources import Resource
+from situate.cluster.storage.selection import field_selector, label_selector
+from situate.cluster.storage.store import Event, Expired, Store, Table
+from situate.cluster.storage.stored import Stored
+from situate.cluster.storage.watch import BOOKMARK_PERIOD, Watch
+from situate.objects.messages import Request, Response
+
+_LAST_BOOKMARK_S: Final = 2.0
+"""A watch that ends soon gets its bookmark so long before (storage/cacher, nextBookmarkTime)."""
+_FOREVER: Final = 1800
+"""Seconds a watch lasts if its client names none (kube-apiserver: --min-request-timeout, up to twice that)."""
+
+_TOO_OLD_PAGE: Final = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
+    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
+    "deleted between the time the first chunk was returned and now may show up in the list."
+)
+
+
+def json_response(status: int, body: bytes) -> Response:
+    """An answer in JSON."""
+    return Response(status, body, {"content-type": JSON})
+
+
+@dataclass(slots=True)
+class Reading:
+    """The reading half of the API over one store."""
+
+    store: Store
+    clock: Callable[[], float]
+    """The time of the latest request: ages in the rows of a watched table are as of then."""
+
+    def get(self, resource: Resource, target: Target, request: Request) -> Response:
+        """One object."""
+        obj = self.store.get(resource.table, target.namespace, target.name)
+        if obj is None:
+            raise Declined(not_found(resource, target.name))
+        asked = _revision(request.parameter("resourceVersion"))
+        if asked > self.store.revision:
+            raise Declined(too_large_revision(asked, self.store.revision))
+        return json_response(200, self.view(resource, target, request).one(obj))
+
+    def view(self, resource: Resource, target: Target, request: Request) -> ListView:
+        """How this request wants objects shown."""
+        view = ListView(
+            resource, negotiate(request.headers.get("accept", "")), target.namespace, None, None, now=self.clock
+        )
+        if request.query:
+            view.include = request.parameter("includeObject") or "Metadata"
+        return view
+
+    def list_or_watch(self, resource: Resource, target: Target, request: Request, now: float) -> Response | Watch:
+        """A page of the collection, or the stream of its changes."""
+        options = list_options(request)
+        view = self.view(resource, target, request)
+        view.labels = label_selector(options.label_selector) if options.label_selector else None
+        view.fields = field_selector(options.field_selector, resource)
+        if options.watch:
+            return self._watch(resource, view, options, now)
+        return self._list(resource, view, options)
+
+    def selected(self, resource: Resource, target: Target, request: Request) -> list[Stored]:
+        """The objects of a collection that the request's selectors name, for deleting them."""
+        options = list_options(request)
+        view = self.view(resource, target, request)
+        view.labels = label_selector(options.label_selector) if options.label_selector else None
+        view.fields = field_selector(options.field_selector, resource)
+        return [obj for obj in self.store.table(resource.table).ordered(target.namespace) if view.shows(obj)]
+
+    def _list(self, resource: Resource, view: ListView, options: ListOptions) -> Response:
+        table = self.store.table(resource.table)
+        limit = options.limit
+        if options.token:
+            if options.revision not in ("", "0"):
+                raise Declined(bad_request("specifying resource version is not allowed when using continue"))
+            revision, after = _read_token(options.token)
+            objects, revision = self._continued(table, revision, after, view.namespace)
+        else:
+            asked = _list_revision(options.revision)
+            if asked > self.store.revision:
+                raise Declined(too_large_revision(asked, self.store.revision))
+            exact = options.match == "Exact" or (limit > 0 and not options.match)
+            if asked and exact and asked < self.store.revision:
+                objects, revision = self._at(table, asked, view.namespace), asked
+            else:
+                objects, revision = table.ordered(view.namespace), self.store.revision
+            if options.revision == "0":
+                limit = 0
+        return json_response(200, _page(view, objects, revision, limit))
+
+    def _at(self, table: Table, revision: int, namespace: str) -> list[Stored]:
+        try:
+            past = table.at(revision)
+        except Expired:
+            raise Declined(expired("The resourceVersion for the provided list is too old.")) from None
+        return [past[key] for key in sorted(past) if not namespace or past[key].namespace == namespace]
+
+    def _continued(self, table: Table, revision: int, after: str, namespace: str) -> tuple[list[Stored], int]:
+        """What follows key `after` (exclusive), as of `revision`; -1 is now, which need not fit the pages before."""
+        if revision < 0 or revision == self.store.revision:
+            objects = table.ordered(namespace)
+            revision = self.store.revision
+        else:
+            try:
+                past = table.at(revision)
+            except Expired:
+                raise Declined(expired(_TOO_OLD_PAGE), {"continue": _token(-1, after)}) from None
+            objects = [past[key] for key in sorted(past) if not namespace or past[key].namespace == namespace]
+        return objects[bisect_left(objects, after + "\0", key=lambda obj: obj.key) :], revision
+
+    def _watch(self, resource: Resource, view: ListView, options: ListOptions, now: float) -> Watch:
+        table = self.store.table(resource.table)
+        current = self.store.revision
+        asked = _watch_revision(options.revision)
+        timeout_s = options.timeout_s or _FOREVER
+        watch = Watch(
+            table,
+            view,
+            deadline=now + timeout_s,
+            bookmark_due=now + min(BOOKMARK_PERIOD, timeout_s - _LAST_BOOKMARK_S) if options.bookmarks else None,
+            revision=lambda: self.store.revision,
+            headers={"content-type": JSON},
+        )
+        if options.initial_events and asked > current:
+            return _ended(watch, too_large_revision(asked, current))
+        if options.initial_events or (asked == 0 and options.initial_events is None):
+            watch.begin(after=current, initial=_initial(view, table.ordered(view.namespace)))
+            if options.bookmarks:
+                watch.bookmark(current, initial_events_end=True)
+            return watch
+        if asked == 0 or asked >= current:
+            watch.begin(after=max(asked, current))
+            return watch
+        try:
+            backlog = table.since(asked)
+        except Expired as error:
+            return _ended(watch, expired(str(error)))
+        watch.begin(after=current, backlog=tuple(backlog))
+        _forget_frames(backlog)
+        return watch
+
+
+def _initial(view: ListView, objects: list[Stored]) -> Iterator[bytes]:
+    return (view.frame("ADDED", obj, None) for obj in objects if view.shows(obj))
+
+
+def _forget_frames(events: list[Event]) -> None:
+    for event in events:
+        event.delivered()
+
+
+def _ended(watch: Watch, refused: Refused) -> Watch:
+    """A watch that says why there is none: the HTTP status is 200 by then."""
+    watch.push(error_frame(refused.status()))
+    watch.close()
+    return watch
+
+
+def _page(view: ListView, objects: list[Stored], revision: int, limit: int) -> bytes:
+    metadata: dict[str, Any] = {"resourceVersion": str(revision)}
+    if view.selects:
+        if limit:
+            objects, more = _first(view, objects, limit)
+            if more:
+                metadata["continue"] = _token(revision, objects[-1].key)
+        else:
+            objects = [obj for obj in objects if view.shows(obj)]
+    elif limit and len(objects) > limit:
+        remaining = len(objects) - limit
+        objects = objects[:limit]
+        metadata["continue"] = _token(revision, objects[-1].key)
+        metadata["remainingItemCount"] = remaining
+    return view.many(objects, metadata)
+
+
+def _first(view: ListView, objects: list[Stored], limit: int) -> tuple[list[Stored], bool]:
+    """The first `limit` selected objects, and whether there are more."""
+    found: list[Stored] = []
+    for obj in objects:
+        if view.shows(obj):
+            if len(found) == limit:
+                return found, True
+            found.append(obj)
+    return found, False
+
+
+def _token(revision: int, after: str) -> str:
+    """As upstream's: the key of the last object shown, and the revision of the first page."""
+    token = msgspec.json.encode({"v": "meta.k8s.io/v1", "rv": revision, "start": after + "\0"})
+    return base64.urlsafe_b64encode(token).decode().rstrip("=")
+
+
+def _read_token(text: str) -> tuple[int, str]:
+    try:
+        token = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        revision, start = token["rv"], token["start"]
+        if not isinstance(revision, int) or not isinstance(start, str):
+            raise TypeError(text)
+    except (binascii.Error, msgspec.DecodeError, KeyError, TypeError, UnicodeDecodeError):
+        raise Declined(bad_request("invalid continue token: continue key is not valid: " + quote(text))) from None
+    return revision, start.rstrip("\0")
+
+
+def _number(text: str) -> int | None:
+    """Digits only, and no more than 64 bits hold, as Go's ParseUint."""
+    if not (text.isascii() and text.isdecimal()):
+        return None
+    digits = text.lstrip("0")[: _MOST_DIGITS + 1]
+    return number if (number := int(digits or "0")) < 2**64 else None
+
+
+_MOST_DIGITS = 20
+"""Of a number of 64 bits."""
+
+
+def _syntax(text: str) -> str:
+    why = "value out of range" if text.isascii() and text.isdecimal() else "invalid syntax"
+    return f"Invalid value: {quote(text)}: strconv.ParseUint: parsing {quote(text)}: {why}"
+
+
+def _revision(text: str) -> int:
+    return (_number(text) or 0) if text else 0
+
+
+def _list_revision(text: str) -> int:
+    if not text:
+        return 0
+    number = _number(text)
+    if number is None:
+        raise Declined(bad_request(f"invalid resource version: resourceVersion: {_syntax(text)}"))
+    return number
+
+
+def _watch_revision(text: str) -> int:
+    if not text:
+        return 0
+    number = _number(text)
+    if number is None:
+        raise Declined(Refused(500, "", f"resourceVersion: {_syntax(text)}"))
+    return number

@@ -1,8 +1,0 @@
-"""Type information of Kubernetes' built-in kinds and of custom resources."""
-
-from __future__ import annotations
-
-from situate.cluster.schemas.catalog import builtin
-from situate.cluster.schemas.nodes import Schema
-
-__all__ = ["Schema", "builtin"]

@@ -1,0 +1,281 @@
+"""Label and field selectors of list and watch requests (apimachinery pkg/labels and pkg/fields).
+
+Label selectors that stand inside objects (`matchLabels`, `matchExpressions`) are read here too, for webhooks and
+disruption budgets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from sys import intern
+from typing import Any, Final, TypeAlias
+
+from situate.cluster.errors.field_errors import bad_request
+from situate.cluster.errors.go_text import quote
+from situate.cluster.errors.refusals import Declined
+from situate.cluster.storage.resources import Resource
+from situate.cluster.storage.stored import Interned, Stored
+
+Labels: TypeAlias = Mapping[str, str]
+LabelTest: TypeAlias = Callable[[Labels], bool]
+ObjectTest: TypeAlias = Callable[[Stored], bool]
+
+_WORDS: Final = re.compile(r"\s*(==|!=|=|!|,|\(|\)|<|>|[^\s=!,()<>]+)")
+_VALUE: Final = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+_NAME: Final = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_VALUE_RULE: Final = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+
+
+def everything(_: Any) -> bool:
+    """The empty selector."""
+    return True
+
+
+def label_selector(text: str) -> LabelTest | None:
+    """The selector of the query; None if it selects everything. Raises `Declined` (400) if it cannot be read."""
+    words = _Words(text)
+    tests: list[LabelTest] = []
+    if not words.rest:
+        return None
+    while True:
+        tests.append(_requirement(words))
+        word = words.take()
+        if word == "":
+            break
+        if word != ",":
+            raise _unreadable(f"found {_shown(word)}, expected: ',' or 'end of string'")
+        if words.peek() == "":
+            raise _unreadable("found '', expected: identifier after ','")
+    return tests[0] if len(tests) == 1 else lambda labels: all(test(labels) for test in tests)
+
+
+class _Words:
+    def __init__(self, text: str) -> None:
+        self.rest = [match.group(1) for match in _WORDS.finditer(text)]
+        self.rest.reverse()
+
+    def peek(self) -> str:
+        return self.rest[-1] if self.rest else ""
+
+    def take(self) -> str:
+        return self.rest.pop() if self.rest else ""
+
+
+def _shown(word: str) -> str:
+    return f"'{word}'"
+
+
+def _unreadable(what: str) -> Declined:
+    return Declined(bad_request(f"unable to parse requirement: {what}"))
+
+
+def _is_word(word: str) -> bool:
+    return bool(word) and word not in ("==", "!=", "=", "!", ",", "(", ")", "<", ">")
+
+
+def _requirement(words: _Words) -> LabelTest:
+    word = words.take()
+    if word == "!":
+        key = _key(words.take())
+        return lambda labels: key not in labels
+    key = _key(word)
+    operator = words.peek()
+    if operator in ("", ","):
+        return lambda labels: key in labels
+    words.take()
+    if operator in ("=", "=="):
+        value = _value(_exact(words), key)
+        return lambda labels: labels.get(key) == value
+    if operator == "!=":
+        value = _value(_exact(words), key)
+        return lambda labels: labels.get(key) != value
+    if operator in ("in", "notin"):
+        values = frozenset(_value(value, key) for value in _values(words))
+        if operator == "in":
+            return lambda labels: labels.get(key) in values
+        return lambda labels: labels.get(key) not in values
+    if operator in ("<", ">"):
+        return _compares(key, operator, _exact(words))
+    raise _unreadable(f"found {_shown(operator)}, expected: in, notin, =, ==, !=, gt, lt")
+
+
+def _compares(key: str, operator: str, text: str) -> LabelTest:
+    try:
+        bound = int(text)
+    except ValueError:
+        raise _unreadable(
+            f"values[0]: Invalid value: {quote(text)}: for 'Gt', 'Lt' operators, the value must be an integer"
+        ) from None
+
+    def holds(labels: Labels) -> bool:
+        try:
+            value = int(labels[key])
+        except (KeyError, ValueError):
+            return False
+        return value < bound if operator == "<" else value > bound
+
+    return holds
+
+
+def _key(word: str) -> str:
+    if not _is_word(word):
+        raise _unreadable(
+            f"found {_shown(word)}, expected: !, identifier, or 'end of string'"
+            if word
+            else "found '', expected: identifier"
+        )
+    prefix, slash, name = word.rpartition("/")
+    if len(name) > 63 or not _NAME.fullmatch(name) or (slash and not prefix):
+        raise _unreadable(
+            f"key: Invalid value: {quote(word)}: name part must consist of alphanumeric characters, '-', '_' or '.', "
+            "and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', "
+            "regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+        )
+    return word
+
+
+def _exact(words: _Words) -> str:
+    word = words.peek()
+    if word in ("", ","):
+        return ""
+    if not _is_word(word):
+        raise _unreadable(f"found {_shown(word)}, expected: identifier")
+    return words.take()
+
+
+def _values(words: _Words) -> list[str]:
+    if (word := words.take()) != "(":
+        raise _unreadable(f"found {_shown(word)} expected: '('")
+    values: list[str] = []
+    while True:
+        word = words.take()
+        if word == ")":
+            return values or [""]
+        if word == ",":
+            values.append("")
+            continue
+        if not _is_word(word):
+            raise _unreadable(f"found {_shown(word)}, expected: ',', ')' or identifier")
+        values.append(word)
+        word = words.take()
+        if word == ")":
+            return values
+        if word != ",":
+            raise _unreadable(f"found {_shown(word)}, expected: ',' or ')'")
+
+
+def _value(value: str, key: str) -> str:
+    if len(value) > 63 or not _VALUE.fullmatch(value):
+        raise _unreadable(f"values[0][{key}]: Invalid value: {quote(value)}: {_VALUE_RULE}")
+    return value
+
+
+def object_selector(selector: Mapping[str, Any] | None) -> LabelTest:
+    """A LabelSelector inside an object: absent or empty it selects everything (as webhooks read theirs)."""
+    if not selector:
+        return everything
+    tests = [_equals(key, value) for key, value in (selector.get("matchLabels") or {}).items()]
+    tests.extend(_expression(expression) for expression in selector.get("matchExpressions") or ())
+    return lambda labels: all(test(labels) for test in tests)
+
+
+def _equals(key: str, value: str) -> LabelTest:
+    return lambda labels: labels.get(key) == value
+
+
+def _expression(expression: Mapping[str, Any]) -> LabelTest:
+    key, values = expression["key"], frozenset(expression.get("values") or ())
+    match expression["operator"]:
+        case "In":
+            return lambda labels: labels.get(key) in values
+        case "NotIn":
+            return lambda labels: labels.get(key) not in values
+        case "Exists":
+            return lambda labels: key in labels
+        case _:
+            return lambda labels: key not in labels
+
+
+def field_selector(text: str, resource: Resource) -> ObjectTest | None:
+    """The field selector of the query; None if it selects everything. Raises `Declined` (400)."""
+    if not text:
+        return None
+    tests = [_field_test(term, resource) for term in _terms(text)]
+    return tests[0] if len(tests) == 1 else lambda obj: all(test(obj) for test in tests)
+
+
+def _terms(text: str) -> list[str]:
+    """The terms between commas that no backslash escapes."""
+    return [term for term in re.split(r"(?<!\\),", text) if term]
+
+
+def _field_test(term: str, resource: Resource) -> ObjectTest:
+    for operator in ("!=", "==", "="):
+        path, found, value = term.partition(operator)
+        if found:
+            break
+    else:
+        raise Declined(bad_request(f"invalid selector: '{term}'; can't understand '{term}'"))
+    value = re.sub(r"\\([\\,=])", r"\1", value)
+    wanted = operator != "!="
+    read = _field(path, resource)
+    return lambda obj: (read(obj) == value) is wanted
+
+
+def _field(path: str, resource: Resource) -> Callable[[Stored], str]:
+    if path == "metadata.name":
+        return lambda obj: obj.name
+    if path == "metadata.namespace" and resource.namespaced:
+        return lambda obj: obj.namespace
+    path = _core_event_path(path) if resource.plural == "events" else path
+    if path not in resource.selectable:
+        raise Declined(bad_request(f"field label not supported: {path}"))
+    index = resource.selectable.index(path)
+    return lambda obj: obj.fields[index]
+
+
+def _core_event_path(path: str) -> str:
+    head, dot, rest = path.partition(".")
+    renamed = {"regarding": "involvedObject", "reportingController": "reportingComponent"}.get(head, head)
+    return f"{renamed}{dot}{rest}"
+
+
+def selectable_values(resource: Resource, obj: dict[str, Any]) -> tuple[str, ...]:
+    """What field selectors see of an object, in the order of `resource.selectable`."""
+    if not resource.selectable:
+        return ()
+    values = tuple([_text(_at(obj, steps)) for steps in _steps(resource.selectable)])
+    shared: tuple[str, ...] = _shared.share(values, values)
+    return shared
+
+
+_shared: Final = Interned()
+"""Most pods of a node or of a phase have the same values."""
+
+
+@lru_cache(maxsize=256)
+def _steps(paths: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(path.split(".")) for path in paths)
+
+
+def _at(obj: Any, steps: tuple[str, ...]) -> Any:
+    for step in steps:
+        if type(obj) is not dict:
+            return ""
+        obj = obj.get(step)
+    # The field `source` of an Event selects by the component in it.
+    return obj.get("component", "") if type(obj) is dict else obj
+
+
+def _text(value: Any) -> str:
+    if value is True:
+        return "true"
+    if value is None or value is False:
+        return "false" if value is False else ""
+    return intern(str(value))

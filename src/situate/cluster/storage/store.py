@@ -1,0 +1,278 @@
+"""Versioned objects and the log of their changes: what etcd and the watch cache are to a real API server.
+
+One counter of revisions for everything, as in etcd. Single-threaded: a write is complete, and every listener has
+been told, when the call returns, so there are no locks and the same calls give the same store. What an object means
+(defaults, generation, admission) is decided above, in `situate.cluster.write`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, Protocol, TypeAlias
+
+from situate.cluster.storage.stored import Managed, Stored, encoded, stored
+
+EventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED"]
+
+
+class Event:
+    """One change of one object."""
+
+    __slots__ = ("_frames", "_last", "new", "old", "resource", "revision", "type")
+
+    def __init__(self, type_: EventType, resource: str, revision: int, old: Stored | None, new: Stored | None) -> None:
+        self.type: EventType = type_
+        self.resource = resource
+        """Plural and group: `pods`, `deployments.apps`."""
+        self.revision = revision
+        self.old = old
+        """None if the object was created."""
+        self.new = new
+        """None if the object is gone."""
+        self._last: Stored | None = new
+        self._frames: dict[Any, bytes] = {}
+
+    @property
+    def last(self) -> Stored:
+        """The object as the event shows it; a deleted one bears the revision of its deletion."""
+        if self._last is None:
+            assert self.old is not None
+            self._last = self.old.with_revision(self.revision)
+        return self._last
+
+    def frame(self, key: Any, build: Callable[[], bytes]) -> bytes:
+        """Bytes for watchers, built once per `key` and shared by all who ask while the event is delivered."""
+        frame = self._frames.get(key)
+        if frame is None:
+            frame = self._frames[key] = build()
+        return frame
+
+    def delivered(self) -> None:
+        """Lets go of the shared bytes; the log keeps only the objects."""
+        self._frames.clear()
+        if self.new is None:
+            self._last = None
+
+
+Listener: TypeAlias = Callable[[Event], None]
+
+
+class Watcher(Protocol):
+    """Is told of each change of one resource, in order, while the write is going on."""
+
+    def notify(self, event: Event) -> None: ...
+
+
+class Expired(Exception):
+    """The revision asked for is no longer in the log."""
+
+    def __init__(self, asked: int, oldest: int) -> None:
+        super().__init__(f"too old resource version: {asked} ({oldest})")
+        self.asked = asked
+        self.oldest = oldest
+
+
+class Table:
+    """All objects of one resource, by key (`namespace/name`, or `name`), and the latest changes among them."""
+
+    def __init__(self, resource: str, floor: int, window: int) -> None:
+        self.resource = resource
+        self.objects: dict[str, Stored] = {}
+        self.floor = floor
+        """Watches from this revision or later can be served from the log."""
+        self._history = floor
+        self.watchers: list[Watcher] = []
+        self._log: deque[Event] = deque()
+        self._window = window
+        self._order: list[str] = []
+        self._ordered = True
+
+    def keys(self, namespace: str = "") -> list[str]:
+        """Keys in order; with a namespace only those in it. The list must not be changed."""
+        if not self._ordered:
+            self._order = sorted(self.objects)
+            self._ordered = True
+        if not namespace:
+            return self._order
+        # "0" is the character after "/": the range holds exactly the keys that begin with "namespace/".
+        first = bisect_left(self._order, namespace + "/")
+        return self._order[first : bisect_left(self._order, namespace + "0", first)]
+
+    def ordered(self, namespace: str = "") -> list[Stored]:
+        """Objects in the order of their keys, as etcd gives them."""
+        objects = self.objects
+        return [objects[key] for key in self.keys(namespace)]
+
+    def at(self, revision: int) -> dict[str, Stored]:
+        """The objects as they were at an earlier revision. Raises `Expired` if the log does not reach back."""
+        if revision < self._history:
+            raise Expired(revision, self._history)
+        objects = dict(self.objects)
+        for event in reversed(self._log):
+            if event.revision <= revision:
+                break
+            if event.old is None:
+                del objects[event.last.key]
+            else:
+                objects[event.old.key] = event.old
+        return objects
+
+    def since(self, revision: int) -> list[Event]:
+        """Changes after `revision`, oldest first. Raises `Expired` if the log does not reach back."""
+        if revision < self.floor:
+            raise Expired(revision, self.floor)
+        events: list[Event] = []
+        for event in reversed(self._log):
+            if event.revision <= revision:
+                break
+            events.append(event)
+        events.reverse()
+        return events
+
+    def compact(self, revision: int, *, pages: bool) -> None:
+        """Watches from before `revision` are answered with 410 from now on; with `pages` old lists as well."""
+        self.floor = revision
+        if pages:
+            self._log.clear()
+            self._history = revision
+
+    def restore(self, key: str, new: Stored | None) -> None:
+        """Sets or removes an object without a change in the log. For the store only."""
+        self._ordered = False
+        if new is None:
+            self.objects.pop(key, None)
+        else:
+            self.objects[key] = new
+
+    def append(self, event: Event) -> None:
+        """Applies a change. For the store only."""
+        last = event.last
+        key = last.key
+        if event.new is None:
+            del self.objects[key]
+            self._ordered = False
+        else:
+            if event.old is None:
+                self._ordered = False
+            self.objects[key] = event.new
+        self._log.append(event)
+        if len(self._log) > self._window:
+            self._history = self._log.popleft().revision
+            self.floor = max(self.floor, self._history)
+
+
+class Store:
+    """The tables, and the counter that orders all changes.
+
+    `window` is the number of changes of a resource that its log keeps.
+    """
+
+    def __init__(self, *, window: int = 10_000, revision: int = 1) -> None:
+        self.revision = revision
+        """Of the latest change."""
+        self.start = revision
+        """Where the log began; earlier revisions have always been compacted."""
+        self._window = window
+        self._tables: dict[str, Table] = {}
+        self._listeners: list[Listener] = []
+
+    def table(self, resource: str) -> Table:
+        """The table of a resource, empty if nothing was stored yet."""
+        table = self._tables.get(resource)
+        if table is None:
+            table = self._tables[resource] = Table(resource, self.start, self._window)
+        return table
+
+    def tables(self) -> Iterator[Table]:
+        """Every table in order of its resource."""
+        for resource in sorted(self._tables):
+            yield self._tables[resource]
+
+    def get(self, resource: str, namespace: str, name: str) -> Stored | None:
+        """The object, or None."""
+        table = self._tables.get(resource)
+        if table is None:
+            return None
+        return table.objects.get(f"{namespace}/{name}" if namespace else name)
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Calls `listener` with every change, in order, before the write returns. The result unsubscribes.
+
+        A listener takes note and returns: writing from within one would give others the changes out of order.
+        """
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def put(
+        self,
+        resource: str,
+        obj: dict[str, Any],
+        *,
+        managed: tuple[Managed, ...] = (),
+        fields: tuple[str, ...] = (),
+    ) -> Stored:
+        """Creates or replaces an object as it is, at the next revision. Whether it may was decided by the caller."""
+        new = stored(obj, self.revision + 1, managed=managed, fields=fields)
+        self._commit(resource, new)
+        return new
+
+    def put_encoded(
+        self,
+        resource: str,
+        kind: str,
+        api_version: str,
+        metadata: dict[str, Any],
+        rest: bytes,
+        *,
+        managed: tuple[Managed, ...] = (),
+        fields: tuple[str, ...] = (),
+    ) -> Stored:
+        """`put` of an object of which everything but its metadata is JSON already."""
+        new = encoded(kind, api_version, metadata, rest, self.revision + 1, managed, fields)
+        self._commit(resource, new)
+        return new
+
+    def remove(self, resource: str, namespace: str, name: str) -> Event:
+        """Deletes an object that exists."""
+        table = self.table(resource)
+        old = table.objects[f"{namespace}/{name}" if namespace else name]
+        self.revision += 1
+        event = Event("DELETED", resource, self.revision, old, None)
+        self._tell(table, event)
+        return event
+
+    def restore(self, resource: str, new: Stored) -> None:
+        """Puts back what a journal or a snapshot kept, without telling anybody. Only before the first request."""
+        self.table(resource).restore(new.key, new)
+        self.revision = max(self.revision, new.revision)
+
+    def restore_removed(self, resource: str, key: str, revision: int) -> None:
+        """The deletion that a journal kept."""
+        self.table(resource).restore(key, None)
+        self.revision = max(self.revision, revision)
+
+    def compact(self, *, pages: bool = False) -> None:
+        """Every watch from an earlier revision is 410 from now on.
+
+        Lists that were begun can still be continued, as after a compaction of etcd, unless `pages` ends them too.
+        """
+        self.start = self.revision
+        for table in self._tables.values():
+            table.compact(self.revision, pages=pages)
+
+    def _commit(self, resource: str, new: Stored) -> None:
+        table = self.table(resource)
+        old = table.objects.get(new.key)
+        self.revision = new.revision
+        self._tell(table, Event("ADDED" if old is None else "MODIFIED", resource, new.revision, old, new))
+
+    def _tell(self, table: Table, event: Event) -> None:
+        table.append(event)
+        # A listener that keeps the change may fail: no watcher hears of what is not kept then.
+        for listener in self._listeners:
+            listener(event)
+        for watcher in tuple(table.watchers):
+            watcher.notify(event)
+        event.delivered()

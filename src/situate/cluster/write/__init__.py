@@ -1,0 +1,276 @@
+"""Create, update and patch: the steps of a write, in upstream's order.
+
+Decode, default, record the manager, let admission change it, let the kind's rules prepare it, validate, let admission
+refuse it, store. After apiserver's endpoints/handlers and registry/generic/registry/store.go. Each step has a room of
+its own here; deletion is in `deleting`, what is special about single subresources in `subresources`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from situate.cluster.admission.attributes import Steps
+from situate.cluster.admission.chain import Admission
+from situate.cluster.errors.field_errors import Refused, bad_request, invalid, invalid_object, required
+from situate.cluster.errors.go_text import quote
+from situate.cluster.errors.refusals import (
+    MODIFIED,
+    Declined,
+    accepted,
+    already_exists,
+    conflict,
+    invalid_resource,
+    not_found,
+)
+from situate.cluster.errors.times import timestamp
+from situate.cluster.kinds.rules import Obj, Rules, rules_of
+from situate.cluster.kinds.schemas.bodies import decode
+from situate.cluster.kinds.semantics import Semantics
+from situate.cluster.read.negotiation import decoded
+from situate.cluster.storage.names import Names
+from situate.cluster.storage.resources import Resource
+from situate.cluster.storage.store import Store
+from situate.cluster.storage.stored import Stored
+from situate.cluster.write.admitting import Admitting
+from situate.cluster.write.bodies import decoded_body, read_patched
+from situate.cluster.write.calls import Call, Change, Prepare, Shape, Validate, Written
+from situate.cluster.write.cluster_addresses import ClusterAddresses
+from situate.cluster.write.managers import Managers, configuration
+from situate.cluster.write.patching import APPLY_PATCH, STRATEGIC_PATCH, check_patch, kept_fields, patched
+from situate.cluster.write.pod_copies import PodCopies
+from situate.cluster.write.storing import Storing
+
+_ATTEMPTS: Final = 5
+"""A patch without a resourceVersion is tried so often when others write meanwhile (handlers/patch.go)."""
+
+
+class Writing:
+    """The writing half of the API over one store."""
+
+    def __init__(
+        self,
+        store: Store,
+        names: Names,
+        admission: Admission,
+        semantics_of: Callable[[Resource], Semantics],
+        *,
+        tracks_managers: bool = True,
+    ) -> None:
+        self.admitting = Admitting(store, admission)
+        self.storing = Storing(store, names)
+        self.managers = Managers(self.rules, tracks=tracks_managers)
+        self.semantics_of = semantics_of
+        self._store = store
+        self.names = names
+        self._copies = PodCopies(store, names, admission)
+        self._addresses = ClusterAddresses(store)
+        self._rules: dict[tuple[str, str, str], tuple[Resource, Rules]] = {}
+
+    def rules(self, resource: Resource) -> Rules:
+        """The kind's rules, computed once per definition."""
+        key = (resource.group, resource.version, resource.plural)
+        known = self._rules.get(key)
+        if known is None or known[0] is not resource:
+            known = self._rules[key] = (resource, rules_of(resource))
+        return known[1]
+
+    def create(self, call: Call) -> Steps[Written]:
+        """POST to a collection."""
+        resource, semantics = call.resource, self.semantics_of(call.resource)
+        copied = None
+        if resource.table == "pods" and not call.options.dry_run:
+            copied = self._copies.read(call.request, call.target.namespace, call.options.manager)
+        if copied is not None:
+            key, name = copied
+            self.admitting.check_namespace(call, name)
+            if self._store.get("pods", call.target.namespace, name) is None:
+                made = self._copies.copy(key, name, call.now)
+                if made is not None:
+                    return Written(201, made)
+        obj = decoded_body(call, semantics)
+        metadata = obj["metadata"]
+        if metadata.get("resourceVersion"):
+            raise Declined(Refused(500, "", "resourceVersion should not be set on objects to be created"))
+        name = metadata.get("name", "")
+        if not name and not metadata.get("generateName"):
+            raise Declined(
+                invalid_object(
+                    resource.group,
+                    resource.kind,
+                    "",
+                    [required("metadata.name", "name or generateName is required")],
+                )
+            )
+        semantics.default(obj)
+        self.managers.track(call, None, obj, semantics, "")
+        written = yield from self._insert(call, obj, semantics)
+        if copied is not None and not call.warnings and isinstance(written.object, Stored):
+            self._copies.remember(copied[0], written.object)
+        return written
+
+    def update(
+        self, call: Call, subresource: str, prepare: Prepare | None = None, validate: Validate | None = None
+    ) -> Steps[Written]:
+        """PUT of an object or of one of its subresources; for the last two see `replace`."""
+        semantics = self.semantics_of(call.resource)
+        body = decoded_body(call, semantics)
+        if body["metadata"].get("name", "") != call.name:
+            named = body["metadata"].get("name", "")
+            raise Declined(
+                bad_request(f"the name of the object ({named}) does not match the name on the URL ({call.name})")
+            )
+        semantics.default(body)
+
+        def change(present: Obj | None) -> Obj:
+            new: Obj = msgspec.json.decode(msgspec.json.encode(body))
+            self.managers.track(call, present, new, semantics, subresource)
+            return new
+
+        rules = self.rules(call.resource)
+        if not subresource and rules.create_on_update and self._present(call) is None:
+            return (yield from self._insert(call, change(None), semantics))
+        return (yield from self.replace(call, subresource, semantics, change, prepare, validate))
+
+    def patch(
+        self, call: Call, subresource: str, prepare: Prepare | None = None, validate: Validate | None = None
+    ) -> Steps[Written]:
+        """PATCH of an object or of one of its subresources, in any of the four formats."""
+        semantics = self.semantics_of(call.resource)
+        media = call.request.headers.get("content-type", "").split(";")[0].strip()
+        check_patch(call, media)
+        if media == APPLY_PATCH:
+            return (yield from self._apply(call, subresource, semantics, prepare, validate))
+        body = accepted(decode(call.request.body))
+        status_apart = self.rules(call.resource).has_status
+
+        def change(present: Obj | None) -> Obj:
+            assert present is not None
+            made = accepted(patched(media, present, body, semantics))
+            kept = kept_fields(present, made, subresource) if status_apart else frozenset()
+            new = read_patched(call, made, semantics, body if media == STRATEGIC_PATCH else None, kept)
+            self.managers.track(call, present, new, semantics, subresource)
+            return new
+
+        return (yield from self.replace(call, subresource, semantics, change, prepare, validate))
+
+    def replace(
+        self,
+        call: Call,
+        subresource: str,
+        semantics: Semantics,
+        change: Change,
+        prepare: Prepare | None = None,
+        validate: Validate | None = None,
+        shape: Shape | None = None,
+    ) -> Steps[Written]:
+        """Changes an object that exists. `prepare` and `validate` replace the kind's own for a special subresource."""
+        rules = self.rules(call.resource)
+        if subresource == "status":
+            prepare, validate = rules.prepare_status, semantics.validate_status
+        prepare = prepare or rules.prepare_update
+        validate = validate or semantics.validate_update
+        for _ in range(_ATTEMPTS):
+            present = self._present(call)
+            if present is None:
+                raise Declined(not_found(call.resource, call.name))
+            old = decoded(call.resource, present)
+            new = change(old)
+            fixed = self._check_preconditions(call, new, present)
+            new = yield from self.admitting.admitted(call, "UPDATE", subresource, new, old, shape)
+            prepare(new, old)
+            new["metadata"]["name"] = new["metadata"].get("name") or call.name
+            given = call.resource.table == "services" and not subresource
+            taken = self._addresses.complete(new, old) if given else []
+            errors = validate(new, old) or taken
+            if errors:
+                raise Declined(invalid_object(call.resource.group, call.resource.kind, call.name, errors))
+            yield from self.admitting.judged(call, "UPDATE", subresource, new, old, shape)
+            if self._present(call) is not present:
+                # Somebody wrote while a webhook was asked.
+                if fixed:
+                    raise Declined(conflict(call.resource, call.name, MODIFIED))
+                continue
+            return self.storing.changed(call, present, new, old)
+        raise Declined(conflict(call.resource, call.name, MODIFIED))
+
+    def _apply(
+        self, call: Call, subresource: str, semantics: Semantics, prepare: Prepare | None, validate: Validate | None
+    ) -> Steps[Written]:
+        body = configuration(call)
+
+        def change(present: Obj | None) -> Obj:
+            return read_patched(call, self.managers.applied(call, subresource, semantics, present, body), semantics)
+
+        if self._present(call) is None and not subresource:
+            uid = (body.get("metadata") or {}).get("uid")
+            if uid:
+                raise Declined(
+                    conflict(
+                        call.resource,
+                        call.name,
+                        f"uid mismatch: the provided object specified uid {uid}, and no existing object was found",
+                    )
+                )
+            return (yield from self._insert(call, change(None), semantics))
+        return (yield from self.replace(call, subresource, semantics, change, prepare, validate))
+
+    def _insert(self, call: Call, obj: Obj, semantics: Semantics) -> Steps[Written]:
+        resource = call.resource
+        metadata = obj["metadata"]
+        self.admitting.check_namespace(call, metadata.get("name", ""))
+        metadata.pop("resourceVersion", None)
+        for name in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
+            metadata.pop(name, None)
+        obj = yield from self.admitting.admitted(call, "CREATE", "", obj, None)
+        metadata = obj["metadata"]
+        if not metadata.get("name"):
+            metadata["name"] = self.storing.generated(resource, call.target.namespace, metadata["generateName"])
+        metadata["uid"] = self.names.uid()
+        metadata["creationTimestamp"] = timestamp(call.now)
+        self.rules(resource).prepare_create(obj, call.now)
+        taken = self._addresses.complete(obj, None) if resource.table == "services" else []
+        errors = semantics.validate_create(obj) or taken
+        if errors:
+            raise Declined(invalid_object(resource.group, resource.kind, metadata["name"], errors))
+        yield from self.admitting.judged(call, "CREATE", "", obj, None)
+        if self._store.get(resource.table, call.target.namespace, metadata["name"]) is not None:
+            raise Declined(already_exists(resource, metadata["name"]))
+        if call.options.dry_run:
+            return Written(201, obj)
+        return Written(201, self.storing.put(resource, obj))
+
+    def _check_preconditions(self, call: Call, new: Obj, present: Stored) -> bool:
+        """Whether the client insists on the version it names. Raises `Declined` if that is not the present one."""
+        metadata = new["metadata"]
+        uid = metadata.get("uid")
+        # In a patch it is a change like any other, which validation refuses.
+        if uid and uid != present.uid and call.request.method == "PUT":
+            place = f"{present.namespace}/" if present.namespace else ""
+            raise Declined(
+                conflict(
+                    call.resource,
+                    call.name,
+                    "StorageError: invalid object, Code: 4, Key: /registry/"
+                    f"{call.resource.plural}/{place}{present.name}, ResourceVersion: 0, AdditionalErrorMsg: "
+                    f"Precondition failed: UID in precondition: {uid}, UID in object meta: {present.uid}",
+                )
+            )
+        asked = metadata.get("resourceVersion", "")
+        metadata["resourceVersion"] = str(present.revision)
+        if call.request.method == "PUT":
+            if not asked or asked == "0":
+                if self.rules(call.resource).unconditional_update:
+                    return False
+                error = invalid("metadata.resourceVersion", 0, "must be specified for an update")
+                raise Declined(invalid_resource(call.resource, call.name, [error]))
+            if not asked.isdecimal():
+                raise Declined(Refused(500, "", f"strconv.ParseUint: parsing {quote(asked)}: invalid syntax"))
+        if asked and asked != str(present.revision):
+            raise Declined(conflict(call.resource, call.name, MODIFIED))
+        return bool(asked) and call.request.method == "PUT"
+
+    def _present(self, call: Call) -> Stored | None:
+        return self._store.get(call.resource.table, call.target.namespace, call.name)

@@ -1,0 +1,114 @@
+"""Admission of writes: what is asked of it, and what becomes of its answer.
+
+The NamespaceLifecycle plugin is here, since it needs no object; the others are in `situate.cluster.admission`.
+"""
+
+from __future__ import annotations
+
+from situate.cluster.admission.attributes import Attributes, Operation, Steps
+from situate.cluster.admission.chain import Admission
+from situate.cluster.errors.field_errors import Refused
+from situate.cluster.errors.go_text import quote
+from situate.cluster.errors.refusals import Declined, forbidden
+from situate.cluster.kinds.rules import Obj
+from situate.cluster.storage.store import Store
+from situate.cluster.write.calls import Call, Shape, operation_options
+
+
+class Admitting:
+    """Admission of what is written to one store."""
+
+    def __init__(self, store: Store, admission: Admission) -> None:
+        self._store = store
+        self._admission = admission
+
+    def check_namespace(self, call: Call, name: str) -> None:
+        """The NamespaceLifecycle plugin: raises `Declined` unless the namespace is there and stays."""
+        namespace = call.target.namespace
+        if not namespace:
+            return
+        found = self._store.get("namespaces", "", namespace)
+        if found is None:
+            details = {"name": namespace, "kind": "namespaces"}
+            raise Declined(Refused(404, "NotFound", f"namespaces {quote(namespace)} not found", details))
+        if found.deleting:
+            refused = forbidden(
+                call.resource,
+                name,
+                f"unable to create new content in namespace {namespace} because it is being terminated",
+            )
+            cause = {
+                "reason": "NamespaceTerminating",
+                "message": f"namespace {namespace} is being terminated",
+                "field": "metadata.namespace",
+            }
+            raise Declined(Refused(403, "Forbidden", refused.message, {**refused.details, "causes": [cause]}))
+
+    def admitted(
+        self, call: Call, operation: Operation, subresource: str, obj: Obj, old: Obj | None, shape: Shape | None = None
+    ) -> Steps[Obj]:
+        """The object as admission leaves it, or with its shape as far as admission may change it. Raises `Declined`."""
+        if not self._admission.concerns(call.resource, subresource):
+            return obj
+        attributes = _attributes(call, operation, subresource, obj, old, shape)
+        yield from self._admission.mutate(attributes)
+        changed = attributes.object
+        assert changed is not None
+        if shape is None:
+            return changed
+        shape.take(obj, changed)
+        return obj
+
+    def judged(
+        self, call: Call, operation: Operation, subresource: str, obj: Obj, old: Obj | None, shape: Shape | None = None
+    ) -> Steps[None]:
+        """Raises `Declined` if a plugin, a policy or a webhook refuses the object."""
+        if self._admission.concerns(call.resource, subresource):
+            yield from self._admission.validate(_attributes(call, operation, subresource, obj, old, shape))
+
+    def zone_labels(self, node_name: str) -> dict[str, str]:
+        """What a pod is given that is bound to the node."""
+        return self._admission.built_in.zone_labels(node_name)
+
+    def posted(self, call: Call, body: Obj, subresource: str, kind: tuple[str, str, str]) -> Steps[None]:
+        """Admission of an object that is posted to a subresource and not stored: a Binding, an Eviction."""
+        attributes = Attributes(
+            operation="CREATE",
+            resource=call.resource,
+            subresource=subresource,
+            kind=kind,
+            namespace=call.target.namespace,
+            name=call.name,
+            object=body,
+            old=None,
+            options=operation_options(call, "CREATE"),
+            dry_run=call.options.dry_run,
+            identity=call.identity,
+            now=call.now,
+            warnings=call.warnings,
+        )
+        yield from self._admission.mutate(attributes)
+        yield from self._admission.validate(attributes)
+
+
+def _attributes(
+    call: Call, operation: Operation, subresource: str, obj: Obj, old: Obj | None, shape: Shape | None
+) -> Attributes:
+    resource = call.resource
+    if shape is not None:
+        obj, old = shape.show(obj), old and shape.show(old)
+    return Attributes(
+        operation=operation,
+        resource=resource,
+        subresource=subresource,
+        kind=shape.kind if shape is not None else (resource.group, resource.version, resource.kind),
+        namespace=call.target.namespace,
+        name=obj["metadata"].get("name", ""),
+        object=obj,
+        old=old,
+        options=operation_options(call, operation),
+        dry_run=call.options.dry_run,
+        identity=call.identity,
+        now=call.now,
+        warnings=call.warnings,
+    )

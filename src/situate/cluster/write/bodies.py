@@ -1,0 +1,129 @@
+"""Objects as clients send them: read, checked against their kind, put into the namespace of the path."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Final
+
+import msgspec
+
+from situate.cluster.errors.field_errors import Refused, bad_request, invalid, invalid_object
+from situate.cluster.errors.go_text import printed, quote
+from situate.cluster.errors.refusals import Declined, accepted, unsupported_media_type
+from situate.cluster.kinds.rules import Obj
+from situate.cluster.kinds.schemas.bodies import decode, type_of_body
+from situate.cluster.kinds.semantics import Semantics
+from situate.cluster.storage.resources import Origin, Resource
+from situate.cluster.write.calls import Call
+
+_BODIES: Final = ("application/json", "application/yaml")
+
+
+def decoded_body(call: Call, semantics: Semantics) -> Obj:
+    """The object in the body, unknown fields handled as asked, in the namespace of the path."""
+    resource = call.resource
+    raw = call.request.body
+    media = call.request.headers.get("content-type", "application/json").split(";")[0].strip()
+    if media and media not in _BODIES:
+        raise Declined(unsupported_media_type(media, _BODIES))
+    obj = decode(raw, media or "application/json")
+    if isinstance(obj, Refused):
+        raise Declined(unreadable(resource.kind, raw))
+    wrong = type_of_body(obj, resource.kind, raw)
+    if wrong is not None:
+        raise Declined(wrong)
+    check_type(resource, obj)
+    checked = accepted(semantics.check(obj, call.options.strictness, raw if media != "application/yaml" else None))
+    call.warnings.extend(checked.warnings)
+    found: Obj = checked.object
+    _place(call, found)
+    return found
+
+
+def read_patched(call: Call, patched: Any, semantics: Semantics, patch: Any = None, kept: Collection[str] = ()) -> Obj:
+    """The object that a patch made, checked, in the namespace of the path and with its defaults.
+
+    `patch` is a strategic one, which is shown where a strict client is refused; of others the outcome is. The fields
+    `kept` are as they were stored, and taken over unseen.
+    """
+    seen = {key: value for key, value in patched.items() if key not in kept} if kept else patched
+    outcome = semantics.check(seen, call.options.strictness, None)
+    if isinstance(outcome, Refused):
+        _, strict, problems = outcome.message.partition("strict decoding error: ")
+        if strict:
+            text = msgspec.json.encode(patched, order="sorted").decode() if patch is None else printed(patch)
+            # A patched object is a map, whose fields upstream goes through in the order of their names.
+            told = strict + ", ".join(sorted(problems.split(", ")))
+            outcome = invalid_object("", "", "", [invalid("patch", text, told)])
+    checked = accepted(outcome)
+    call.warnings.extend(checked.warnings)
+    new: Obj = checked.object
+    if kept:
+        in_order = (key for key in (*patched, *new) if key in kept or key in new)
+        new = {key: patched[key] if key in kept else new[key] for key in in_order}
+    _place(call, new)
+    named = new["metadata"].get("name", "")
+    if not named:
+        why = "undeterminable: name must be provided"
+        raise Declined(bad_request(f"the name of the object ({call.name} based on URL) was {why}"))
+    if named != call.name:
+        raise Declined(
+            bad_request(f"the name of the object ({named}) does not match the name on the URL ({call.name})")
+        )
+    semantics.default(new)
+    return new
+
+
+def check_type(resource: Resource, obj: Obj) -> None:
+    """apiVersion and kind of the body; a typed one may leave them out."""
+    kind, api_version = obj.get("kind") or "", obj.get("apiVersion") or ""
+    if resource.origin is Origin.CUSTOM and not kind:
+        raise Declined(bad_request("Object 'Kind' is missing"))
+    if kind and kind != resource.kind:
+        version = api_version.rpartition("/")[2]
+        internal = resource.group.partition(".")[0] or "core"
+        raise Declined(
+            bad_request(
+                f"{kind} in version {quote(version)} cannot be handled as a {resource.kind}: converting "
+                f"({version}.{kind}) to ({internal}.{resource.kind}): unknown conversion"
+            )
+        )
+    if api_version and api_version != resource.api_version:
+        raise Declined(
+            bad_request(
+                f"the API version in the data ({api_version}) does not match the expected API version "
+                f"({resource.api_version})"
+            )
+        )
+    obj["kind"], obj["apiVersion"] = resource.kind, resource.api_version
+
+
+def unreadable(kind: str, raw: bytes) -> Refused:
+    """The 400 for a body that is not JSON."""
+    shown = raw[:27].decode(errors="replace")
+    return bad_request(
+        f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: "
+        f"unexpected end of JSON input ({quote(shown)[1:-1]}{' ...' if len(raw) > 27 else ''})"
+    )
+
+
+def type_of(obj: Obj) -> str:
+    """As Go prints a GroupVersionKind."""
+    group, _, version = (obj.get("apiVersion") or "").rpartition("/")
+    return f"{group}/{version}, Kind={obj.get('kind') or ''}"
+
+
+def _place(call: Call, obj: Obj) -> None:
+    """Puts the object into the namespace of the path, unless it names another one."""
+    metadata = obj.setdefault("metadata", {})
+    if not isinstance(metadata, dict):
+        raise Declined(bad_request("metadata must be an object"))
+    namespace = call.target.namespace
+    if metadata.get("namespace", "") not in ("", namespace):
+        raise Declined(
+            bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        )
+    if namespace:
+        metadata["namespace"] = namespace
+    else:
+        metadata.pop("namespace", None)

@@ -1,0 +1,236 @@
+"""Deletion: preconditions, finalizers, what becomes of dependents, and the grace that pods are given.
+
+After apiserver's registry/rest/delete.go and registry/generic/registry/store.go. Dependents themselves are deleted by
+the garbage collector, the contents of namespaces by the namespace controller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from situate.cluster.admission.attributes import Attributes, Steps
+from situate.cluster.admission.chain import Admission
+from situate.cluster.errors.refusals import Declined, conflict, forbidden, not_found
+from situate.cluster.errors.times import seconds, timestamp
+from situate.cluster.kinds.rules import Obj
+from situate.cluster.read.negotiation import decoded
+from situate.cluster.storage.effects import Identity
+from situate.cluster.storage.options import DeleteOptions
+from situate.cluster.storage.resources import Resource
+from situate.cluster.storage.store import Store
+from situate.cluster.storage.stored import Stored
+from situate.cluster.write import Writing
+from situate.cluster.write.calls import Written
+
+_ORPHAN: Final = "orphan"
+_FOREGROUND: Final = "foregroundDeletion"
+_IMMORTAL: Final = frozenset({"default", "kube-system", "kube-public"})
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """A request to delete one object."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    options: DeleteOptions
+    identity: Identity
+    now: float
+    one_of_many: bool = False
+    """Whether a collection is deleted: admission is told no name then."""
+
+
+class Deleting:
+    """The deleting half of the API over one store."""
+
+    def __init__(self, store: Store, admission: Admission, writing: Writing) -> None:
+        self._store = store
+        self._admission = admission
+        self._writing = writing
+
+    def delete(self, deletion: Deletion, warnings: list[str], *, asked: bool = False) -> Steps[Written]:
+        """Deletes the object or marks it; the answer is a Status where upstream's is one.
+
+        With `asked`, admission has had its say about the request that the deletion is part of.
+        """
+        resource, name = deletion.resource, deletion.name
+        if resource.table == "namespaces" and name in _IMMORTAL:
+            raise Declined(forbidden(resource, name, "this namespace may not be deleted"))
+        present = self._present(deletion)
+        self.check_preconditions(deletion, present)
+        if not asked:
+            yield from self._admission.validate(self._attributes(deletion, present, warnings))
+            yield from self._admission.mutate(self._attributes(deletion, present, warnings))
+        present = self._present(deletion)
+        self.check_preconditions(deletion, present)
+        obj = decoded(resource, present)
+        if resource.table == "namespaces" and obj.get("spec", {}).get("finalizers"):
+            return self._terminate_namespace(deletion, present, obj)
+        if self._mark(deletion, obj):
+            return Written(200, self._keep(deletion, present, obj))
+        if resource.table == "pods" and not deletion.options.dry_run:
+            # A pod is marked even if it goes at once: its watchers see both.
+            present = self._writing.storing.put(resource, obj) if obj != decoded(resource, present) else present
+        if not deletion.options.dry_run:
+            event = self._store.remove(resource.table, deletion.namespace, name)
+            obj = decoded(resource, event.last)
+        if self._writing.rules(resource).shown_when_deleted:
+            return Written(200, obj)
+        return Written(200, deleted_status(resource, present))
+
+    def _present(self, deletion: Deletion) -> Stored:
+        found = self._store.get(deletion.resource.table, deletion.namespace, deletion.name)
+        if found is None:
+            raise Declined(not_found(deletion.resource, deletion.name))
+        return found
+
+    def check_preconditions(self, deletion: Deletion, present: Stored) -> None:
+        """Raises `Declined` if the client meant another object or another version of it."""
+        options, resource = deletion.options, deletion.resource
+        if options.uid is not None and options.uid != present.uid:
+            raise Declined(
+                _precondition(
+                    resource,
+                    deletion.name,
+                    f"the UID in the precondition ({options.uid}) does not match the UID in record ({present.uid}). "
+                    "The object might have been deleted and then recreated",
+                )
+            )
+        if options.revision is not None and options.revision != str(present.revision):
+            raise Declined(
+                _precondition(
+                    resource,
+                    deletion.name,
+                    f"the ResourceVersion in the precondition ({options.revision}) does not match the ResourceVersion "
+                    f"in record ({present.revision}). The object might have been modified",
+                )
+            )
+
+    def _mark(self, deletion: Deletion, obj: Obj) -> bool:
+        """Begins the deletion of the object in place; says whether somebody else is to end it."""
+        metadata = obj["metadata"]
+        had_finalizers = list(metadata.get("finalizers") or ())
+        finalizers = _finalizers(had_finalizers, deletion.options.propagation)
+        if finalizers:
+            metadata["finalizers"] = finalizers
+        else:
+            metadata.pop("finalizers", None)
+        grace = 0
+        if deletion.resource.table == "pods":
+            grace = _grace(obj, deletion.options)
+            pending = _pending(metadata, grace, given=deletion.options.grace_seconds is not None, now=deletion.now)
+            if pending:
+                return True
+        elif not finalizers:
+            return False
+        if "deletionTimestamp" not in metadata:
+            if metadata.get("generation"):
+                metadata["generation"] += 1
+            metadata["deletionTimestamp"] = timestamp(deletion.now + grace)
+        elif not grace and seconds(metadata["deletionTimestamp"]) > deletion.now:
+            metadata["deletionTimestamp"] = timestamp(deletion.now)
+        metadata["deletionGracePeriodSeconds"] = grace
+        return bool(grace or finalizers)
+
+    def _keep(self, deletion: Deletion, present: Stored, obj: Obj) -> Stored | Obj:
+        if deletion.options.dry_run:
+            return obj
+        before = decoded(deletion.resource, present)
+        if before == obj:
+            return present
+        return self._writing.storing.put(deletion.resource, obj)
+
+    def _terminate_namespace(self, deletion: Deletion, present: Stored, obj: Obj) -> Written:
+        metadata = obj["metadata"]
+        if "deletionTimestamp" not in metadata:
+            metadata["deletionTimestamp"] = timestamp(deletion.now)
+            obj.setdefault("status", {})["phase"] = "Terminating"
+            finalizers = _finalizers(list(metadata.get("finalizers") or ()), deletion.options.propagation)
+            if finalizers:
+                metadata["finalizers"] = finalizers
+        return Written(200, self._keep(deletion, present, obj))
+
+    def _attributes(self, deletion: Deletion, present: Stored, warnings: list[str]) -> Attributes:
+        resource, options = deletion.resource, deletion.options
+        shown: Obj = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
+        if options.grace_seconds is not None:
+            shown["gracePeriodSeconds"] = options.grace_seconds
+        if options.propagation:
+            shown["propagationPolicy"] = options.propagation
+        if options.dry_run:
+            shown["dryRun"] = ["All"]
+        return Attributes(
+            operation="DELETE",
+            resource=resource,
+            subresource="",
+            kind=(resource.group, resource.version, resource.kind),
+            namespace=deletion.namespace,
+            name="" if deletion.one_of_many else deletion.name,
+            object=None,
+            old=decoded(resource, present),
+            options=shown,
+            dry_run=options.dry_run,
+            identity=deletion.identity,
+            now=deletion.now,
+            warnings=warnings,
+        )
+
+
+def _precondition(resource: Resource, name: str, why: str) -> Any:
+    """Upstream names the kind here, where other conflicts name the resource."""
+    return conflict(resource, name, why, kind=resource.kind)
+
+
+def deleted_status(resource: Resource, gone: Stored) -> Obj:
+    """The Status that says that an object is gone."""
+    details: Obj = {"name": gone.name}
+    if resource.group:
+        details["group"] = resource.group
+    details["kind"] = resource.plural
+    details["uid"] = gone.uid
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+
+
+def _finalizers(present: Sequence[str], propagation: str) -> list[str]:
+    """The finalizers with those of the garbage collector as asked; without a wish they stay."""
+    if not propagation:
+        return list(present)
+    kept = [name for name in present if name not in (_ORPHAN, _FOREGROUND)]
+    if propagation == "Orphan":
+        kept.append(_ORPHAN)
+    if propagation == "Foreground":
+        kept.append(_FOREGROUND)
+    return kept
+
+
+def _grace(pod: Obj, options: DeleteOptions) -> int:
+    """Seconds until the kubelet's end of a pod; 0: the object goes at once (pod/strategy.go)."""
+    spec, status = pod["spec"], pod.get("status", {})
+    if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
+        return 0
+    grace = options.grace_seconds
+    if grace is None:
+        grace = spec.get("terminationGracePeriodSeconds", 0)
+    return 1 if grace < 0 else int(grace)
+
+
+def _pending(metadata: Obj, grace: int, *, given: bool, now: float) -> bool:
+    """Whether a graceful deletion goes on as begun, or in place with a shorter grace."""
+    if "deletionTimestamp" not in metadata:
+        return False
+    left = metadata.get("deletionGracePeriodSeconds") or 0
+    if not left:
+        return False
+    if not given or grace >= left:
+        return True
+    if grace == 0:
+        return False
+    end = seconds(metadata["deletionTimestamp"]) - left + grace
+    if end < now:
+        end, grace = now, 1
+    metadata["deletionTimestamp"] = timestamp(end)
+    metadata["deletionGracePeriodSeconds"] = grace
+    return True

@@ -1,0 +1,195 @@
+"""Eviction of a pod, and what disruption budgets say to it (Kubernetes' registry/core/pod/storage/eviction.go)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from situate.cluster.admission.attributes import Steps
+from situate.cluster.errors.field_errors import Refused, bad_request
+from situate.cluster.errors.refusals import Declined, accepted, forbidden, not_found
+from situate.cluster.errors.times import timestamp
+from situate.cluster.kinds.rules import Obj
+from situate.cluster.kinds.schemas.bodies import decode
+from situate.cluster.read.negotiation import decoded
+from situate.cluster.storage.options import DeleteOptions, delete_options
+from situate.cluster.storage.resources import Catalog
+from situate.cluster.storage.selection import object_selector
+from situate.cluster.storage.store import Store
+from situate.cluster.storage.stored import Stored
+from situate.cluster.write import Writing
+from situate.cluster.write.calls import Call, Written
+from situate.cluster.write.deletion import Deleting, Deletion
+from situate.cluster.write.subresources import SUCCESS, set_condition
+
+_BUDGETS: Final = "poddisruptionbudgets.policy"
+_MOST_DISRUPTED: Final = 2000
+"""Evictions that the disruption controller has not yet seen."""
+_REFUSED: Final = "Cannot evict pod as it would violate the pod's disruption budget."
+_RETRY_S: Final = 10
+
+
+class Evictions:
+    """Evictions in one store."""
+
+    def __init__(self, store: Store, catalog: Catalog, writing: Writing, deleting: Deleting) -> None:
+        self._store = store
+        self._catalog = catalog
+        self._writing = writing
+        self._deleting = deleting
+
+    def evict(self, call: Call) -> Steps[Written]:
+        """POST of an Eviction."""
+        body = accepted(decode(call.request.body))
+        if not isinstance(body, dict) or body.get("kind", "Eviction") != "Eviction":
+            raise Declined(bad_request("not a Eviction object"))
+        named = (body.get("metadata") or {}).get("name", "")
+        if named != call.name:
+            raise Declined(bad_request("name in URL does not match name in Eviction object"))
+        options = delete_options(call.request, body.get("deleteOptions") or {"kind": "DeleteOptions"})
+        dry_run = options.dry_run or call.options.dry_run
+        yield from self._writing.admitting.posted(call, body, "eviction", ("policy", "v1", "Eviction"))
+        present = self._store.get("pods", call.target.namespace, call.name)
+        if present is None:
+            raise Declined(not_found(call.resource, call.name))
+        pod = decoded(call.resource, present)
+        if not _needs_no_budget(pod):
+            self._consult_budget(call, present, pod, dry_run=dry_run)
+        if not dry_run:
+            deletion = self._deletion(call, options, dry_run=True)
+            self._deleting.check_preconditions(deletion, present)
+            self._mark(call, present, pod)
+        yield from self._deleting.delete(self._deletion(call, options, dry_run=dry_run), call.warnings, asked=True)
+        return Written(201, dict(SUCCESS))
+
+    def _consult_budget(self, call: Call, present: Stored, pod: Obj, *, dry_run: bool) -> None:
+        budgets = self._budgets_of(present)
+        if len(budgets) > 1:
+            raise Declined(
+                Refused(
+                    500,
+                    "",
+                    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+                )
+            )
+        if not budgets:
+            return
+        budget = budgets[0].whole()
+        if not _is_ready(pod) and _lets_unready_go(budget):
+            return
+        self._take_one(call, budget, dry_run=dry_run)
+
+    def _budgets_of(self, pod: Stored) -> list[Stored]:
+        found = []
+        for stored in self._store.table(_BUDGETS).ordered(pod.namespace):
+            selector = stored.object().get("spec", {}).get("selector")
+            if selector is not None and object_selector(selector)(pod.labels):
+                found.append(stored)
+        return found
+
+    def _take_one(self, call: Call, budget: Obj, *, dry_run: bool) -> None:
+        """Counts one disruption; raises `Declined` if none is left."""
+        metadata, status = budget["metadata"], budget.setdefault("status", {})
+        name = metadata["name"]
+        resource = self._catalog.of_kind("policy/v1", "PodDisruptionBudget")
+        assert resource is not None
+        if status.get("observedGeneration", 0) < metadata.get("generation", 0):
+            raise Declined(_too_many(f"The disruption budget {name} is still being processed by the server.", _RETRY_S))
+        allowed = status.get("disruptionsAllowed", 0)
+        if allowed < 0:
+            raise Declined(forbidden(resource, name, "pdb disruptions allowed is negative"))
+        if len(status.get("disruptedPods") or ()) > _MOST_DISRUPTED:
+            raise Declined(
+                forbidden(
+                    resource,
+                    name,
+                    "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
+                )
+            )
+        if allowed == 0:
+            raise Declined(_too_many(_why_not(name, status), None))
+        status["disruptionsAllowed"] = allowed - 1
+        if allowed == 1:
+            _set_exhausted(metadata, status, call.now)
+        if not dry_run:
+            status.setdefault("disruptedPods", {})[call.name] = timestamp(call.now)
+            self._writing.storing.put(resource, budget)
+
+    def _mark(self, call: Call, present: Stored, pod: Obj) -> None:
+        """The condition DisruptionTarget, so that controllers know why the pod goes."""
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API: evicting",
+        }
+        set_condition(pod.setdefault("status", {}), condition, call.now)
+        if pod != decoded(call.resource, present):
+            self._writing.storing.put(call.resource, pod)
+
+    def _deletion(self, call: Call, options: DeleteOptions, *, dry_run: bool) -> Deletion:
+        # The condition just written gave the pod a new version; the one that was asked for was compared before.
+        revision = options.revision if dry_run else None
+        checked = DeleteOptions(dry_run, options.grace_seconds, options.propagation, options.uid, revision)
+        return Deletion(call.resource, call.target.namespace, call.name, checked, call.identity, call.now)
+
+
+def _needs_no_budget(pod: Obj) -> bool:
+    phase = pod.get("status", {}).get("phase")
+    return phase in ("Succeeded", "Failed", "Pending") or "deletionTimestamp" in pod["metadata"]
+
+
+def _is_ready(pod: Obj) -> bool:
+    conditions = pod.get("status", {}).get("conditions") or ()
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+
+def _lets_unready_go(budget: Obj) -> bool:
+    if budget.get("spec", {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    status = budget.get("status", {})
+    desired = status.get("desiredHealthy", 0)
+    return bool(desired > 0 and status.get("currentHealthy", 0) >= desired)
+
+
+def _too_many(cause: str, retry_s: int | None) -> Refused:
+    details: dict[str, Any] = {"causes": [{"reason": "DisruptionBudget", "message": cause}]}
+    if retry_s is not None:
+        details["retryAfterSeconds"] = retry_s
+    return Refused(429, "TooManyRequests", _REFUSED, details)
+
+
+def _why_not(name: str, status: Obj) -> str:
+    condition = next((c for c in status.get("conditions") or () if c["type"] == "DisruptionAllowed"), None)
+    explained = condition is not None and condition["status"] == "False" and condition.get("message")
+    if condition is not None and explained and condition.get("reason") == "SyncFailed":
+        message = condition["message"]
+        return f"The disruption budget {name} does not allow evicting pods currently because it failed sync: {message}"
+    current, desired = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
+    if current <= desired:
+        return f"The disruption budget {name} needs {desired} healthy pods and has {current} currently"
+    if condition is not None and explained:
+        return (
+            f"The disruption budget {name} does not allow evicting pods currently ({condition['reason']}): "
+            f"{condition['message']}"
+        )
+    return f"The disruption budget {name} does not allow evicting pods currently"
+
+
+def _set_exhausted(metadata: Obj, status: Obj, now: float) -> None:
+    """pdbhelper.UpdateDisruptionAllowedCondition for a budget that is used up."""
+    condition = {
+        "type": "DisruptionAllowed",
+        "status": "False",
+        "observedGeneration": metadata.get("generation", 0),
+        "lastTransitionTime": timestamp(now),
+        "reason": "InsufficientPods",
+        "message": "",
+    }
+    conditions = status.setdefault("conditions", [])
+    for index, present in enumerate(conditions):
+        if present["type"] == "DisruptionAllowed":
+            if present["status"] == "False":
+                condition["lastTransitionTime"] = present.get("lastTransitionTime")
+            conditions[index] = condition
+            return
+    conditions.append(condition)

@@ -1,0 +1,88 @@
+"""Who set what: managedFields as a write changes them, and server-side apply, which decides by them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from situate.cluster.errors.field_errors import bad_request
+from situate.cluster.errors.refusals import Declined, accepted
+from situate.cluster.errors.times import timestamp
+from situate.cluster.kinds.rules import Obj, Rules
+from situate.cluster.kinds.schemas.bodies import decode
+from situate.cluster.kinds.semantics import Semantics
+from situate.cluster.patch import fieldmanager
+from situate.cluster.patch.fieldmanager import Writer, reset_fields
+from situate.cluster.patch.fieldmanager_paths import Paths
+from situate.cluster.storage.resources import Resource
+from situate.cluster.write.bodies import check_type, type_of
+from situate.cluster.write.calls import Call
+from situate.cluster.write.patching import APPLY_PATCH
+
+
+class Managers:
+    """Keeps the record of managers; without `tracks` there are none, and only an apply makes some."""
+
+    def __init__(self, rules: Callable[[Resource], Rules], *, tracks: bool) -> None:
+        self._rules = rules
+        self._tracks = tracks
+
+    def track(self, call: Call, old: Obj | None, new: Obj, semantics: Semantics, subresource: str) -> None:
+        """Records who set what, in `new`."""
+        if not self._tracks:
+            new["metadata"].pop("managedFields", None)
+            return
+        writer = _writer(call, subresource)
+        was, now = (old, new) if old is None else _differing(old, new)
+        entries = fieldmanager.update(was, now, semantics.schema, writer, self._reset(call, subresource))
+        new["metadata"]["managedFields"] = entries
+
+    def applied(
+        self, call: Call, subresource: str, semantics: Semantics, present: Obj | None, configuration: Obj
+    ) -> Obj:
+        """The present object (None: there is none) with an applied configuration merged in. Raises `Declined`."""
+        writer, reset = _writer(call, subresource), self._reset(call, subresource)
+        applied: Obj = accepted(
+            fieldmanager.apply(present, configuration, semantics.schema, writer, force=call.options.force, reset=reset)
+        )
+        applied.setdefault("metadata", {}).setdefault("name", call.name)
+        return applied
+
+    def _reset(self, call: Call, subresource: str) -> Paths:
+        return reset_fields(call.resource.kind, subresource, self._rules(call.resource).has_status)
+
+
+def configuration(call: Call) -> Obj:
+    """The body of an apply. Raises `Declined`."""
+    body = accepted(decode(call.request.body, APPLY_PATCH))
+    if not isinstance(body, dict):
+        raise Declined(bad_request("error decoding YAML: the body is not an object"))
+    metadata = body.get("metadata") or {}
+    if metadata.get("name", call.name) != call.name:
+        raise Declined(
+            bad_request(
+                f"the name of the object ({metadata.get('name')}) does not match the name on the URL ({call.name})"
+            )
+        )
+    if not body.get("apiVersion") or not body.get("kind"):
+        raise Declined(bad_request(f"invalid object type: {type_of(body)}"))
+    check_type(call.resource, body)
+    return body
+
+
+def _writer(call: Call, subresource: str) -> Writer:
+    return Writer(call.options.manager, call.resource.api_version, timestamp(call.now), subresource)
+
+
+def _differing(old: Obj, new: Obj) -> tuple[Obj, Obj]:
+    """Both without the fields at the top that are equal: nobody comes to own anything in them."""
+    equal = [
+        name
+        for name, value in new.items()
+        if name not in ("apiVersion", "kind", "metadata") and name in old and old[name] == value
+    ]
+    if not equal:
+        return old, new
+    return (
+        {name: value for name, value in old.items() if name not in equal},
+        {name: value for name, value in new.items() if name not in equal},
+    )

@@ -1,0 +1,69 @@
+"""The four formats of PATCH: which are accepted where, and what three of them make of an object.
+
+The fourth, server-side apply, is left to `managers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Final
+
+from situate.cluster.errors.field_errors import FieldError, Refused, bad_request, required
+from situate.cluster.errors.field_errors import forbidden as forbidden_field
+from situate.cluster.errors.refusals import Declined, invalid_options, unsupported_media_type, unsupported_patch
+from situate.cluster.kinds.rules import Obj
+from situate.cluster.kinds.semantics import Semantics
+from situate.cluster.patch.patches import json_patch, merge_patch
+from situate.cluster.patch.patches_strategic import strategic_merge_patch
+from situate.cluster.storage.resources import Origin
+from situate.cluster.write.calls import Call
+
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
+APPLY_PATCH: Final = "application/apply-patch+yaml"
+_WITH_STATUS: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
+_NONE: Final = object()
+
+
+def check_patch(call: Call, media: str) -> None:
+    """Raises `Declined` if the format, or an option with it, is not for this resource."""
+    formats = [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH]
+    if call.resource.origin is Origin.CUSTOM:
+        formats.remove(STRATEGIC_PATCH)
+    if media == STRATEGIC_PATCH and media not in formats:
+        raise Declined(unsupported_media_type(media, formats))
+    if media not in formats:
+        raise Declined(unsupported_patch())
+    errors: list[FieldError] = []
+    if media == APPLY_PATCH:
+        if not call.request.parameter("fieldManager"):
+            errors.append(required("fieldManager", "is required for apply patch"))
+    elif call.options.force:
+        errors.append(forbidden_field("force", "may not be specified for non-apply patch"))
+    if errors:
+        raise Declined(invalid_options("PatchOptions", errors))
+
+
+def kept_fields(present: Obj, made: Any, subresource: str) -> Collection[str]:
+    """What a patch has left as it is, of those fields that a write of this kind keeps anyway: the status, or all else.
+
+    They were decoded when they were written, and need not be again. `made` shares them with `present`: a JSON merge
+    patch leaves whatever it does not name.
+    """
+    if not isinstance(made, dict):
+        return ()
+    if subresource == "status":
+        return [key for key, value in made.items() if key not in _WITH_STATUS and value is present.get(key)]
+    return ("status",) if not subresource and made.get("status", _NONE) is present.get("status") else ()
+
+
+def patched(media: str, present: Obj, body: Any, semantics: Semantics) -> Any | Refused:
+    """The present object after a patch, neither decoded nor completed."""
+    if media == JSON_PATCH:
+        return json_patch(present, body)
+    if not isinstance(body, dict):
+        return bad_request("error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}")
+    if media == MERGE_PATCH:
+        return merge_patch(present, body)
+    return strategic_merge_patch(present, body, semantics.schema)

@@ -1,0 +1,112 @@
+"""Pods that differ from an earlier one in nothing but their name.
+
+A controller makes thousands of pods from one template. What decoding, defaults, admission and validation made of the
+first holds for each of the others, so it is kept and only name, uid and times are made anew. Whatever else could
+change the outcome (another namespace or manager, webhooks, priority classes) leads through the whole way again.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from situate.cluster.admission.chain import Admission
+from situate.cluster.errors.times import timestamp
+from situate.cluster.storage.names import Names
+from situate.cluster.storage.store import Event, Store
+from situate.cluster.storage.stored import Managed, Stored, shared_managers
+from situate.objects.messages import Request
+
+Key: TypeAlias = tuple[str, str, bytes, bytes]
+"""Namespace, manager, metadata without the name, spec as sent."""
+
+_NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+"""A name that every rule for names of pods accepts."""
+_MOST: Final = 1024
+_MOST_MET: Final = 8192
+_OWN: Final = ("name", "uid", "creationTimestamp", "resourceVersion")
+
+
+class _Body(msgspec.Struct, forbid_unknown_fields=True):
+    metadata: dict[str, Any]
+    spec: msgspec.Raw
+    apiVersion: str = "v1"  # noqa: N815 - the field's name
+    kind: str = "Pod"
+
+
+_decode: Final = msgspec.json.Decoder(_Body).decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """What equal pods have in common."""
+
+    metadata: dict[str, Any]
+    rest: bytes
+    """Spec and status as JSON, with the braces around both."""
+    managed: Managed
+    fields: tuple[str, ...]
+
+
+class PodCopies:
+    """Templates of the pods that were created in one store."""
+
+    def __init__(self, store: Store, names: Names, admission: Admission) -> None:
+        self._store = store
+        self._names = names
+        self._admission = admission
+        self._known: dict[Key, Template] = {}
+        self._met: set[int] = set()
+        """Hashes of the keys of pods that went the whole way: most pods that are made once are never made again."""
+        store.subscribe(self._observe)
+
+    def read(self, request: Request, namespace: str, manager: str) -> tuple[Key, str] | None:
+        """What identifies the template of a pod, and the pod's name; None if it has to go the whole way."""
+        if self._admission.configured:
+            return None
+        try:
+            body = _decode(request.body)
+        except msgspec.DecodeError:
+            return None
+        name = body.metadata.pop("name", None)
+        if body.kind != "Pod" or body.apiVersion != "v1" or not isinstance(name, str) or not _NAME.fullmatch(name):
+            return None
+        return (namespace, manager, _encode(body.metadata), bytes(body.spec)), name
+
+    def copy(self, key: Key, name: str, now: float) -> Stored | None:
+        """Stores one more pod of a template; None if the template is not known."""
+        template = self._known.get(key)
+        if template is None:
+            return None
+        time = timestamp(now)
+        metadata = {**template.metadata, "name": name, "uid": self._names.uid(), "creationTimestamp": time}
+        first = template.managed
+        managed = Managed(first.manager, first.operation, first.api_version, time, first.subresource, first.fields)
+        return self._store.put_encoded(
+            "pods", "Pod", "v1", metadata, template.rest, managed=shared_managers((managed,)), fields=template.fields
+        )
+
+    def remember(self, key: Key, made: Stored) -> None:
+        """Keeps what a pod that went the whole way has in common with others, once it is the second of its kind."""
+        met = hash(key)
+        if met not in self._met:
+            if len(self._met) >= _MOST_MET:
+                self._met.clear()
+            self._met.add(met)
+            return
+        rest = b"{" + made.tail[2:]
+        # A new pod's conditions bear the time of its creation: a gated one is no template.
+        if len(made.managed) != 1 or b'"conditions"' in rest:
+            return
+        if len(self._known) >= _MOST:
+            self._known.clear()
+        metadata = {name: value for name, value in made.object()["metadata"].items() if name not in _OWN}
+        self._known[key] = Template(metadata, rest, made.managed[0], made.fields)
+
+    def _observe(self, event: Event) -> None:
+        if event.resource == "priorityclasses.scheduling.k8s.io":
+            self._known.clear()

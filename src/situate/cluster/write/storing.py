@@ -1,0 +1,82 @@
+"""The last step of a write: the object goes into the store, unless nothing changed, nothing is left or it was a try."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from situate.cluster.errors.refusals import Declined, already_exists
+from situate.cluster.kinds.rules import Obj
+from situate.cluster.storage.names import SUFFIX_LENGTH, Names
+from situate.cluster.storage.resources import Resource
+from situate.cluster.storage.selection import selectable_values
+from situate.cluster.storage.store import Store
+from situate.cluster.storage.stored import Managed, Stored, managed_from_json
+from situate.cluster.write.calls import Call, Written
+
+_NAMES_TRIED: Final = 8
+_MAX_GENERATED: Final = 63 - SUFFIX_LENGTH
+
+
+class Storing:
+    """Puts objects into one store under names that are free."""
+
+    def __init__(self, store: Store, names: Names) -> None:
+        self._store = store
+        self._names = names
+
+    def put(self, resource: Resource, obj: Obj) -> Stored:
+        """Stores an object of the resource's version as it is."""
+        managed = managed_from_json(obj["metadata"].pop("managedFields", None))
+        obj = _as_stored(resource, obj)
+        return self._store.put(resource.table, obj, managed=managed, fields=selectable_values(resource, obj))
+
+    def changed(self, call: Call, present: Stored, new: Obj, old: Obj) -> Written:
+        """Replaces the present object, decoded in `old`; an equal one stays, one without a last finalizer goes."""
+        if _gone(new):
+            if not call.options.dry_run:
+                self._store.remove(call.resource.table, present.namespace, present.name)
+            return Written(200, new)
+        if call.options.dry_run:
+            return Written(200, new)
+        managed = managed_from_json(new["metadata"].pop("managedFields", None))
+        old["metadata"].pop("managedFields", None)
+        if new == old and _same_managers(managed, present.managed):
+            return Written(200, present)
+        new = _as_stored(call.resource, new)
+        fields = selectable_values(call.resource, new)
+        return Written(200, self._store.put(call.resource.table, new, managed=managed, fields=fields))
+
+    def generated(self, resource: Resource, namespace: str, prefix: str) -> str:
+        """A free name that begins with a generateName. Raises `Declined` if none was found."""
+        for _ in range(_NAMES_TRIED):
+            name = prefix[:_MAX_GENERATED] + self._names.suffix()
+            if self._store.get(resource.table, namespace, name) is None:
+                return name
+        raise Declined(already_exists(resource, name))
+
+
+def _same_managers(left: tuple[Managed, ...], right: tuple[Managed, ...]) -> bool:
+    """Equal but for the times, which a write that changes nothing else does not move."""
+    return len(left) == len(right) and all(
+        msgspec.structs.replace(one, time="") == msgspec.structs.replace(other, time="")
+        for one, other in zip(left, right, strict=True)
+    )
+
+
+def _gone(obj: Obj) -> bool:
+    """Whether the last finalizer of an object under deletion is gone."""
+    metadata = obj["metadata"]
+    if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
+        return False
+    if metadata.get("deletionGracePeriodSeconds"):
+        return False
+    return obj["kind"] != "Namespace" or not obj.get("spec", {}).get("finalizers")
+
+
+def _as_stored(resource: Resource, obj: Obj) -> Obj:
+    if resource.to_stored is not None:
+        return resource.to_stored(obj)
+    obj["apiVersion"] = resource.stored_api_version
+    return obj

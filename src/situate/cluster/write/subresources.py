@@ -1,0 +1,325 @@
+"""Subresources that are more than a part of their object: scale, binding, resize, finalize.
+
+After Kubernetes' registry of pods, of each scalable kind and of namespaces. Eviction is in `evictions`; status is
+written by `writing`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from situate.cluster.admission.attributes import Steps
+from situate.cluster.errors.field_errors import FieldError, Refused, bad_request, invalid_object, required
+from situate.cluster.errors.go_text import quote
+from situate.cluster.errors.refusals import Declined, accepted, conflict, forbidden, internal_error, not_found
+from situate.cluster.errors.times import timestamp
+from situate.cluster.kinds import validation
+from situate.cluster.kinds.rules import Obj
+from situate.cluster.kinds.schemas.bodies import decode
+from situate.cluster.kinds.structural.schema import ScalePaths, get_path, set_path
+from situate.cluster.patch.patches import copied, json_patch, merge_patch
+from situate.cluster.read.negotiation import decoded
+from situate.cluster.read.table_cells import selector_text
+from situate.cluster.storage.resources import Origin, Resource
+from situate.cluster.storage.store import Store
+from situate.cluster.write import Writing
+from situate.cluster.write.calls import Call, Shape, Written
+from situate.cluster.write.patching import APPLY_PATCH, JSON_PATCH
+from situate.framework.pod.resources import amount, pod_request
+from situate.objects.codec import decode as decode_object
+from situate.objects.quantity import parse_quantity
+from situate.objects.resources import PODS
+
+_SIZED: Final = ("cpu", "memory")
+SUCCESS: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+class Subresources:
+    """What is written below objects of one store."""
+
+    def __init__(self, store: Store, writing: Writing) -> None:
+        self._store = store
+        self._writing = writing
+
+    def scale_of(self, resource: Resource, obj: Obj) -> Obj:
+        """The Scale of an object at the resource's version."""
+        paths = _scale_paths(resource)
+        metadata = obj["metadata"]
+        shown: Obj = {"name": metadata["name"]}
+        for name in ("namespace", "uid", "resourceVersion", "creationTimestamp"):
+            if name in metadata:
+                shown[name] = metadata[name]
+        status: Obj = {"replicas": get_path(obj, paths.status_replicas) or 0}
+        selector = get_path(obj, paths.label_selector) if paths.label_selector else None
+        text = selector if isinstance(selector, str) else selector_text(selector)
+        if text:
+            status["selector"] = text
+        replicas = get_path(obj, paths.spec_replicas)
+        return {
+            "kind": "Scale",
+            "apiVersion": "autoscaling/v1",
+            "metadata": shown,
+            "spec": {"replicas": replicas} if replicas else {},
+            "status": status,
+        }
+
+    def read_scale(self, resource: Resource, obj: Obj) -> Obj:
+        """GET of the scale subresource: of a custom resource, only if it says how many replicas it wants."""
+        path = _scale_paths(resource).spec_replicas
+        if get_path(obj, path) is None and resource.origin is Origin.CUSTOM:
+            raise Declined(internal_error(f"the spec replicas field {quote(path)} does not exist"))
+        return self.scale_of(resource, obj)
+
+    def write_scale(self, call: Call) -> Steps[Written]:
+        """PUT or PATCH of the scale subresource."""
+        resource = call.resource
+        semantics = self._writing.semantics_of(resource)
+        paths = _scale_paths(resource)
+        body = accepted(decode(call.request.body, _media(call)))
+
+        def change(present: Obj | None) -> Obj:
+            assert present is not None
+            scale = self._changed_scale(call, self.scale_of(resource, present), body)
+            metadata = scale.get("metadata") or {}
+            if metadata.get("uid", present["metadata"]["uid"]) != present["metadata"]["uid"]:
+                raise Declined(
+                    conflict(
+                        resource,
+                        call.name,
+                        f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: "
+                        f"{present['metadata']['uid']}",
+                        kind=f"{resource.id}/scale",
+                    )
+                )
+            new: Obj = copied(present)
+            revision = metadata.get("resourceVersion")
+            if revision:
+                new["metadata"]["resourceVersion"] = revision
+            else:
+                new["metadata"].pop("resourceVersion", None)
+            take(new, scale)
+            self._writing.managers.track(call, present, new, semantics, "scale")
+            return new
+
+        def take(obj: Obj, scale: Obj) -> None:
+            set_path(obj, paths.spec_replicas, (scale.get("spec") or {}).get("replicas") or 0)
+
+        shape = Shape(("autoscaling", "v1", "Scale"), partial(self.scale_of, resource), take)
+        written = yield from self._writing.replace(call, "scale", semantics, change, shape=shape)
+        obj = written.object if isinstance(written.object, dict) else decoded(resource, written.object)
+        return Written(200, self.scale_of(resource, obj))
+
+    def bind(self, call: Call) -> Steps[Written]:
+        """POST of a Binding: assigns a pod to a node."""
+        body = self._posted(call, "Binding")
+        metadata, target = body.get("metadata") or {}, body.get("target") or {}
+        node = target.get("name", "")
+        if target.get("kind", "") not in ("", "Node") or not node:
+            # Upstream hands out the bare list of field errors here, which becomes an internal server error.
+            error = required("target.name") if not node else None
+            raise Declined(
+                Refused(
+                    500,
+                    "",
+                    str(error) if error else 'target.kind: Unsupported value: supported values: "Node", "<empty>"',
+                )
+            )
+        yield from self._writing.admitting.posted(call, body, "binding", ("", "v1", "Binding"))
+        present = self._store.get("pods", call.target.namespace, call.name)
+        if present is None:
+            raise Declined(not_found(call.resource, call.name))
+        self._check_binding(call, metadata, present.uid, present.revision)
+        pod = decoded(call.resource, present)
+        refusal = _unbindable(pod)
+        if refusal:
+            raise Declined(conflict(call.resource, call.name, refusal, kind="pods/binding"))
+        pod["spec"]["nodeName"] = node
+        pod.setdefault("status", {}).pop("nominatedNodeName", None)
+        annotations = metadata.get("annotations")
+        if annotations:
+            pod["metadata"].setdefault("annotations", {}).update(annotations)
+        labels = {**(metadata.get("labels") or {}), **self._writing.admitting.zone_labels(node)}
+        if labels:
+            pod["metadata"].setdefault("labels", {}).update(labels)
+        set_condition(pod["status"], {"type": "PodScheduled", "status": "True"}, call.now)
+        if not call.options.dry_run:
+            self._writing.storing.put(call.resource, pod)
+        return Written(201, dict(SUCCESS))
+
+    def resize(self, call: Call) -> Steps[Written]:
+        """PUT or PATCH of pods/resize: only resources of containers are taken over."""
+
+        def validate(new: Obj, old: Obj) -> list[FieldError]:
+            errors = validation.validate_resize(new, old)
+            if not errors and new["spec"] != old["spec"]:
+                self._check_capacity(call, new)
+            return errors
+
+        return (yield from self._partial(call, "resize", _prepare_resize, validate))
+
+    def _check_capacity(self, call: Call, pod: Obj) -> None:
+        """Nothing larger than its node is asked for, whoever else is there (admission plugin PodResize)."""
+        stored = self._store.get("nodes", "", pod["spec"].get("nodeName") or "")
+        if stored is None:
+            return
+        allocatable = (stored.object().get("status") or {}).get("allocatable") or {}
+        asked = pod_request(decode_object(PODS, msgspec.json.encode({**pod, "status": {}}))).amounts
+        over = [
+            f"{name}, requested: {asked.get(name, 0)}, allocatable: {most}"
+            for name, most in ((each, amount(each, parse_quantity(str(allocatable.get(each, 0))))) for each in _SIZED)
+            if asked.get(name, 0) > most
+        ]
+        if over:
+            why = f"node didn't have enough allocatable resources: {'; '.join(over)}"
+            refused = forbidden(call.resource, call.name, why)
+            raise Declined(replace(refused, details={**refused.details, "causes": [{"reason": "NodeCapacity"}]}))
+
+    def finalize(self, call: Call) -> Steps[Written]:
+        """PUT of namespaces/finalize: only `spec.finalizers` is taken over."""
+        return (yield from self._partial(call, "finalize", _prepare_finalize, lambda _new, _old: []))
+
+    def _partial(self, call: Call, name: str, prepare: Any, validate: Any) -> Steps[Written]:
+        writing = self._writing
+        if call.request.method == "PATCH":
+            return (yield from writing.patch(call, name, prepare, validate))
+        return (yield from writing.update(call, name, prepare, validate))
+
+    def _posted(self, call: Call, kind: str) -> Obj:
+        body = accepted(decode(call.request.body, _media(call)))
+        if not isinstance(body, dict):
+            raise Declined(bad_request(f"the body is not a {kind}"))
+        if body.get("kind", kind) != kind:
+            raise Declined(bad_request(f'{body["kind"]} in version "v1" cannot be handled as a {kind}'))
+        named = (body.get("metadata") or {}).get("name", "")
+        if named != call.name:
+            raise Declined(bad_request(f"name in URL does not match name in {kind} object"))
+        return body
+
+    def _check_binding(self, call: Call, metadata: Obj, uid: str, revision: int) -> None:
+        place = f"/registry/pods/{call.target.namespace}/{call.name}"
+        asked = {"UID": (metadata.get("uid"), uid), "ResourceVersion": (metadata.get("resourceVersion"), str(revision))}
+        for what, (given, found) in asked.items():
+            if given and given != found:
+                raise Declined(
+                    conflict(
+                        call.resource,
+                        call.name,
+                        f"StorageError: invalid object, Code: 4, Key: {place}, ResourceVersion: 0, AdditionalErrorMsg: "
+                        f"Precondition failed: {what} in precondition: {given}, {what} in object meta: {found}",
+                    )
+                )
+
+    def _changed_scale(self, call: Call, scale: Obj, body: Any) -> Obj:
+        media = _media(call)
+        if not isinstance(body, (dict, list)):
+            raise Declined(bad_request("the body is not a Scale"))
+        if call.request.method == "PUT":
+            new = body
+        elif media == JSON_PATCH:
+            new = accepted(json_patch(scale, body))
+        elif media == APPLY_PATCH:
+            new = merge_patch(scale, {"spec": (body if isinstance(body, dict) else {}).get("spec")})
+        else:
+            new = merge_patch(scale, body)
+        if not isinstance(new, dict):
+            raise Declined(bad_request("the body is not a Scale"))
+        if call.request.method == "PATCH" and not _names_revision(body):
+            (new.get("metadata") or {}).pop("resourceVersion", None)
+        errors = validation.validate_scale(new)
+        if errors:
+            raise Declined(invalid_object("autoscaling", "Scale", call.name, errors))
+        return new
+
+
+def _names_revision(body: Any) -> bool:
+    return isinstance(body, dict) and bool((body.get("metadata") or {}).get("resourceVersion"))
+
+
+def _media(call: Call) -> str:
+    return call.request.headers.get("content-type", "application/json").split(";")[0].strip() or "application/json"
+
+
+_BUILT_IN_PATHS: Final = ScalePaths(".spec.replicas", ".status.replicas", ".spec.selector")
+
+
+def _scale_paths(resource: Resource) -> ScalePaths:
+    if resource.origin is not Origin.CUSTOM:
+        return _BUILT_IN_PATHS
+    assert resource.definition is not None
+    version = next(v for v in resource.definition["spec"]["versions"] if v["name"] == resource.version)
+    return ScalePaths.of(version["subresources"]["scale"])
+
+
+def _unbindable(pod: Obj) -> str:
+    name, spec = pod["metadata"]["name"], pod["spec"]
+    if "deletionTimestamp" in pod["metadata"]:
+        return f"pod {name} is being deleted, cannot be assigned to a host"
+    if spec.get("nodeName"):
+        return f'pod {name} is already assigned to node "{spec["nodeName"]}"'
+    if spec.get("schedulingGates"):
+        return f"pod {name} has non-empty .spec.schedulingGates"
+    return ""
+
+
+def set_condition(status: Obj, condition: Obj, now: float) -> None:
+    """Sets a pod's condition; its transition time moves only with its status (podutil.UpdatePodCondition)."""
+    conditions = status.setdefault("conditions", [])
+    for index, present in enumerate(conditions):
+        if present["type"] == condition["type"]:
+            moved = present["status"] != condition["status"]
+            time = timestamp(now) if moved else present.get("lastTransitionTime")
+            conditions[index] = {"lastProbeTime": None, **condition, "lastTransitionTime": time}
+            return
+    conditions.append({"lastProbeTime": None, **condition, "lastTransitionTime": timestamp(now)})
+
+
+def _prepare_resize(new: Obj, old: Obj) -> None:
+    """pod/strategy.go, dropNonResizeUpdates: whatever renames or reorders is left for validation to refuse."""
+    managed = new["metadata"].get("managedFields")
+    same = all(
+        [container.get("name") for container in new["spec"].get(kind) or ()]
+        == [container.get("name") for container in old["spec"].get(kind) or ()]
+        for kind in ("containers", "initContainers")
+    )
+    if same:
+        spec = dict(old["spec"])
+        for kind in ("containers", "initContainers"):
+            if old["spec"].get(kind):
+                spec[kind] = [_resized(was, now) for was, now in zip(old["spec"][kind], new["spec"][kind], strict=True)]
+        for name in ("resources",):
+            if name in new["spec"]:
+                spec[name] = new["spec"][name]
+            else:
+                spec.pop(name, None)
+        new["spec"] = spec
+    new["metadata"] = {**old["metadata"]}
+    if managed is not None:
+        new["metadata"]["managedFields"] = managed
+    new["status"] = old.get("status", {})
+    if new["spec"] != old["spec"]:
+        new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+def _resized(was: Obj, now: Obj) -> Obj:
+    container = dict(was)
+    for name in ("resources", "resizePolicy"):
+        if name in now:
+            container[name] = now[name]
+        else:
+            container.pop(name, None)
+    return container
+
+
+def _prepare_finalize(new: Obj, old: Obj) -> None:
+    finalizers = new.get("spec", {}).get("finalizers")
+    managed = new["metadata"].get("managedFields")
+    for name in ("metadata", "status"):
+        new[name] = old.get(name, {})
+    new["metadata"] = {**old["metadata"]}
+    if managed is not None:
+        new["metadata"]["managedFields"] = managed
+    new["spec"] = {"finalizers": finalizers} if finalizers else {}
