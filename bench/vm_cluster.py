@@ -21,7 +21,7 @@ from typing import Any, Final
 import msgspec
 
 from situate.cluster.controllers import KubeletSettings, MachinerySettings
-from situate.cluster.controllers.nodes import node as node_object
+from situate.cluster.controllers.node.nodes import node as node_object
 from situate.cluster.controllers.virtual_machines import VirtualMachineController
 from situate.embedded.running import EmbeddedServer
 from situate.embedded.running import Settings as ServerSettings

@@ -33,7 +33,7 @@ from tests.controlplane.certificates import Authority
 
 from bench.processes import server
 from situate.cluster.controllers import KubeletSettings, MachinerySettings
-from situate.cluster.controllers.nodes import node as node_object
+from situate.cluster.controllers.node.nodes import node as node_object
 from situate.cluster.controllers.virtual_machines import VirtualMachineController
 from situate.cluster.storage.effects import Identity
 from situate.embedded.kubeconfig import kubeconfig, write_kubeconfig

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from situate.cli.main import app
-from situate.cluster.controllers.nodes import node
+from situate.cluster.controllers.node.nodes import node
 from situate.embedded.kubeconfig import kubeconfig, write_kubeconfig
 from situate.embedded.running import EmbeddedServer, Settings
 from situate.kube.client import Client

@@ -1,13 +1,14 @@
 """A kubelet for API servers with nothing else at work: when it is told to look, it allocates, puts off or refuses.
 
-kwok takes every resize; what kubelets make of one is `situate.cluster.controllers.allocations`, on both servers alike.
+kwok takes every resize; what kubelets make of one is `situate.cluster.controllers.node.allocations`, on both servers
+alike.
 """
 
 from __future__ import annotations
 
 from http import HTTPStatus
 
-from situate.cluster.controllers import allocations
+from situate.cluster.controllers.node import allocations
 from tests.contract.api import Api, Json
 from tests.contract.things import bound, core
 

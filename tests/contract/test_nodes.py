@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 
-from situate.cluster.controllers.settings import KubeletSettings, MachinerySettings, NodeLifecycleSettings
+from situate.cluster.controllers.machinery.settings import KubeletSettings, MachinerySettings, NodeLifecycleSettings
 from situate.embedded.running import Settings
 from tests.contract.api import Api, Json
 from tests.contract.conftest import ADMIN, SERVERS, wait_usable

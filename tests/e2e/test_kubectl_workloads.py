@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from situate.cluster.controllers.nodes import nodes
+from situate.cluster.controllers.node.nodes import nodes
 from situate.embedded.running import EmbeddedServer
 
 KUBECTL = Path(sys.executable).with_name("kubectl")

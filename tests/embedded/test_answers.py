@@ -14,7 +14,7 @@ from typing import Any
 
 import aiohttp
 
-from situate.cluster.controllers.nodes import nodes
+from situate.cluster.controllers.node.nodes import nodes
 from situate.embedded.running import EmbeddedServer, Settings
 from tests.cluster.asking import MAPS, PODS, config_map, pod
 

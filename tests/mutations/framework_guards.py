@@ -335,18 +335,18 @@ FRAMEWORK_GUARDS = (
     Mutation(
         "stand-in-refused",
         "a pod that the stand-in could not bind gives its room back",
-        "cluster/controllers/scheduler.py",
+        "cluster/controllers/scheduler/scheduler.py",
         "                self._engine.binding_failed(placed, self._now)",
         "                pass",
-        ("tests/cluster/controllers/test_scheduler.py",),
+        ("tests/cluster/controllers/scheduler/test_scheduler.py",),
     ),
     Mutation(
         "stand-in-preemptor",
         "a preemptor of the stand-in takes the room that was made for it",
-        "cluster/controllers/scheduler.py",
+        "cluster/controllers/scheduler/scheduler.py",
         "            engine.evictions_sent(refused, now)",
         "            pass",
-        ("tests/cluster/controllers/test_scheduler.py",),
+        ("tests/cluster/controllers/scheduler/test_scheduler.py",),
     ),
     Mutation(
         "extender-binding-unknown",

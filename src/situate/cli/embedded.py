@@ -17,9 +17,9 @@ import typer
 from situate.cli.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.progress import progress
 from situate.cli.streams import complain
-from situate.cluster.controllers.controllers import Cluster, Controller
-from situate.cluster.controllers.nodes import nodes
-from situate.cluster.controllers.settings import KubeletSettings, MachinerySettings
+from situate.cluster.controllers.machinery.controllers import Cluster, Controller
+from situate.cluster.controllers.machinery.settings import KubeletSettings, MachinerySettings
+from situate.cluster.controllers.node.nodes import nodes
 from situate.embedded.journal import Unusable
 from situate.embedded.kubeconfig import write_kubeconfig
 from situate.embedded.local_programs import POD_NETWORK, BadImage, LocalPrograms, parse_images

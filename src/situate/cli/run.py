@@ -112,7 +112,7 @@ async def _run_embedded(
     source: ConfigurationFile | None, configuration: Configuration, setup: Setup | None
 ) -> ExitCode:
     # who has a cluster is spared the import of another one
-    from situate.cluster.controllers.nodes import nodes
+    from situate.cluster.controllers.node.nodes import nodes
     from situate.embedded.running import EmbeddedServer
 
     async with EmbeddedServer() as server:

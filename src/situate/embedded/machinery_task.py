@@ -9,7 +9,7 @@ from situate.cluster.apiserver.api import Answer as ApiAnswer
 from situate.cluster.apiserver.api import ApiServer, Handling
 from situate.cluster.apiserver.controller_writes import ControllerWriter, answer_of
 from situate.cluster.controllers import Further, Machinery, MachinerySettings
-from situate.cluster.controllers.actions import Rng
+from situate.cluster.controllers.machinery.actions import Rng
 from situate.cluster.storage.effects import Effect
 from situate.cluster.storage.store import Event
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from situate.cluster.controllers.nodes import node, nodes
+from situate.cluster.controllers.node.nodes import node, nodes
 
 __all__ = ["consumer_group", "node", "nodes", "pod", "stateful_set"]
 

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from situate.cluster.controllers.nodes import nodes
+from situate.cluster.controllers.node.nodes import nodes
 from situate.embedded.kubeconfig import write_kubeconfig
 from situate.embedded.pod_processes import PodProcesses, last_lines, pod_processes
 from situate.embedded.running import EmbeddedServer

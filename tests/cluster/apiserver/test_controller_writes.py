@@ -4,7 +4,7 @@ import pytest
 
 from situate.cluster.apiserver.api import Handling
 from situate.cluster.apiserver.controller_writes import ControllerWriter, answer_of
-from situate.cluster.controllers.actions import Bind, Create, Delete, Patch, Write
+from situate.cluster.controllers.machinery.actions import Bind, Create, Delete, Patch, Write
 from situate.cluster.storage.effects import Effect, WebhookReply
 from tests.cluster.asking import PODS, Cluster, pod
 from tests.cluster.test_admission import MUTATING, hook

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from situate.cluster.controllers import Answer, KubeletSettings, MachinerySettings
-from situate.cluster.controllers.actions import Create
-from situate.cluster.controllers.deployment.rollout import rollout
-from situate.cluster.controllers.deployment.scaling import scaled_sizes
+from situate.cluster.controllers.machinery.actions import Create
+from situate.cluster.controllers.workloads.deployment.rollout import rollout
+from situate.cluster.controllers.workloads.deployment.scaling import scaled_sizes
 from tests.cluster.controllers.world import World, deployment, template
 
 DEPLOYMENTS = "deployments.apps"

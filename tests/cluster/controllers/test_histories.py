@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from situate.cluster.controllers import Answer, KubeletSettings, MachinerySettings
-from situate.cluster.controllers.actions import Create, Delete, Write
-from situate.cluster.controllers.deployment.rollout import rollout
-from situate.cluster.controllers.pods import PodFacts
+from situate.cluster.controllers.machinery.actions import Create, Delete, Write
+from situate.cluster.controllers.node.pods import PodFacts
+from situate.cluster.controllers.workloads.deployment.rollout import rollout
 from tests.cluster.controllers.world import World, deployment, stateful_set
 
 HISTORIES = settings(

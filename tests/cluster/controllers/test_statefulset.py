@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from situate.cluster.controllers import Answer, KubeletSettings, MachinerySettings
-from situate.cluster.controllers.actions import Create
+from situate.cluster.controllers.machinery.actions import Create
 from tests.cluster.controllers.world import World, stateful_set, template
 
 SETS = "statefulsets.apps"

@@ -13,10 +13,10 @@ import pytest
 
 from situate.cluster.apiserver.assembly import Cluster
 from situate.cluster.controllers import MachinerySettings
-from situate.cluster.controllers.actions import NOTHING
-from situate.cluster.controllers.changes import Change
-from situate.cluster.controllers.kubelet import KubeletController
-from situate.cluster.controllers.nodes import nodes
+from situate.cluster.controllers.machinery.actions import NOTHING
+from situate.cluster.controllers.machinery.changes import Change
+from situate.cluster.controllers.node.kubelet import KubeletController
+from situate.cluster.controllers.node.nodes import nodes
 from situate.cluster.storage.effects import ADMIN
 from situate.cluster.storage.names import Names
 from situate.cluster.storage.store import Event

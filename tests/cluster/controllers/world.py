@@ -10,8 +10,8 @@ from random import Random
 from typing import Any
 
 from situate.cluster.controllers import Answer, Machinery, MachinerySettings
-from situate.cluster.controllers.actions import Bind, Create, Delete, Finalize, Patch, Write
-from situate.cluster.controllers.nodes import nodes
+from situate.cluster.controllers.machinery.actions import Bind, Create, Delete, Finalize, Patch, Write
+from situate.cluster.controllers.node.nodes import nodes
 from situate.cluster.errors.times import timestamp
 from situate.cluster.storage.builtin_resources import BUILT_IN
 from situate.cluster.storage.names import Names

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from situate.cluster.controllers.scheduler import default_profile
+from situate.cluster.controllers.scheduler.scheduler import default_profile
 from situate.framework.cycle.feasibility_query import answer
 from situate.framework.snapshot.cache import Cache
 from situate.framework.volumes.catalog import Catalog

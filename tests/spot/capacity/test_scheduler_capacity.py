@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from situate.cluster.controllers.scheduler import default_profile
+from situate.cluster.controllers.scheduler.scheduler import default_profile
 from situate.framework.snapshot.cache import Cache
 from situate.objects.nodes import Node
 from situate.objects.pods import NodeSelectorRequirement, Pod

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from situate.cli.main import app
 from situate.cluster.controllers import KubeletSettings, MachinerySettings
-from situate.cluster.controllers.nodes import node
+from situate.cluster.controllers.node.nodes import node
 from situate.cluster.controllers.virtual_machines import VirtualMachineController
 from situate.embedded.kubeconfig import kubeconfig, write_kubeconfig
 from situate.embedded.running import EmbeddedServer, Settings

@@ -9,7 +9,7 @@ from typing import Any
 
 from situate.cluster.apiserver.assembly import Cluster
 from situate.cluster.controllers import MachinerySettings
-from situate.cluster.controllers.nodes import nodes
+from situate.cluster.controllers.node.nodes import nodes
 from situate.cluster.controllers.virtual_machines import VirtualMachineController
 from situate.cluster.storage.effects import ADMIN
 from situate.cluster.storage.names import Names

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from situate.cluster.controllers.nodes import node as node_object
+from situate.cluster.controllers.node.nodes import node as node_object
 from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.testing.objects import pod as pod_object

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from situate.cluster.controllers import KubeletSettings, MachinerySettings
-from situate.cluster.controllers.nodes import node
+from situate.cluster.controllers.node.nodes import node
 from situate.embedded.running import EmbeddedServer, Settings
 from situate.kube.client import Client
 from situate.kube.connect import connect

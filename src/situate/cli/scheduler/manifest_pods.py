@@ -17,7 +17,7 @@ import msgspec
 from situate.cli.dumps import Dumped, read_objects
 from situate.cli.failures import WrongInput
 from situate.cluster.apiserver.api import ApiServer
-from situate.cluster.controllers.templates import pod_from_template
+from situate.cluster.controllers.workloads.templates import pod_from_template
 from situate.cluster.storage.names import Names
 from situate.objects.codec import Malformed, decode
 from situate.objects.configuration import PriorityClass

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from situate.cluster.apiserver.api import Answer, ApiServer, Handling
 from situate.cluster.apiserver.controller_writes import ControllerWriter, Later, answer_of
 from situate.cluster.controllers import Further, Machinery, MachinerySettings
-from situate.cluster.controllers.actions import Rng
+from situate.cluster.controllers.machinery.actions import Rng
 from situate.cluster.storage.effects import Effect, Identity, unreachable
 from situate.cluster.storage.names import Names
 from situate.objects.messages import Request

@@ -12,7 +12,7 @@ import msgspec
 
 from situate.cluster.apiserver.api import Answer as ApiAnswer
 from situate.cluster.apiserver.api import ApiServer, Handling
-from situate.cluster.controllers.actions import Answer, Bind, Create, Delete, Finalize, Patch, Write
+from situate.cluster.controllers.machinery.actions import Answer, Bind, Create, Delete, Finalize, Patch, Write
 from situate.cluster.storage.effects import Effect, Identity
 from situate.objects.messages import Request, Response
 

@@ -11,10 +11,10 @@ endpoints. Such objects can be stored, and nothing acts upon them.
 
 from __future__ import annotations
 
-from situate.cluster.controllers.actions import Answer, Writer
-from situate.cluster.controllers.changes import Change
-from situate.cluster.controllers.machinery import Further, Machinery
-from situate.cluster.controllers.settings import KubeletSettings, MachinerySettings, NodeLifecycleSettings
+from situate.cluster.controllers.machinery.actions import Answer, Writer
+from situate.cluster.controllers.machinery.changes import Change
+from situate.cluster.controllers.machinery.machinery import Further, Machinery
+from situate.cluster.controllers.machinery.settings import KubeletSettings, MachinerySettings, NodeLifecycleSettings
 
 __all__ = [
     "Answer",

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import assert_never
 
-from situate.cluster.controllers.actions import Action, Outcome, Refusal, in_order
-from situate.cluster.controllers.actions import Create as CreateAction
-from situate.cluster.controllers.actions import Delete as DeleteAction
-from situate.cluster.controllers.actions import Note as Told
-from situate.cluster.controllers.actions import Patch as PatchAction
-from situate.cluster.controllers.changes import Change
-from situate.cluster.controllers.controllers import Cluster
-from situate.cluster.controllers.tables import PODS, Key, Obj
+from situate.cluster.controllers.machinery.actions import Action, Outcome, Refusal, in_order
+from situate.cluster.controllers.machinery.actions import Create as CreateAction
+from situate.cluster.controllers.machinery.actions import Delete as DeleteAction
+from situate.cluster.controllers.machinery.actions import Note as Told
+from situate.cluster.controllers.machinery.actions import Patch as PatchAction
+from situate.cluster.controllers.machinery.changes import Change
+from situate.cluster.controllers.machinery.controllers import Cluster
+from situate.cluster.controllers.machinery.tables import PODS, Key, Obj
 from situate.cluster.storage.stored import Stored
 from situate.vm import emulator
 from situate.vm.api.well_known import API_VERSION, GROUP, NAME_LABEL

@@ -34,14 +34,14 @@ from situate.cluster.storage.names import Names
 from situate.cluster.storage.resources import Resource
 from situate.cluster.storage.store import Store
 from situate.cluster.storage.stored import Stored
-from situate.cluster.write.admitting import Admitting
+from situate.cluster.write.admission_step import Admitting
 from situate.cluster.write.bodies import decoded_body, read_patched
 from situate.cluster.write.calls import Call, Change, Prepare, Shape, Validate, Written
 from situate.cluster.write.cluster_addresses import ClusterAddresses
 from situate.cluster.write.managers import Managers, configuration
-from situate.cluster.write.patching import APPLY_PATCH, STRATEGIC_PATCH, check_patch, kept_fields, patched
+from situate.cluster.write.patch_step import APPLY_PATCH, STRATEGIC_PATCH, check_patch, kept_fields, patched
 from situate.cluster.write.pod_copies import PodCopies
-from situate.cluster.write.storing import Storing
+from situate.cluster.write.storage_step import Storing
 
 _ATTEMPTS: Final = 5
 """A patch without a resourceVersion is tried so often when others write meanwhile (handlers/patch.go)."""

@@ -16,7 +16,7 @@ from situate.cluster.patch.fieldmanager_paths import Paths
 from situate.cluster.storage.resources import Resource
 from situate.cluster.write.bodies import check_type, type_of
 from situate.cluster.write.calls import Call
-from situate.cluster.write.patching import APPLY_PATCH
+from situate.cluster.write.patch_step import APPLY_PATCH
 
 
 class Managers:

@@ -28,7 +28,7 @@ from situate.cluster.storage.resources import Origin, Resource
 from situate.cluster.storage.store import Store
 from situate.cluster.write import Writing
 from situate.cluster.write.calls import Call, Shape, Written
-from situate.cluster.write.patching import APPLY_PATCH, JSON_PATCH
+from situate.cluster.write.patch_step import APPLY_PATCH, JSON_PATCH
 from situate.framework.pod.resources import amount, pod_request
 from situate.objects.codec import decode as decode_object
 from situate.objects.quantity import parse_quantity

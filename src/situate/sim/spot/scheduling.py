@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from situate.cluster.controllers.scheduler import default_profile
+from situate.cluster.controllers.scheduler.scheduler import default_profile
 from situate.framework.cycle.feasibility_query import answer
 from situate.framework.snapshot.cache import Cache
 from situate.framework.volumes.catalog import Catalog

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from prometheus_client import CollectorRegistry
 
 from situate.cluster.controllers import KubeletSettings, MachinerySettings
-from situate.cluster.controllers.nodes import node as node_object
+from situate.cluster.controllers.node.nodes import node as node_object
 from situate.cluster.storage.stored import Stored
 from situate.framework.plugin_api.actions import BindByExtender
 from situate.framework.plugin_api.configuration import EnabledPlugin

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry
 from situate.cluster.apiserver.api import Handling
 from situate.cluster.apiserver.controller_writes import answer_of
 from situate.cluster.controllers import KubeletSettings, MachinerySettings, NodeLifecycleSettings
-from situate.cluster.controllers.nodes import node as node_object
+from situate.cluster.controllers.node.nodes import node as node_object
 from situate.cluster.storage.effects import ADMIN, Effect
 from situate.kube.client import Client
 from situate.kube.election import Candidacy

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from functools import partial
 
-from situate.cluster.controllers.nodes import node as node_object
+from situate.cluster.controllers.node.nodes import node as node_object
 from situate.testing.objects import pod as pod_object
 from situate.testing.vm.history import Settings
 from situate.testing.vm.place import Place

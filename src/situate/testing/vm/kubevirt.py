@@ -11,10 +11,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from situate.cluster.controllers.actions import NOTHING, Action, Create, Delete, Outcome, Patch, Refusal, in_order
-from situate.cluster.controllers.changes import Change
-from situate.cluster.controllers.controllers import Cluster
-from situate.cluster.controllers.tables import PODS, Key, Obj
+from situate.cluster.controllers.machinery.actions import (
+    NOTHING,
+    Action,
+    Create,
+    Delete,
+    Outcome,
+    Patch,
+    Refusal,
+    in_order,
+)
+from situate.cluster.controllers.machinery.changes import Change
+from situate.cluster.controllers.machinery.controllers import Cluster
+from situate.cluster.controllers.machinery.tables import PODS, Key, Obj
 from situate.objects.timestamps import micro_time, parse_time
 from situate.vm.backends.kubevirt_names import (
     APP_LABEL,

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeAlias
 from prometheus_client import CollectorRegistry
 
 from situate.cluster.controllers import KubeletSettings, MachinerySettings, NodeLifecycleSettings
-from situate.cluster.controllers.nodes import node as node_object
+from situate.cluster.controllers.node.nodes import node as node_object
 from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.watch import Watch
 from situate.kube.client import Client

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from situate.cluster.controllers import KubeletSettings, MachinerySettings
-from situate.cluster.controllers.nodes import nodes
+from situate.cluster.controllers.node.nodes import nodes
 from situate.kube.client import Client
 from situate.kube.election import Candidacy
 from situate.kube.lease_record import ElectionTimes

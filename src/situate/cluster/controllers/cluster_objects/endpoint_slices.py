@@ -1,0 +1,210 @@
+"""EndpointSlices of Services: the addresses of the pods that a Service selects.
+
+Upstream: pkg/controller/endpointslice and its reconciler. Nothing here routes traffic; clients that look services up
+find their pods. A slice holds a hundred endpoints, which stand in the order of the pods' names. The target port of a
+name is that of the first pod that has it. The older Endpoints are not written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from situate.cluster.controllers.machinery.actions import (
+    NOTHING,
+    Action,
+    Create,
+    Delete,
+    Outcome,
+    Patch,
+    Refusal,
+    in_order,
+    merge_patch,
+)
+from situate.cluster.controllers.machinery.changes import Change
+from situate.cluster.controllers.machinery.controllers import Cluster
+from situate.cluster.controllers.machinery.tables import ENDPOINT_SLICES, NODES, PODS, SERVICES, Key, Obj
+from situate.cluster.controllers.node.nodes import ZONE
+from situate.cluster.controllers.node.pods import PodFacts
+
+_MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
+_MANAGER: Final = "endpointslice-controller.k8s.io"
+_SERVICE: Final = "kubernetes.io/service-name"
+_HEADLESS: Final = "service.kubernetes.io/headless"
+_MOST: Final = 100
+"""Endpoints of a slice."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Endpoint:
+    """What of a pod stands in a slice."""
+
+    address: str
+    pod: PodFacts
+    ports: Mapping[str, int]
+    """Container ports that have a name."""
+
+
+@dataclass(slots=True)
+class _Service:
+    selector: Mapping[str, str]
+    endpoints: dict[str, _Endpoint] = field(default_factory=dict)
+    """By the pod's name."""
+
+    def selects(self, pod: PodFacts) -> bool:
+        return all(pod.labels.get(key) == value for key, value in self.selector.items())
+
+
+class EndpointSliceController:
+    """Keys are Services."""
+
+    name = "endpoint-slices"
+    user = "system:serviceaccount:kube-system:endpointslice-controller"
+    manager = "endpointslice-controller"
+    watches = frozenset({PODS, SERVICES, ENDPOINT_SLICES})
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._services: dict[str, dict[str, _Service]] = {}
+        self._slices: dict[Key, set[str]] = {}
+
+    def observe(self, change: Change, now: float) -> Iterator[Key]:  # noqa: ARG002  # the protocol's
+        namespace, name = change.key
+        if change.resource == PODS:
+            for service, known in self._services.get(namespace, {}).items():
+                if self._follow(known, change):
+                    yield namespace, service
+        elif change.resource == SERVICES:
+            self._take_in(change)
+            yield change.key
+        elif change.resource == ENDPOINT_SLICES:
+            labels = change.last.labels
+            if labels.get(_MANAGED_BY) == _MANAGER:
+                key = namespace, labels.get(_SERVICE, "")
+                names = self._slices.setdefault(key, set())
+                (names.discard if change.new is None else names.add)(name)
+                yield key
+
+    def reconcile(self, key: Key, now: float) -> Outcome:  # noqa: ARG002  # the protocol's
+        service = self._cluster.get(SERVICES, *key)
+        known = self._services.get(key[0], {}).get(key[1])
+        if service is None or known is None or "deletionTimestamp" in service["metadata"]:
+            return NOTHING
+        return in_order(self._actions(key, service, known))
+
+    def refused(self, key: Key, refusal: Refusal) -> None:
+        """Nothing to remember: the next look finds the same thing to do."""
+
+    def _take_in(self, change: Change) -> None:
+        namespace, name = change.key
+        services = self._services.setdefault(namespace, {})
+        selector = (change.object.get("spec") or {}).get("selector") if change.new is not None else None
+        if not selector:
+            services.pop(name, None)
+            return
+        if name in services and services[name].selector == selector:
+            return
+        services[name] = known = _Service(selector)
+        for pod in self._cluster.pods.pods.values():
+            if pod.namespace == namespace and known.selects(pod):
+                obj = self._cluster.get(PODS, *pod.key)
+                if obj is not None:
+                    _place(known, pod, obj)
+
+    @staticmethod
+    def _follow(known: _Service, change: Change) -> bool:
+        """Take in a pod; whether the Service's endpoints are others now."""
+        pod, name = change.pod, change.last.name
+        before = known.endpoints.pop(name, None)
+        if pod is not None and known.selects(pod):
+            _place(known, pod, change.object)
+        return known.endpoints.get(name) != before
+
+    def _actions(self, key: Key, service: Obj, known: _Service) -> Iterator[Action]:
+        namespace = key[0]
+        endpoints = [known.endpoints[name] for name in sorted(known.endpoints)]
+        always = bool(service["spec"].get("publishNotReadyAddresses"))
+        shown = [self._endpoint(each, always=always) for each in endpoints]
+        ports = _ports(service, endpoints) if endpoints else []
+        present = sorted(self._slices.get(key, ()))
+        for first in range(0, max(len(shown), 1), _MOST):
+            wanted = {"endpoints": shown[first : first + _MOST], "ports": ports}
+            if not present:
+                yield Create(ENDPOINT_SLICES, namespace, _new_slice(service, wanted))
+                continue
+            name = present.pop(0)
+            found = self._cluster.get(ENDPOINT_SLICES, namespace, name)
+            patch = {} if found is None else merge_patch({each: found.get(each) or [] for each in wanted}, wanted)
+            if found is not None and patch:
+                yield Patch(ENDPOINT_SLICES, namespace, name, {"metadata": {"uid": found["metadata"]["uid"]}, **patch})
+        for name in present:
+            found = self._cluster.get(ENDPOINT_SLICES, namespace, name)
+            if found is not None:
+                yield Delete(ENDPOINT_SLICES, namespace, name, found["metadata"]["uid"])
+
+    def _endpoint(self, endpoint: _Endpoint, *, always: bool) -> dict[str, Any]:
+        pod = endpoint.pod
+        node = self._cluster.get(NODES, "", pod.node)
+        zone = ((node or {}).get("metadata", {}).get("labels") or {}).get(ZONE)
+        serving = pod.ready or always
+        return {
+            "addresses": [endpoint.address],
+            "conditions": {
+                "ready": serving and (always or not pod.terminating),
+                "serving": serving,
+                "terminating": pod.terminating,
+            },
+            "nodeName": pod.node,
+            "targetRef": {"kind": "Pod", "name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
+            **({"zone": zone} if zone else {}),
+        }
+
+
+def _place(known: _Service, pod: PodFacts, obj: Obj) -> None:
+    address = (obj.get("status") or {}).get("podIP", "")
+    if address and not pod.finished:
+        containers = obj["spec"]["containers"]
+        ports = (port for container in containers for port in container.get("ports") or ())
+        named = {port["name"]: port["containerPort"] for port in ports if port.get("name")}
+        known.endpoints[pod.name] = _Endpoint(address, pod, named)
+
+
+def _ports(service: Obj, endpoints: list[_Endpoint]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for port in service["spec"].get("ports") or ():
+        target = port.get("targetPort") or port["port"]
+        if isinstance(target, str):
+            target = next((each.ports[target] for each in endpoints if target in each.ports), None)
+        if target is not None:
+            known = {"name": port.get("name", ""), "port": target, "protocol": port.get("protocol", "TCP")}
+            application = port.get("appProtocol")
+            found.append({**known, **({"appProtocol": application} if application else {})})
+    return found
+
+
+def _new_slice(service: Obj, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = service["metadata"]
+    labels = {**(metadata.get("labels") or {}), _MANAGED_BY: _MANAGER, _SERVICE: metadata["name"]}
+    if service["spec"].get("clusterIP") == "None":
+        labels[_HEADLESS] = ""
+    owner = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    return {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "generateName": f"{metadata['name']}-",
+            "namespace": metadata["namespace"],
+            "labels": labels,
+            "ownerReferences": [owner],
+        },
+        "addressType": "IPv4",
+        **wanted,
+    }

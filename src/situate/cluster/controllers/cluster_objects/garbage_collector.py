@@ -1,0 +1,171 @@
+"""Deletes objects whose owners are all gone, and carries out foreground and orphaning deletion.
+
+Upstream: pkg/controller/garbagecollector. An owner is looked up by kind, name and uid in the object's own namespace;
+an owner of a kind that nobody serves keeps the object alive, since nothing is known about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any
+
+from situate.cluster.controllers.machinery.actions import NOTHING, Action, Delete, Outcome, Patch, Refusal, in_order
+from situate.cluster.controllers.machinery.changes import Change
+from situate.cluster.controllers.machinery.controllers import Cluster
+from situate.cluster.controllers.machinery.tables import Key, Obj
+from situate.cluster.storage.stored import Stored
+
+FOREGROUND = "foregroundDeletion"
+ORPHAN = "orphan"
+
+
+class _Owner(Enum):
+    LIVING = "living"
+    GONE = "gone"
+    WAITING = "waiting for its dependents"
+
+
+class GarbageCollector:
+    """Keys are a namespace, and resource and name with a slash between them."""
+
+    name = "garbage-collector"
+    user = "system:serviceaccount:kube-system:generic-garbage-collector"
+    manager = "generic-garbage-collector"
+    watches = None
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._dependents: dict[str, dict[Key, None]] = {}
+        self._deleting: dict[str, Key] = {}
+
+    def observe(self, change: Change, now: float) -> Iterator[Key]:  # noqa: ARG002  # the protocol's
+        obj = change.last
+        key = (obj.namespace, f"{change.resource}/{obj.name}")
+        before = change.old.owners if change.old else ()
+        after = change.new.owners if change.new else ()
+        if before != after:
+            yield from self._owners_changed(key, change, before, after)
+        if change.new is None:
+            self._deleting.pop(obj.uid, None)
+            yield from tuple(self._dependents.get(obj.uid, ()))
+        elif obj.deleting and (change.old is None or not change.old.deleting):
+            yield key
+            # Dependents with another living owner let go of one that waits for them.
+            yield from tuple(self._dependents.get(obj.uid, ()))
+        elif obj.deleting:
+            yield key
+
+    def reconcile(self, key: Key, now: float) -> Outcome:  # noqa: ARG002  # the protocol's
+        resource, _, name = key[1].partition("/")
+        stored = self._cluster.store.get(resource, key[0], name)
+        if stored is None or not (stored.owners or stored.deleting):
+            return NOTHING
+        obj = stored.object()
+        finalizers = obj["metadata"].get("finalizers") or []
+        if stored.deleting:
+            if ORPHAN in finalizers:
+                return in_order(self._orphan(resource, obj))
+            if FOREGROUND in finalizers:
+                return in_order(self._foreground(key, resource, obj))
+            return NOTHING
+        action = self._judge(resource, obj)
+        return in_order([action]) if action else NOTHING
+
+    def refused(self, key: Key, refusal: Refusal) -> None:
+        """Nothing to remember: the next look finds the same thing to do."""
+
+    def _owners_changed(
+        self, key: Key, change: Change, before: tuple[str, ...], after: tuple[str, ...]
+    ) -> Iterator[Key]:
+        for uid in before:
+            if uid not in after:
+                known = self._dependents.get(uid)
+                if known is not None:
+                    known.pop(key, None)
+                    if not known:
+                        del self._dependents[uid]
+            if uid in self._deleting:
+                yield self._deleting[uid]
+        for uid in after:
+            self._dependents.setdefault(uid, {})[key] = None
+        if after and any(
+            self._state(change.last.namespace, reference) is not _Owner.LIVING
+            for reference in change.object["metadata"].get("ownerReferences") or ()
+        ):
+            yield key
+
+    def _judge(self, resource: str, obj: Obj) -> Patch | Delete | None:
+        """Upstream: attemptToDeleteItem."""
+        metadata = obj["metadata"]
+        references = metadata.get("ownerReferences") or []
+        states = [self._state(metadata.get("namespace", ""), reference) for reference in references]
+        if _Owner.LIVING in states:
+            kept = [entry for entry, state in zip(references, states, strict=True) if state is _Owner.LIVING]
+            if len(kept) == len(references):
+                return None
+            body = {"metadata": {"uid": metadata["uid"], "ownerReferences": kept}}
+            return Patch(resource, metadata.get("namespace", ""), metadata["name"], body)
+        finalizers = metadata.get("finalizers") or []
+        waited_for = _Owner.WAITING in states and bool(self._dependents.get(metadata["uid"]))
+        if waited_for or FOREGROUND in finalizers:
+            return _delete(resource, metadata, "Foreground")
+        return _delete(resource, metadata, "Orphan" if ORPHAN in finalizers else "Background")
+
+    def _foreground(self, key: Key, resource: str, obj: Obj) -> Iterator[Action]:
+        """Delete the dependents; the owner goes when the last one that blocks it is gone."""
+        metadata = obj["metadata"]
+        self._deleting[metadata["uid"]] = key
+        blocked = False
+        for dependent_resource, dependent in self._dependents_of(metadata["uid"]):
+            references = dependent["metadata"].get("ownerReferences") or ()
+            own = next(entry for entry in references if entry.get("uid") == metadata["uid"])
+            blocked = blocked or bool(own.get("blockOwnerDeletion"))
+            if "deletionTimestamp" not in dependent["metadata"]:
+                action = self._judge(dependent_resource, dependent)
+                if action is not None:
+                    yield action
+        if not blocked:
+            yield _without_finalizer(resource, metadata, FOREGROUND)
+
+    def _orphan(self, resource: str, obj: Obj) -> Iterator[Action]:
+        """Take the owner off all dependents, then let it go."""
+        metadata = obj["metadata"]
+        for dependent_resource, dependent in self._dependents_of(metadata["uid"]):
+            own = dependent["metadata"]
+            kept = [entry for entry in own.get("ownerReferences") or () if entry.get("uid") != metadata["uid"]]
+            body = {"metadata": {"uid": own["uid"], "ownerReferences": kept or None}}
+            yield Patch(dependent_resource, own.get("namespace", ""), own["name"], body)
+        yield _without_finalizer(resource, metadata, ORPHAN)
+
+    def _dependents_of(self, uid: str) -> Iterator[tuple[str, Obj]]:
+        for namespace, path in tuple(self._dependents.get(uid, ())):
+            resource, _, name = path.partition("/")
+            obj = self._cluster.get(resource, namespace, name)
+            if obj is not None:
+                yield resource, obj
+
+    def _state(self, namespace: str, reference: dict[str, Any]) -> _Owner:
+        served = self._cluster.catalog.of_kind(reference.get("apiVersion", ""), reference.get("kind", ""))
+        if served is None or (served.namespaced and not namespace):
+            return _Owner.LIVING
+        owner: Stored | None = self._cluster.store.get(
+            served.table, namespace if served.namespaced else "", reference.get("name", "")
+        )
+        if owner is None or owner.uid != reference.get("uid"):
+            return _Owner.GONE
+        if not owner.deleting:
+            return _Owner.LIVING
+        waits = FOREGROUND in (owner.object()["metadata"].get("finalizers") or ())
+        return _Owner.WAITING if waits and reference.get("blockOwnerDeletion") else _Owner.LIVING
+
+
+def _delete(resource: str, metadata: Obj, propagation: Any) -> Delete:
+    namespace = metadata.get("namespace", "")
+    return Delete(resource, namespace, metadata["name"], metadata["uid"], propagation=propagation)
+
+
+def _without_finalizer(resource: str, metadata: Obj, finalizer: str) -> Patch:
+    kept = [entry for entry in metadata.get("finalizers") or () if entry != finalizer]
+    body = {"metadata": {"uid": metadata["uid"], "finalizers": kept or None}}
+    return Patch(resource, metadata.get("namespace", ""), metadata["name"], body)

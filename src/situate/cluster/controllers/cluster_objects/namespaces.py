@@ -1,0 +1,106 @@
+"""Namespaces: a deleted one is emptied and then let go; a living one has the service account `default`.
+
+Upstream: pkg/controller/namespace and pkg/controller/serviceaccount.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from situate.cluster.controllers.machinery.actions import (
+    NOTHING,
+    Action,
+    Create,
+    Delete,
+    Finalize,
+    Outcome,
+    Refusal,
+    in_order,
+    together,
+)
+from situate.cluster.controllers.machinery.changes import Change
+from situate.cluster.controllers.machinery.controllers import Cluster
+from situate.cluster.controllers.machinery.tables import NAMESPACES, SERVICE_ACCOUNTS, Key
+
+_AT_ONCE = 500
+"""So many objects are deleted at one look."""
+_AGAIN = 5.0
+"""Seconds until contents that are being deleted are looked at again, if nothing changes meanwhile."""
+
+
+class NamespaceController:
+    """Keys are namespaces that are being deleted."""
+
+    name = "namespace"
+    user = "system:serviceaccount:kube-system:namespace-controller"
+    manager = "namespace-controller"
+    watches = None
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._terminating: set[str] = set()
+
+    def observe(self, change: Change, now: float) -> Iterator[Key]:  # noqa: ARG002  # the protocol's
+        if change.resource == NAMESPACES:
+            name = change.last.name
+            if change.new is None:
+                self._terminating.discard(name)
+            elif change.new.deleting:
+                self._terminating.add(name)
+                yield "", name
+        elif change.new is None and change.last.namespace in self._terminating:
+            yield "", change.last.namespace
+
+    def reconcile(self, key: Key, now: float) -> Outcome:
+        namespace = self._cluster.get(NAMESPACES, *key)
+        if namespace is None or "deletionTimestamp" not in namespace["metadata"]:
+            return NOTHING
+        remaining = False
+        actions: list[Action] = []
+        for resource in self._cluster.catalog.stored():
+            if not resource.namespaced:
+                continue
+            for stored in self._cluster.store.table(resource.table).ordered(key[1]):
+                remaining = True
+                if not stored.deleting and len(actions) < _AT_ONCE:
+                    actions.append(Delete(resource.table, key[1], stored.name, stored.uid, propagation="Background"))
+        if remaining:
+            return together(actions, now + _AGAIN)
+        spec = namespace.get("spec") or {}
+        kept = [entry for entry in spec.get("finalizers") or () if entry != "kubernetes"]
+        return in_order([Finalize({**namespace, "spec": {**spec, "finalizers": kept}})])
+
+    def refused(self, key: Key, refusal: Refusal) -> None:
+        """Nothing to remember: the next look finds the same thing to do."""
+
+
+class ServiceAccountController:
+    """Keys are namespaces."""
+
+    name = "serviceaccount"
+    user = "system:serviceaccount:kube-system:service-account-controller"
+    manager = "service-account-controller"
+    watches = frozenset({NAMESPACES, SERVICE_ACCOUNTS})
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def observe(self, change: Change, now: float) -> Iterator[Key]:  # noqa: ARG002  # the protocol's
+        if change.resource == NAMESPACES and change.new is not None:
+            yield "", change.last.name
+        elif change.resource == SERVICE_ACCOUNTS and change.new is None and change.last.name == "default":
+            yield "", change.last.namespace
+
+    def reconcile(self, key: Key, now: float) -> Outcome:  # noqa: ARG002  # the protocol's
+        namespace = self._cluster.store.get(NAMESPACES, *key)
+        if namespace is None or namespace.deleting:
+            return NOTHING
+        if self._cluster.store.get(SERVICE_ACCOUNTS, key[1], "default") is not None:
+            return NOTHING
+        metadata = {"name": "default", "namespace": key[1]}
+        return in_order(
+            [Create(SERVICE_ACCOUNTS, key[1], {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})]
+        )
+
+    def refused(self, key: Key, refusal: Refusal) -> None:
+        """Nothing to remember: the next look finds the same thing to do."""

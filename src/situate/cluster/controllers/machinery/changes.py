@@ -1,0 +1,42 @@
+"""A change of one stored object, as the controllers see it."""
+
+from __future__ import annotations
+
+from situate.cluster.controllers.machinery.tables import Key, Obj
+from situate.cluster.controllers.node.pods import PodFacts
+from situate.cluster.storage.stored import Stored
+
+
+class Change:
+    """One object before and after a write; decoded only when somebody looks inside."""
+
+    __slots__ = ("_object", "key", "new", "old", "pod", "pod_before", "resource")
+
+    def __init__(self, resource: str, old: Stored | None, new: Stored | None) -> None:
+        self.resource = resource
+        """Plural and group as upstream writes a GroupResource: `pods`, `deployments.apps`."""
+        self.old = old
+        """None if the object was created."""
+        self.new = new
+        """None if the object is gone."""
+        self.pod: PodFacts | None = None
+        """Of a pod: what it is now; None if it is gone."""
+        self.pod_before: PodFacts | None = None
+        """Of a pod: what it was."""
+        self._object: Obj | None = None
+        self.key: Key = (self.last.namespace, self.last.name)
+        """One object for all who keep it."""
+
+    @property
+    def last(self) -> Stored:
+        """The newest known form."""
+        known = self.new if self.new is not None else self.old
+        assert known is not None
+        return known
+
+    @property
+    def object(self) -> Obj:
+        """The newest known form, decoded."""
+        if self._object is None:
+            self._object = self.last.object()
+        return self._object

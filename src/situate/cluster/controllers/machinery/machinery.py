@@ -1,0 +1,293 @@
+"""Runs the controllers: changes in, looks at keys in turn, writes out. Deterministic: same input, same writes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
+
+from situate.cluster.controllers.cluster_objects.endpoint_slices import EndpointSliceController
+from situate.cluster.controllers.cluster_objects.garbage_collector import GarbageCollector
+from situate.cluster.controllers.cluster_objects.namespaces import NamespaceController, ServiceAccountController
+from situate.cluster.controllers.machinery.actions import (
+    Action,
+    Answer,
+    Bind,
+    Create,
+    Delete,
+    Finalize,
+    Note,
+    Patch,
+    Record,
+    Refusal,
+    Rng,
+    Writer,
+)
+from situate.cluster.controllers.machinery.changes import Change
+from situate.cluster.controllers.machinery.controllers import Cluster, Controller
+from situate.cluster.controllers.machinery.queue import Item, WorkQueue
+from situate.cluster.controllers.machinery.recorder import Recorder
+from situate.cluster.controllers.machinery.settings import MachinerySettings
+from situate.cluster.controllers.machinery.tables import EVENTS, PODS
+from situate.cluster.controllers.node.heartbeat import HeartbeatController
+from situate.cluster.controllers.node.kubelet import KubeletController
+from situate.cluster.controllers.node.kubelets import Kubelets
+from situate.cluster.controllers.node.node_lifecycle import NodeLifecycleController
+from situate.cluster.controllers.node.pod_gc import PodGCController
+from situate.cluster.controllers.node.taint_eviction import TaintEvictionController
+from situate.cluster.controllers.workloads.deployment import DeploymentController
+from situate.cluster.controllers.workloads.disruption import DisruptionController
+from situate.cluster.controllers.workloads.replicaset import ReplicaSetController
+from situate.cluster.controllers.workloads.statefulset import StatefulSetController
+from situate.cluster.storage.resources import Catalog
+from situate.cluster.storage.store import Event, Store
+
+Further: TypeAlias = Callable[[Cluster], Controller]
+"""Makes a controller that only some clusters have; whoever composes the cluster chooses."""
+
+_PIECE = 50
+"""So many writes are under way together at most; upstream's clients are held back by their rate limit."""
+
+
+@dataclass(slots=True)
+class _Run:
+    """The batches of one outcome on their way through the API."""
+
+    item: Item
+    batches: Iterator[tuple[Action, ...]]
+    afterwards: tuple[Action, ...]
+    waiting: int = 0
+    refused: bool = False
+
+
+class Machinery:
+    """All controllers over one API.
+
+    The caller passes every change on to `observe` in the order of the store, and calls `step` when `next_due` has come.
+    A write of a step is observed within the same step, so no controller ever decides on an old view of its own work.
+    """
+
+    def __init__(
+        self,
+        api: Writer,
+        store: Store,
+        catalog: Catalog,
+        settings: MachinerySettings,
+        rng: Rng,
+        *,
+        further: Sequence[Further] = (),
+    ) -> None:
+        """`further` controllers are told of changes after all others."""
+        self._api = api
+        self._settings = settings
+        self.cluster = Cluster(store, catalog, settings, rng)
+        self.kubelets = Kubelets()
+        every = {entry.name: entry for entry in (*self._all(), *(make(self.cluster) for make in further))}
+        unknown = settings.disabled.difference(every)
+        if unknown:
+            raise ValueError(f"disabled: no controller {sorted(unknown)}; there are {', '.join(every)}")
+        self._controllers = {name: entry for name, entry in every.items() if name not in settings.disabled}
+        self._told: dict[str, tuple[Controller, ...]] = {}  # by resource: who is told of its changes
+        self._queue = WorkQueue()
+        self._changes: deque[Change] = deque()
+        self._recorder = Recorder()
+        self._tickets = 0
+        self._pending: dict[int, tuple[_Run | None, Action]] = {}
+        self._runs: deque[_Run] = deque()
+        self._busy: set[Item] = set()
+        self._again: set[Item] = set()
+        self._now = 0.0
+
+    def _all(self) -> Iterator[Controller]:
+        """Every controller, in the order in which they are told of a change."""
+        # arrays are its business alone: a server without controllers, and every other user, is spared their import
+        from situate.cluster.controllers.scheduler.scheduler import SchedulerController
+
+        cluster = self.cluster
+        yield StatefulSetController(cluster)
+        yield DeploymentController(cluster)
+        yield ReplicaSetController(cluster)
+        yield SchedulerController(cluster)
+        yield KubeletController(cluster, self.kubelets)
+        yield HeartbeatController(cluster, self.kubelets)
+        yield NodeLifecycleController(cluster, self.kubelets)
+        yield TaintEvictionController(cluster)
+        yield PodGCController(cluster)
+        yield GarbageCollector(cluster)
+        yield NamespaceController(cluster)
+        yield ServiceAccountController(cluster)
+        yield DisruptionController(cluster)
+        yield EndpointSliceController(cluster)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The controllers that run."""
+        return tuple(self._controllers)
+
+    def observe(self, event: Event) -> None:
+        """Take note of a change of the store; the next `step` acts upon it."""
+        # Nobody reads Events, but a namespace waits for the last one of its own to be gone.
+        if event.resource != EVENTS or event.new is None:
+            self._changes.append(Change(event.resource, event.old, event.new))
+
+    def stop_kubelet(self, node: str) -> None:
+        """Let a node fall silent: no heartbeat, no report, no pod ends there."""
+        self.kubelets.stop(node)
+
+    def start_kubelet(self, node: str) -> None:
+        """Let a silent node come back; it catches up with what happened meanwhile."""
+        self.kubelets.start(node)
+        self._wake(node)
+
+    def slow_kubelet(self, node: str, seconds: float) -> None:
+        """Let everything on a node take so much longer; 0 for the usual pace."""
+        self.kubelets.slow(node, seconds)
+        self._wake(node)
+
+    def next_due(self) -> float | None:
+        """When `step` has work: minus infinity for now, None for not before something changes."""
+        return float("-inf") if self._changes or self._runs else self._queue.next_due()
+
+    def step(self, now: float) -> None:
+        """Do all that is due, until quiet or until `reconciles_per_step`; the rest is due at once."""
+        self._now = max(self._now, now)
+        left = self._settings.reconciles_per_step
+        while left > 0:
+            if self._changes:
+                self._take_in()
+            if self._runs:
+                left -= self._proceed(self._runs.popleft())
+                continue
+            left -= 1
+            item = self._queue.pop(self._now)
+            if item is None:
+                return
+            if item in self._busy:
+                self._again.add(item)
+                continue
+            name, key = item
+            outcome = self._controllers[name].reconcile(key, self._now)
+            if outcome.again_at is not None:
+                assert outcome.again_at > self._now, f"{name} {key}: to be looked at again at once, for ever"
+                self._queue.add_at(item, outcome.again_at)
+            self._busy.add(item)
+            self._runs.append(_Run(item, _in_pieces(outcome.batches), outcome.afterwards))
+        self._take_in()
+
+    def settle(self, ticket: int, answer: Answer) -> None:
+        """The late answer to a write for which `Writer.perform` gave None."""
+        run, action = self._pending.pop(ticket)
+        if run is None:
+            return
+        run.waiting -= 1
+        self._judge(run, action, answer)
+        if run.waiting == 0:
+            self._runs.append(run)
+
+    def _wake(self, node: str) -> None:
+        if HeartbeatController.name in self._controllers:
+            self._queue.add((HeartbeatController.name, ("", node)))
+        if KubeletController.name in self._controllers:
+            for pod in self.cluster.pods.on_node(node):
+                self._queue.add((KubeletController.name, pod.key))
+
+    def _take_in(self) -> None:
+        while self._changes:
+            change = self._changes.popleft()
+            if change.resource == PODS:
+                self.cluster.pods.apply(change)
+            self.kubelets.observe(change)
+            for controller in self._told_of(change.resource):
+                for key in controller.observe(change, self._now):
+                    self._queue.add((controller.name, key))
+
+    def _told_of(self, resource: str) -> tuple[Controller, ...]:
+        told = self._told.get(resource)
+        if told is None:
+            every = self._controllers.values()
+            told = tuple(each for each in every if each.watches is None or resource in each.watches)
+            self._told[resource] = told
+        return told
+
+    def _proceed(self, run: _Run) -> int:
+        """The next batch of a run, or its end; how many writes that took."""
+        batch = None if run.refused else next(run.batches, None)
+        if batch is None:
+            batch, run.afterwards, run.batches = run.afterwards, (), iter(())
+        if not batch:
+            self._finish(run)
+            return 0
+        run.waiting = len(batch)
+        for action in batch:
+            answer = self._perform(run, action)
+            if answer is not None:
+                run.waiting -= 1
+                self._judge(run, action, answer)
+        if run.waiting == 0:
+            self._runs.append(run)
+        return len(batch)
+
+    def _finish(self, run: _Run) -> None:
+        self._busy.discard(run.item)
+        if run.refused:
+            self._queue.add_limited(run.item, self._now)
+        else:
+            self._queue.forget(run.item)
+        if run.item in self._again:
+            self._again.discard(run.item)
+            self._queue.add(run.item)
+
+    def _perform(self, run: _Run, action: Action) -> Answer | None:
+        controller = self._controllers[run.item[0]]
+        if isinstance(action, Record):
+            return Answer(200)
+        self._tickets += 1
+        answer = self._api.perform(action, controller.user, controller.manager, self._tickets)
+        if answer is None:
+            self._pending[self._tickets] = (run, action)
+        return answer
+
+    def _judge(self, run: _Run, action: Action, answer: Answer) -> None:
+        name, key = run.item
+        controller = self._controllers[name]
+        if answer.ok:
+            self._record(action.done, controller, name=answer.name)
+        elif not _moot(action, answer):
+            run.refused = True
+            if not isinstance(action, Record) and answer.status != 409:
+                self._record(action.failed, controller, answer.message)
+            controller.refused(key, Refusal(action, answer))
+
+    def _record(self, note: Note | None, controller: Controller, error: str = "", name: str = "") -> None:
+        if note is None or not self._settings.events:
+            return
+        event = self._recorder.event(note, controller.manager, self._now, error, name)
+        if event is None:
+            return
+        self._tickets += 1
+        answer = self._api.perform(event, controller.user, controller.manager, self._tickets)
+        if answer is None:
+            self._pending[self._tickets] = (None, event)
+        elif not answer.ok and isinstance(event, Patch):
+            self._recorder.forget(event.name)
+
+
+def _in_pieces(batches: Iterable[tuple[Action, ...]]) -> Iterator[tuple[Action, ...]]:
+    """Batches small enough that a step can end between them."""
+    for batch in batches:
+        for start in range(0, len(batch), _PIECE):
+            yield batch[start : start + _PIECE]
+
+
+def _moot(action: Action, answer: Answer) -> bool:
+    """Whether a refusal means that there is nothing left to do."""
+    match action:
+        case Create():
+            return "NamespaceTerminating" in answer.causes
+        case Patch() | Finalize() | Delete() | Bind():
+            return answer.status == 404
+        case Record():
+            return False
+        case _:
+            assert_never(action)

@@ -1,0 +1,122 @@
+"""Who owns what: controller references, and the adoption and release of pods.
+
+Upstream: pkg/controller/controller_ref_manager.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from situate.cluster.controllers.machinery.actions import Patch
+from situate.cluster.controllers.machinery.changes import Change
+from situate.cluster.controllers.machinery.controllers import Cluster
+from situate.cluster.controllers.machinery.selectors import Selectors
+from situate.cluster.controllers.machinery.tables import PODS, Key, Obj
+from situate.cluster.controllers.node.pods import PodFacts
+from situate.cluster.storage.selection import LabelTest
+
+
+def controller_reference(owner: Obj) -> dict[str, Any]:
+    """The owner reference of a controlled object."""
+    return {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def adopt(resource: str, obj: Obj, owner: Obj) -> Patch:
+    """Make `owner` the controller of an object; refused if it is another object by now."""
+    metadata = obj["metadata"]
+    references = [*(metadata.get("ownerReferences") or ()), controller_reference(owner)]
+    body = {"metadata": {"uid": metadata["uid"], "ownerReferences": references}}
+    return Patch(resource, metadata.get("namespace", ""), metadata["name"], body)
+
+
+def release(resource: str, obj: Obj, owner_uid: str) -> Patch:
+    """Take the reference to an owner off an object."""
+    metadata = obj["metadata"]
+    kept = [reference for reference in metadata.get("ownerReferences") or () if reference.get("uid") != owner_uid]
+    body = {"metadata": {"uid": metadata["uid"], "ownerReferences": kept or None}}
+    return Patch(resource, metadata.get("namespace", ""), metadata["name"], body)
+
+
+class Claims:
+    """Which pods the objects of one kind own, ought to adopt, or have to release.
+
+    Selectors do not change in apps/v1, so only pods that are new or relabelled are looked at, and all loose pods of a
+    namespace when an owner is created.
+    """
+
+    def __init__(self, cluster: Cluster, resource: str, kind: str) -> None:
+        self._cluster = cluster
+        self._resource = resource
+        self._kind = kind
+        self._selectors = Selectors(resource)
+        self._suspects: dict[Key, set[str]] = {}
+
+    def observe(self, change: Change) -> Iterator[Key]:
+        """Owners that a change of a pod or of themselves concerns."""
+        if change.resource == self._resource:
+            self._selectors.apply(change)
+            if change.new is None:
+                self._suspects.pop(change.key, None)
+            elif change.old is None:
+                for pod in self._cluster.pods.loose(change.key[0]):
+                    self._suspect(change.key, pod)
+            yield change.key
+        elif change.resource == PODS:
+            yield from self._pod(change.pod_before, change.pod)
+
+    def actions(self, owner: Obj, selector: LabelTest) -> list[Patch]:
+        """Releases and adoptions that are due; none while the owner is being deleted."""
+        metadata = owner["metadata"]
+        key = (metadata["namespace"], metadata["name"])
+        suspects = self._suspects.get(key)
+        if not suspects:
+            return []
+        actions = []
+        for name in sorted(suspects):
+            pod = self._cluster.pods.pods.get((key[0], name))
+            action = None if pod is None else self._claim(pod, owner, selector)
+            if action is None:
+                suspects.discard(name)
+            elif "deletionTimestamp" not in metadata:
+                actions.append(action)
+        return actions
+
+    def _claim(self, pod: PodFacts, owner: Obj, selector: LabelTest) -> Patch | None:
+        uid = owner["metadata"]["uid"]
+        matches = selector(pod.labels)
+        adopts = not pod.owner_uid and matches and pod.active
+        releases = pod.owner_uid == uid and not matches and pod.active
+        if not adopts and not releases:
+            return None
+        obj = self._cluster.get(PODS, pod.namespace, pod.name)
+        if obj is None:
+            return None
+        return adopt(PODS, obj, owner) if adopts else release(PODS, obj, uid)
+
+    def _pod(self, before: PodFacts | None, after: PodFacts | None) -> Iterator[Key]:
+        if before is not None and before.owner_kind == self._kind:
+            yield before.namespace, before.owner_name
+        if after is None:
+            return
+        if after.owner_uid:
+            if after.owner_kind != self._kind:
+                return
+            owner = (after.namespace, after.owner_name)
+            if before is None or before.labels != after.labels or before.owner_uid != after.owner_uid:
+                self._suspect(owner, after)
+            yield owner
+        elif before is None or before.labels != after.labels or before.owner_uid:
+            for name in self._selectors.selecting(after.namespace, after.labels):
+                self._suspect((after.namespace, name), after)
+                yield after.namespace, name
+
+    def _suspect(self, owner: Key, pod: PodFacts) -> None:
+        self._suspects.setdefault(owner, set()).add(pod.name)

@@ -1,0 +1,142 @@
+"""Events as controllers write them: repeated ones counted, similar ones joined, floods cut off.
+
+Upstream: client-go's EventCorrelator with its defaults. A source may write 25 Events about an object, then one in five
+minutes; from the tenth similar one within ten minutes on they are joined under a common message.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TypeVar
+
+from situate.cluster.controllers.machinery.actions import Create, Note, Patch
+from situate.cluster.controllers.machinery.tables import EVENTS, Obj
+from situate.cluster.errors.times import timestamp
+
+_T = TypeVar("_T")
+_BURST = 25
+_REFILL_PER_SECOND = 1 / 300
+_SIMILAR = 10
+_SIMILAR_WITHIN = 600.0
+_REMEMBERED = 4096
+
+
+@dataclass(slots=True)
+class _Bucket:
+    tokens: float
+    at: float
+
+
+@dataclass(slots=True)
+class _Similar:
+    messages: set[str]
+    at: float
+
+
+@dataclass(slots=True)
+class _Written:
+    name: str
+    count: int
+
+
+class Recorder:
+    """Turns notes into writes of Events. It remembers the 4,096 most recent sources, kinds and Events."""
+
+    def __init__(self) -> None:
+        self._buckets: OrderedDict[tuple[str, ...], _Bucket] = OrderedDict()
+        self._similar: OrderedDict[tuple[str, ...], _Similar] = OrderedDict()
+        self._written: OrderedDict[tuple[str, ...], _Written] = OrderedDict()
+        self._names = 0
+
+    def event(self, note: Note, component: str, now: float, error: str = "", name: str = "") -> Create | Patch | None:
+        """The write that records the note, or None if its source has written too much."""
+        metadata = note.regarding["metadata"]
+        message = note.message.replace("{error}", error).replace("{name}", name)
+        identity = (metadata.get("namespace", ""), metadata["name"], metadata.get("uid", ""))
+        source = (component, note.regarding.get("kind", ""), *identity)
+        joined = self._joined(source, note, message, now)
+        if not self._allowed(source, now):
+            return None
+        # Joined Events are one Event, whatever each of them says.
+        key = (*source, note.type, note.reason, "" if joined else message)
+        if joined:
+            message = f"(combined from similar events): {message}"
+        namespace = metadata.get("namespace") or "default"
+        known = self._written.get(key)
+        if known is not None:
+            self._written.move_to_end(key)
+            known.count += 1
+            body = {"count": known.count, "lastTimestamp": timestamp(now), "message": message}
+            return Patch(EVENTS, namespace, known.name, body)
+        self._names += 1
+        own = f"{metadata['name']}.{int(now * 1e9) + self._names:x}"
+        self._remember(self._written, key, _Written(own, 1))
+        return Create(EVENTS, namespace, _body(note, message, component, namespace, own, now))
+
+    def forget(self, name: str) -> None:
+        """An Event of that name is gone or could not be written: the next like it is a new one."""
+        for key, written in list(self._written.items()):
+            if written.name == name:
+                del self._written[key]
+
+    def _allowed(self, source: tuple[str, ...], now: float) -> bool:
+        bucket = self._buckets.get(source)
+        if bucket is None:
+            self._remember(self._buckets, source, _Bucket(_BURST - 1, now))
+            return True
+        self._buckets.move_to_end(source)
+        bucket.tokens = min(_BURST, bucket.tokens + (now - bucket.at) * _REFILL_PER_SECOND)
+        bucket.at = now
+        if bucket.tokens < 1:
+            return False
+        bucket.tokens -= 1
+        return True
+
+    def _joined(self, source: tuple[str, ...], note: Note, message: str, now: float) -> bool:
+        key = (*source, note.type, note.reason)
+        similar = self._similar.get(key)
+        if similar is None or now - similar.at > _SIMILAR_WITHIN:
+            similar = _Similar(set(), now)
+            self._remember(self._similar, key, similar)
+        self._similar.move_to_end(key)
+        similar.at = now
+        similar.messages.add(message)
+        if len(similar.messages) < _SIMILAR:
+            return False
+        similar.messages.pop()
+        return True
+
+    @staticmethod
+    def _remember(memory: OrderedDict[tuple[str, ...], _T], key: tuple[str, ...], value: _T) -> None:
+        memory[key] = value
+        memory.move_to_end(key)
+        if len(memory) > _REMEMBERED:
+            memory.popitem(last=False)
+
+
+def _body(note: Note, message: str, component: str, namespace: str, name: str, now: float) -> Obj:
+    regarding = note.regarding
+    metadata = regarding["metadata"]
+    involved = {
+        "kind": regarding.get("kind"),
+        "namespace": metadata.get("namespace"),
+        "name": metadata["name"],
+        "uid": metadata.get("uid"),
+        "apiVersion": regarding.get("apiVersion"),
+        "resourceVersion": metadata.get("resourceVersion"),
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": namespace},
+        "involvedObject": {field: value for field, value in involved.items() if value},
+        "reason": note.reason,
+        "message": message,
+        "type": note.type,
+        "source": {"component": component},
+        "reportingComponent": component,
+        "firstTimestamp": timestamp(now),
+        "lastTimestamp": timestamp(now),
+        "count": 1,
+    }

@@ -1,0 +1,151 @@
+"""What a kubelet says to the resize of a running pod: allocated, put off, or never; and how it reports that.
+
+After Kubernetes 1.36's pkg/kubelet/allocation: a pod keeps what it was allocated until its node has room for all that
+it asks for; what the node could not give it alone is infeasible. CPU and memory of containers and sidecars are looked
+at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from situate.cluster.controllers.machinery.tables import Obj
+from situate.cluster.controllers.node.pods import with_condition
+from situate.objects.quantity import BadQuantity, parse_quantity
+
+PENDING: Final = "PodResizePending"
+IN_PROGRESS: Final = "PodResizeInProgress"
+DEFERRED: Final = "Deferred"
+INFEASIBLE: Final = "Infeasible"
+_RESOURCES: Final = ("cpu", "memory")
+_STATUSES: Final = ("containerStatuses", "initContainerStatuses")
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A resize that is not carried out."""
+
+    reason: str
+    """`Deferred` or `Infeasible`."""
+    message: str
+
+
+def resized(pod: Obj) -> bool:
+    """Whether a running pod asks for something else than its containers were last reported to have.
+
+    Amounts that nobody can read, as only another version of the server may have stored, ask for nothing.
+    """
+    if not _readable(pod):
+        return False
+    statuses = _statuses(pod)
+    for container in _running(pod):
+        reported = statuses.get(container["name"], {}).get("resources")
+        if reported is not None and _amounts_differ(reported, container.get("resources") or {}):
+            return True
+    return False
+
+
+def decided(pod: Obj, others: Iterable[Obj], allocatable: Mapping[str, Any]) -> Pending | None:
+    """None: it is allocated. `others`: the pods that hold something on its node."""
+    asked = asked_for(pod)
+    rows = [(name, amount, _amount(allocatable[name])) for name, amount in asked.items() if name in allocatable]
+    for name, amount, most in rows:
+        if amount > most:
+            return Pending(
+                INFEASIBLE, f"Node didn't have enough capacity: {name}, requested: {amount}, capacity: {most}"
+            )
+    before = allocated_to(pod)
+    held = [allocated_to(each) for each in others if _readable(each)]
+    for name, amount, most in rows:
+        used = sum(each.get(name, 0) for each in held)
+        if amount > before.get(name, 0) and used + amount > most:
+            return Pending(
+                DEFERRED,
+                f"Node didn't have enough resource: {name}, requested: {amount}, used: {used}, capacity: {most}",
+            )
+    return None
+
+
+def asked_for(pod: Obj) -> dict[str, int]:
+    """By its spec, in thousandths."""
+    return _sum((each.get("resources") or {}).get("requests") or {} for each in _running(pod))
+
+
+def allocated_to(pod: Obj) -> dict[str, int]:
+    """By its status, in thousandths; by its spec before it is reported to run."""
+    statuses = _statuses(pod)
+    return _sum(
+        statuses.get(each["name"], {}).get("allocatedResources") or (each.get("resources") or {}).get("requests") or {}
+        for each in _running(pod)
+    )
+
+
+def reported(pod: Obj, status: Obj, pending: Pending | None, *, acting: bool, at: str) -> dict[str, Any]:
+    """The status of a pod as it is reported then. `status`: as it would be if its containers had what it asks for.
+
+    `acting`: what was allocated is not given to the containers yet.
+    """
+    statuses = _statuses(pod)
+    kept = ("resources", "allocatedResources") if pending is not None else ("resources",) if acting else ()
+    containers: dict[str, Any] = {
+        field: [{**each, **_only(kept, statuses.get(each["name"], {}))} for each in status[field]]
+        for field in _STATUSES
+        if field in status
+    }
+    conditions = [each for each in status["conditions"] if each["type"] not in (PENDING, IN_PROGRESS)]
+    known = [each for each in status["conditions"] if each["type"] in (PENDING, IN_PROGRESS)]
+    new: dict[str, Any] = {
+        "status": "True",
+        "lastTransitionTime": at,
+        "observedGeneration": pod["metadata"].get("generation", 0),
+    }
+    if pending is not None:
+        new |= {"type": PENDING, "reason": pending.reason, "message": pending.message}
+        conditions += [each for each in with_condition(known, new) if each["type"] == PENDING]
+    elif acting:
+        conditions += [
+            each for each in with_condition(known, {**new, "type": IN_PROGRESS}) if each["type"] == IN_PROGRESS
+        ]
+    return {**status, **containers, "conditions": conditions}
+
+
+def _only(keys: Iterable[str], of: Obj) -> dict[str, Any]:
+    return {key: of[key] for key in keys if key in of}
+
+
+def _readable(pod: Obj) -> bool:
+    try:
+        asked_for(pod)
+        allocated_to(pod)
+    except BadQuantity:
+        return False
+    return True
+
+
+def _running(pod: Obj) -> Iterator[Obj]:
+    """Its containers, and the init containers that run beside them."""
+    yield from pod["spec"]["containers"]
+    yield from (each for each in pod["spec"].get("initContainers") or () if each.get("restartPolicy") == "Always")
+
+
+def _statuses(pod: Obj) -> dict[str, Obj]:
+    return {each["name"]: each for field in _STATUSES for each in (pod.get("status") or {}).get(field) or ()}
+
+
+def _amounts_differ(one: Obj, other: Obj) -> bool:
+    return any((one.get(part) or {}) != (other.get(part) or {}) for part in ("requests", "limits"))
+
+
+def _sum(each: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for requests in each:
+        for name in _RESOURCES:
+            if name in requests:
+                total[name] = total.get(name, 0) + _amount(requests[name])
+    return total
+
+
+def _amount(text: Any) -> int:
+    return parse_quantity(str(text)).milli_value

@@ -1,0 +1,95 @@
+"""Deletes pods that nobody else can end: of nodes that are gone or out of service, and terminating ones never bound.
+
+Upstream: pkg/controller/podgc, which looks every 20 s; here a pod is looked at when something about it or its node
+changes. Finished pods are kept however many there are (upstream from 12,500 on deletes the oldest).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from situate.cluster.controllers.machinery.actions import NOTHING, Action, Delete, Outcome, Patch, Refusal, in_order
+from situate.cluster.controllers.machinery.changes import Change
+from situate.cluster.controllers.machinery.controllers import Cluster
+from situate.cluster.controllers.machinery.tables import NODES, PODS, Key
+from situate.cluster.controllers.node.nodes import OUT_OF_SERVICE
+from situate.cluster.controllers.node.pods import PodFacts, condition, with_condition
+from situate.cluster.errors.times import timestamp
+
+
+class PodGCController:
+    name = "pod-gc"
+    user = "system:serviceaccount:kube-system:pod-garbage-collector"
+    manager = "pod-garbage-collector"
+    watches = frozenset({NODES, PODS})
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._missing: dict[str, float] = {}
+
+    def observe(self, change: Change, now: float) -> Iterator[Key]:
+        if change.resource == NODES:
+            name = change.last.name
+            if change.new is not None:
+                self._missing.pop(name, None)
+            for pod in self._cluster.pods.on_node(name):
+                if change.new is None or pod.terminating:
+                    self._miss(pod.node, now)
+                    yield pod.key
+        elif change.resource == PODS and change.pod is not None:
+            pod = change.pod
+            if pod.node:
+                self._miss(pod.node, now)
+            if pod.terminating or pod.node in self._missing:
+                yield pod.key
+
+    def reconcile(self, key: Key, now: float) -> Outcome:
+        pod = self._cluster.pods.pods.get(key)
+        if pod is None:
+            return NOTHING
+        if not pod.node:
+            return in_order([_remove(pod)]) if pod.terminating else NOTHING
+        missing = self._missing.get(pod.node)
+        if missing is not None:
+            due = missing + self._cluster.settings.node_quarantine
+            if now < due:
+                return Outcome(again_at=due)
+            return in_order(self._fail(pod, "PodGC: node no longer exists", now))
+        if pod.terminating and self._out_of_service(pod.node):
+            return in_order(self._fail(pod, "PodGC: node is out of service", now))
+        return NOTHING
+
+    def refused(self, key: Key, refusal: Refusal) -> None:
+        """Nothing to remember: the next look finds the same thing to do."""
+
+    def _miss(self, node: str, now: float) -> None:
+        if self._cluster.store.get(NODES, "", node) is None:
+            self._missing.setdefault(node, now)
+
+    def _out_of_service(self, name: str) -> bool:
+        node = self._cluster.get(NODES, "", name)
+        if node is None:
+            return False
+        ready = condition(node, "Ready")
+        tainted = any(taint["key"] == OUT_OF_SERVICE for taint in (node.get("spec") or {}).get("taints") or ())
+        return tainted and (ready is None or ready.get("status") != "True")
+
+    def _fail(self, pod: PodFacts, message: str, now: float) -> Iterator[Action]:
+        """Mark the pod as failed, so that its owner sees why, and remove it without grace."""
+        obj = self._cluster.get(PODS, pod.namespace, pod.name)
+        if obj is not None and not pod.finished:
+            new = {
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": "DeletionByPodGC",
+                "message": message,
+                "lastTransitionTime": timestamp(now),
+            }
+            conditions = [dict(entry) for entry in (obj.get("status") or {}).get("conditions") or ()]
+            status = {"phase": "Failed", "conditions": with_condition(conditions, new)}
+            yield Patch(PODS, pod.namespace, pod.name, {"metadata": {"uid": pod.uid}, "status": status}, "status")
+        yield _remove(pod)
+
+
+def _remove(pod: PodFacts) -> Delete:
+    return Delete(PODS, pod.namespace, pod.name, pod.uid, grace_seconds=0)

@@ -1,0 +1,124 @@
+"""What a kubelet reports about a pod, as a status to be written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from situate.cluster.controllers.machinery.tables import Obj
+from situate.cluster.controllers.node.pods import condition, with_condition
+from situate.cluster.errors.times import timestamp
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How the containers of a pod fare."""
+
+    ready: bool = True
+    crashes: int = 0
+    """How often they have ended; more than 0 means that they wait in CrashLoopBackOff."""
+    back_off: float = 0.0
+    """Seconds of the present back-off."""
+    crashed_at: float = 0.0
+    """Seconds since 1970 of the last crash."""
+
+
+def running_status(pod: Obj, pod_ip: str, host_ip: str, health: Health, now: float) -> dict[str, Any]:
+    """The status of a pod whose containers have been started. Keeps conditions that are not a kubelet's."""
+    status = pod.get("status") or {}
+    spec = pod["spec"]
+    at = timestamp(now)
+    containers = [_container(pod, entry, "containerStatuses", health, at) for entry in spec["containers"]]
+    reported: dict[str, Any] = {
+        "phase": "Running",
+        "observedGeneration": pod["metadata"].get("generation", 0),
+        "podIP": status.get("podIP") or pod_ip,
+        "podIPs": status.get("podIPs") or [{"ip": pod_ip}],
+        "startTime": status.get("startTime") or at,
+        "containerStatuses": containers,
+        "conditions": _conditions(pod, health, at),
+    }
+    if host_ip:
+        reported["hostIP"] = host_ip
+        reported["hostIPs"] = [{"ip": host_ip}]
+    if spec.get("initContainers"):
+        reported["initContainerStatuses"] = [_init_container(pod, entry, at) for entry in spec["initContainers"]]
+    return reported
+
+
+def gates_open(pod: Obj) -> bool:
+    """Whether every readiness gate of the pod has its condition."""
+    for gate in pod["spec"].get("readinessGates") or ():
+        found = condition(pod, gate["conditionType"])
+        if found is None or found.get("status") != "True":
+            return False
+    return True
+
+
+def _conditions(pod: Obj, health: Health, at: str) -> list[dict[str, Any]]:
+    conditions = [dict(entry) for entry in (pod.get("status") or {}).get("conditions") or ()]
+    generation = pod["metadata"].get("generation", 0)
+    ready = health.ready and not health.crashes
+    names = " ".join(entry["name"] for entry in pod["spec"]["containers"])
+    for kind, holds in (
+        ("PodReadyToStartContainers", True),
+        ("Initialized", True),
+        ("ContainersReady", ready),
+        ("Ready", ready and gates_open(pod)),
+    ):
+        new: dict[str, Any] = {"type": kind, "status": "True" if holds else "False", "lastTransitionTime": at}
+        new["observedGeneration"] = generation
+        if not holds and not ready:
+            new |= {"reason": "ContainersNotReady", "message": f"containers with unready status: [{names}]"}
+        elif not holds:
+            new |= {"reason": "ReadinessGatesNotReady", "message": "the status of a readiness gate is not True"}
+        conditions = with_condition(conditions, new)
+    return conditions
+
+
+def _previous(pod: Obj, field: str, name: str) -> Mapping[str, Any]:
+    for entry in (pod.get("status") or {}).get(field) or ():
+        if entry.get("name") == name:
+            return entry  # type: ignore[no-any-return]  # decoded JSON
+    return {}
+
+
+def _container(pod: Obj, container: Obj, field: str, health: Health, at: str) -> dict[str, Any]:
+    before = _previous(pod, field, container["name"])
+    running = (before.get("state") or {}).get("running")
+    resources = container.get("resources") or {}
+    status: dict[str, Any] = {
+        "name": container["name"],
+        "image": container.get("image", ""),
+        "imageID": container.get("image", ""),
+        "ready": health.ready and not health.crashes,
+        "started": not health.crashes,
+        "restartCount": max(health.crashes, before.get("restartCount", 0)),
+        "state": {"running": running or {"startedAt": at}},
+        "resources": resources,
+        "lastState": before.get("lastState") or {},
+    }
+    # the server keeps no empty map, but an empty state: what is not put as it is kept is reported with every look
+    if resources.get("requests"):
+        status["allocatedResources"] = resources["requests"]
+    if health.crashes:
+        name = pod["metadata"]["name"]
+        seconds = int(health.back_off)
+        told = f"back-off {seconds}s restarting failed container={container['name']} pod={name}"
+        status["state"] = {"waiting": {"reason": "CrashLoopBackOff", "message": told}}
+        crashed = timestamp(health.crashed_at)
+        ended = {"exitCode": 1, "reason": "Error", "startedAt": crashed, "finishedAt": crashed}
+        status["lastState"] = {"terminated": ended}
+    return status
+
+
+def _init_container(pod: Obj, container: Obj, at: str) -> dict[str, Any]:
+    """A sidecar runs; any other init container has ended well."""
+    status = _container(pod, container, "initContainerStatuses", Health(), at)
+    if container.get("restartPolicy") != "Always":
+        ended = {"exitCode": 0, "reason": "Completed", "startedAt": at, "finishedAt": at}
+        before = (_previous(pod, "initContainerStatuses", container["name"]).get("state") or {}).get("terminated")
+        status["state"] = {"terminated": before or ended}
+        status["started"] = False
+    return status

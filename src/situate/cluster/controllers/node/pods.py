@@ -1,0 +1,150 @@
+"""What controllers need to know of a pod, read once for each change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from sys import intern
+from typing import Any
+
+import msgspec
+
+from situate.cluster.controllers.machinery.tables import Key, Obj
+from situate.cluster.errors.times import seconds as parse_time
+from situate.cluster.storage.stored import Stored
+
+POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
+POD_INDEX_LABEL = "apps.kubernetes.io/pod-index"
+
+
+class PodFacts(msgspec.Struct, frozen=True, gc=False):
+    """The part of a pod on which decisions of the workload controllers, kubelets and node controllers rest."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    """Empty while unassigned."""
+    labels: Mapping[str, str]
+    owner_uid: str
+    """Of the controlling owner; empty if the pod has none."""
+    owner_kind: str
+    owner_name: str
+    phase: str
+    ready: bool
+    """Condition Ready is True."""
+    ready_since: float
+    """Seconds since 1970 of the last change of Ready; 0 if there is none."""
+    created: float
+    terminating: bool
+    delete_by: float
+    """deletionTimestamp, or 0."""
+    generation: int
+    restarts: int
+    deletion_cost: int
+    index: int
+    """Of a StatefulSet's pod: the number at the end of its name; -1 without one or after another name."""
+    named: bool
+    """Whether it carries the labels that tell a StatefulSet's pod by name and index."""
+
+    @property
+    def key(self) -> Key:
+        return self.namespace, self.name
+
+    @property
+    def finished(self) -> bool:
+        return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def active(self) -> bool:
+        """Counts as a replica of a ReplicaSet (upstream: controller.IsPodActive)."""
+        return not self.terminating and not self.finished
+
+    @property
+    def running_and_ready(self) -> bool:
+        return self.ready and self.phase == "Running"
+
+    def available(self, min_ready_seconds: int, now: float) -> bool:
+        """Upstream: podutil.IsPodAvailable."""
+        return self.ready and (min_ready_seconds == 0 or 0 < self.ready_since <= now - min_ready_seconds)
+
+
+def pod_facts(stored: Stored, pod: Obj) -> PodFacts:
+    """The facts of a stored pod, given decoded too. Text that many pods have in common is shared between them."""
+    metadata = pod["metadata"]
+    spec = pod.get("spec") or {}
+    status = pod.get("status") or {}
+    owner = controller_of(pod)
+    ready = condition(pod, "Ready")
+    deleted = metadata.get("deletionTimestamp")
+    since = ready.get("lastTransitionTime") if ready else None
+    labels = stored.labels
+    index = _index(metadata["name"], owner)
+    return PodFacts(
+        namespace=intern(stored.namespace),
+        name=stored.name,
+        uid=stored.uid,
+        node=intern(spec.get("nodeName", "")),
+        labels=labels,
+        owner_uid=intern(owner["uid"]) if owner else "",
+        owner_kind=intern(owner["kind"]) if owner else "",
+        owner_name=intern(owner["name"]) if owner else "",
+        phase=intern(status.get("phase", "")),
+        ready=ready is not None and ready.get("status") == "True",
+        ready_since=parse_time(since) if since else 0.0,
+        created=parse_time(metadata["creationTimestamp"]) if metadata.get("creationTimestamp") else 0.0,
+        terminating=deleted is not None,
+        delete_by=parse_time(deleted) if deleted else 0.0,
+        generation=metadata.get("generation", 0),
+        restarts=max((c.get("restartCount", 0) for c in status.get("containerStatuses") or ()), default=0),
+        deletion_cost=_deletion_cost(metadata.get("annotations")),
+        index=index,
+        named=index >= 0
+        and labels.get(POD_NAME_LABEL) == metadata["name"]
+        and labels.get(POD_INDEX_LABEL) == str(index),
+    )
+
+
+def _index(name: str, owner: Obj | None) -> int:
+    if owner is None or owner["kind"] != "StatefulSet":
+        return -1
+    parent, _, digits = name.rpartition("-")
+    plain = digits.isascii() and digits.isdigit() and str(int(digits)) == digits
+    return int(digits) if plain and parent == owner["name"] else -1
+
+
+def controller_of(obj: Obj) -> Obj | None:
+    """The owner reference with `controller: true`, if there is one."""
+    for reference in obj["metadata"].get("ownerReferences") or ():
+        if reference.get("controller"):
+            return reference  # type: ignore[no-any-return]  # decoded JSON
+    return None
+
+
+def condition(obj: Obj, kind: str) -> Obj | None:
+    """The condition of that type in the status."""
+    for entry in (obj.get("status") or {}).get("conditions") or ():
+        if entry.get("type") == kind:
+            return entry  # type: ignore[no-any-return]  # decoded JSON
+    return None
+
+
+def with_condition(conditions: list[dict[str, Any]], new: dict[str, Any]) -> list[dict[str, Any]]:
+    """The list with one condition set; lastTransitionTime stays unless the status changed."""
+    kept: list[dict[str, Any]] = []
+    found = False
+    for entry in conditions:
+        if entry.get("type") != new["type"]:
+            kept.append(entry)
+            continue
+        found = True
+        if entry.get("status") == new.get("status") and "lastTransitionTime" in entry:
+            new = {**new, "lastTransitionTime": entry["lastTransitionTime"]}
+        kept.append(new)
+    return kept if found else [*kept, new]
+
+
+def _deletion_cost(annotations: Mapping[str, str] | None) -> int:
+    """Annotation controller.kubernetes.io/pod-deletion-cost; unreadable is 0, as upstream treats it."""
+    text = (annotations or {}).get("controller.kubernetes.io/pod-deletion-cost", "")
+    digits = text[1:] if text[:1] in "+-" else text
+    return int(text) if digits.isascii() and digits.isdigit() and (text == "0" or digits[0] != "0") else 0

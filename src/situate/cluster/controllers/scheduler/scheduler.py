@@ -1,0 +1,228 @@
+"""A stand-in for kube-scheduler, so that pods of `default-scheduler` find a node in a cluster without one.
+
+It is the framework's engine with kube-scheduler's default plugins, all nodes scored, fed with the changes of the store:
+what it decides, says and waits for is what `situate.scheduler` would. Nobody binds volumes here, so claims keep no pod
+waiting; ties go to the first node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from situate.cluster.controllers.machinery.actions import Action, Bind, Outcome, Refusal
+from situate.cluster.controllers.machinery.changes import Change
+from situate.cluster.controllers.machinery.controllers import Cluster
+from situate.cluster.controllers.machinery.tables import NODES, PODS, REPLICA_SETS, STATEFUL_SETS, Key
+from situate.cluster.controllers.node.pods import PodFacts
+from situate.cluster.controllers.scheduler.writes import binding, evictions, preparations, unscheduled
+from situate.cluster.storage.stored import Interned, Stored
+from situate.framework.engine.decisions import Asked, Failed, Placed, PlacedRun, Refused, Waiting
+from situate.framework.engine.engine import Engine
+from situate.framework.engine.messages import refusal
+from situate.framework.plugin_api.actions import Evict
+from situate.framework.plugin_api.catalog_keeper import CatalogKeeper
+from situate.framework.plugin_api.configuration import (
+    DEFAULT_SCHEDULER,
+    DisabledPlugin,
+    KubeSchedulerConfiguration,
+    Plugins,
+    PluginSet,
+    SchedulerProfile,
+)
+from situate.framework.pod.pods import BadPod
+from situate.framework.profile.profile import ALL_NODES, Profile
+from situate.framework.profile.profiles import profiles_of
+from situate.objects.codec import Malformed, decode
+from situate.objects.label_selectors import BadSelector
+from situate.objects.pods import Pod
+from situate.objects.resources import (
+    NAMESPACES,
+    PODDISRUPTIONBUDGETS,
+    REPLICASETS,
+    REPLICATIONCONTROLLERS,
+    SERVICES,
+    STATEFULSETS,
+    ResourceType,
+)
+from situate.objects.resources import NODES as NODE_TYPE
+from situate.objects.resources import PODS as POD_TYPE
+from situate.plugins.registry import registry
+
+_EVERYTHING: Final[Key] = ("", "")
+"""The only key: the engine has a queue of its own."""
+_TOGETHER: Final = 50
+"""Decisions at a time. Their writes go out together, so that a refused one keeps none of the others back."""
+_READ_BESIDES: Final[Mapping[str, ResourceType[Any]]] = {
+    resource.group_resource: resource
+    for resource in (NAMESPACES, PODDISRUPTIONBUDGETS, REPLICASETS, REPLICATIONCONTROLLERS, SERVICES, STATEFULSETS)
+}
+_OF_VOLUMES: Final = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone")
+
+
+def default_profile() -> Profile:
+    """kube-scheduler's, without what waits for volumes."""
+    shipped, _ = registry(())
+    without = tuple(DisabledPlugin(name) for name in _OF_VOLUMES if name in shipped.types)
+    profile = SchedulerProfile(plugins=Plugins(multi_point=PluginSet(disabled=without)))
+    (made,), mistakes = profiles_of(
+        KubeSchedulerConfiguration(percentage_of_nodes_to_score=ALL_NODES, profiles=(profile,)), shipped
+    )
+    assert not mistakes
+    return made
+
+
+class SchedulerController:
+    """One key stands for all pods."""
+
+    name = "scheduler"
+    user = "system:kube-scheduler"
+    manager = DEFAULT_SCHEDULER
+    watches = frozenset({NODES, PODS, *_READ_BESIDES})
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._engine = Engine([default_profile()])
+        self._catalogs = CatalogKeeper()
+        self._now = 0.0
+        self._binding: dict[str, Placed] = {}
+        """By uid: what was sent and has not come back as a change."""
+        self._preempting: list[Refused] = []
+        """Whose victims are being deleted."""
+        self._alike = Interned()
+        """Spec and status by their text."""
+        self._unreadable: dict[Key, str] = {}
+        """Pods that nothing can be decided about, and why; to be told once."""
+
+    def observe(self, change: Change, now: float) -> Iterator[Key]:
+        self._now = now
+        if change.resource == NODES:
+            self._node(change, now)
+        elif change.resource == PODS:
+            self._pod(change, now)
+        elif change.resource in _READ_BESIDES:
+            self._other(change)
+            return
+        else:
+            return
+        if self._unreadable or any(True for _ in self._engine.queue):
+            yield _EVERYTHING
+
+    def reconcile(self, key: Key, now: float) -> Outcome:  # noqa: ARG002  # the protocol's
+        self._now = now
+        engine = self._engine
+        for refused in self._preempting:
+            engine.evictions_sent(refused, now)
+        self._preempting.clear()
+        if self._catalogs.stale:
+            engine.set_catalog(self._catalogs.catalog(), (), now)
+        engine.tick(now)
+        first: list[Action] = []
+        last: list[Action] = []
+        for (namespace, name), problem in self._unreadable.items():
+            pod = self._cluster.get(PODS, namespace, name)
+            first += () if pod is None else unscheduled(pod, "SchedulerError", problem, None, now)
+        self._unreadable.clear()
+        while len(first) < _TOGETHER:
+            decisions = engine.schedule_run(now, _TOGETHER - len(first))
+            if not decisions:
+                break
+            for decision in decisions:
+                for each in decision if isinstance(decision, PlacedRun) else (decision,):
+                    actions, deletions = self._writes(each, now)
+                    first += actions
+                    last += deletions
+        return Outcome((tuple(first),) if first else (), engine.queue.next_tick(now), tuple(last))
+
+    def refused(self, key: Key, refusal: Refusal) -> None:  # noqa: ARG002  # the protocol's
+        """A pod that could not be bound gives its room back, and is tried again after a while."""
+        if isinstance(refusal.action, Bind):
+            placed = self._binding.pop(refusal.action.uid, None)
+            if placed is not None:
+                self._engine.binding_failed(placed, self._now)
+
+    def _node(self, change: Change, now: float) -> None:
+        if change.new is None:
+            self._engine.remove_node(change.last.name, now)
+            return
+        try:
+            self._engine.set_node(decode(NODE_TYPE, change.new.raw), now)
+        except Malformed:  # a node of which nobody can say what room it has takes no pods
+            self._engine.remove_node(change.last.name, now)
+
+    def _pod(self, change: Change, now: float) -> None:
+        pod = change.pod
+        self._unreadable.pop(change.key, None)
+        before = change.pod_before
+        if before is not None and (pod is None or pod.uid != before.uid):
+            self._binding.pop(before.uid, None)
+            self._engine.remove_pod(before.uid, now)
+        if pod is None or change.new is None or (before is not None and _same_to_others(before, pod)):
+            return
+        if pod.node:
+            self._binding.pop(pod.uid, None)
+        try:
+            self._engine.set_pod(self._read(change.new), now)
+        except (Malformed, BadPod) as problem:
+            self._engine.remove_pod(pod.uid, now)
+            if not pod.node and change.object["spec"].get("schedulerName") == DEFAULT_SCHEDULER:
+                self._unreadable[change.key] = str(problem)
+
+    def _read(self, stored: Stored) -> Pod:
+        """The pod, sharing text with the store, and spec and status with pods of which they are the same text.
+
+        A hundred thousand pods may wait. Raises `Malformed`.
+        """
+        pod = decode(POD_TYPE, stored.raw)
+        metadata = msgspec.structs.replace(pod.metadata, name=stored.name, uid=stored.uid)
+        spec, status = self._alike.share(stored.tail, (pod.spec, pod.status))
+        return Pod(metadata, spec, status)
+
+    def _other(self, change: Change) -> None:
+        """What plugins read besides, such as the owners by which pods are spread."""
+        if change.resource in (REPLICA_SETS, STATEFUL_SETS) and change.old is not None and change.new is not None:
+            return  # their selectors never change
+        resource = _READ_BESIDES[change.resource]
+        try:
+            newest = decode(resource, change.last.raw)
+            old, new = (newest, None) if change.new is None else (None, newest)
+            self._catalogs.change(resource, old, new)
+        except (Malformed, BadSelector):  # the API server lets none in; it would select what it selected before
+            return
+
+    def _writes(
+        self, decision: Placed | Waiting | Refused | Failed | Asked, now: float
+    ) -> tuple[list[Action], list[Action]]:
+        """What a decision asks to be written: what may go out with others, and what comes after that."""
+        info = decision.pod.info
+        match decision:
+            case Placed(node=node):
+                self._binding[info.uid] = decision
+                return [binding(info, node)], []
+            case Failed(error=error):
+                pod = self._cluster.get(PODS, *info.key)
+                return ([] if pod is None else [*unscheduled(pod, "SchedulerError", error, "", now)]), []
+            case Refused():
+                pod = self._cluster.get(PODS, *info.key)
+                if any(isinstance(action, Evict) for action in decision.actions):
+                    self._preempting.append(decision)
+                message = refusal(decision)
+                told = () if pod is None else unscheduled(pod, "Unschedulable", message, decision.nominate, now)
+                return [*told, *preparations(self._cluster, decision, now)], [*evictions(decision)]
+            case Waiting() | Asked():
+                raise AssertionError(f"{info}: no plugin of the default profile holds pods, and there are no extenders")
+
+
+def _same_to_others(before: PodFacts, pod: PodFacts) -> bool:
+    """Whether no decision can tell a pod in place from what it was: all that changed is how well it does.
+
+    Of a pod that was never changed (generation 1) the status says nothing of resources that the spec does not say.
+    """
+    return (
+        pod.generation == 1
+        and bool(pod.node)
+        and (before.uid, before.node, before.phase, before.terminating, before.generation, before.labels)
+        == (pod.uid, pod.node, pod.phase, pod.terminating, pod.generation, pod.labels)
+    )

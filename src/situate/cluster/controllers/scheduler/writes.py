@@ -1,0 +1,106 @@
+"""What the stand-in scheduler writes: bindings, conditions, nominations and evictions, as kube-scheduler words them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from situate.cluster.controllers.machinery.actions import Action, Bind, Delete, Note, Patch
+from situate.cluster.controllers.machinery.controllers import Cluster
+from situate.cluster.controllers.machinery.tables import PODS, Obj
+from situate.cluster.controllers.node.pods import condition, with_condition
+from situate.cluster.errors.times import timestamp
+from situate.framework.engine.decisions import Refused
+from situate.framework.plugin_api.actions import Evict, Nominate
+from situate.framework.pod.pods import PodInfo, PodKey
+
+
+def binding(info: PodInfo, node: str) -> Bind:
+    told = Note(
+        _reference(info.key, info.uid, info.pod.metadata.resource_version),
+        "Scheduled",
+        f"Successfully assigned {info} to {node}",
+    )
+    return Bind(*info.key, info.uid, node, done=told)
+
+
+def unscheduled(pod: Obj, reason: str, sentence: str, promised: str | None, now: float) -> Iterator[Action]:
+    """The condition PodScheduled with its Event, once for each new sentence, and the node that was promised.
+
+    `promised`: empty takes an earlier promise back, None leaves it.
+    """
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    before = condition(pod, "PodScheduled")
+    said = before is not None and (before.get("reason"), before.get("message")) == (reason, sentence)
+    status: dict[str, Any] = {}
+    if not said:
+        new = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": reason,
+            "message": sentence,
+            "lastTransitionTime": timestamp(now),
+        }
+        status["conditions"] = with_condition([dict(entry) for entry in conditions], new)
+    if promised is not None and promised != (pod.get("status") or {}).get("nominatedNodeName", ""):
+        status["nominatedNodeName"] = promised or None
+    if status:
+        told = None if said else Note(pod, "FailedScheduling", sentence, "Warning")
+        yield _status(pod, status, told)
+
+
+def preparations(cluster: Cluster, refused: Refused, now: float) -> Iterator[Action]:
+    """What has to be written before victims are deleted: why they go, and whose promises are taken back."""
+    for action in refused.actions:
+        match action:
+            case Evict(key, uid, reason, message):
+                pod = _same(cluster, key, uid)
+                if pod is not None:
+                    new = {
+                        "type": "DisruptionTarget",
+                        "status": "True",
+                        "reason": reason,
+                        "message": message,
+                        "lastTransitionTime": timestamp(now),
+                        "observedGeneration": pod["metadata"].get("generation", 0),
+                    }
+                    conditions = (pod.get("status") or {}).get("conditions") or ()
+                    yield _status(pod, {"conditions": with_condition([dict(entry) for entry in conditions], new)})
+            case Nominate(key, uid):
+                pod = _same(cluster, key, uid)
+                if pod is not None:
+                    yield _status(pod, {"nominatedNodeName": action.node or None})
+            case _:
+                raise AssertionError(f"no plugin of the default profile asks for {action}")
+
+
+def evictions(refused: Refused) -> Iterator[Delete]:
+    """The victims go, with an Event that says for whom."""
+    node = refused.nominate
+    for action in refused.actions:
+        if isinstance(action, Evict):
+            told = Note(
+                _reference(action.pod, action.uid),
+                "Preempted",
+                f"Preempted by pod {refused.pod.info.uid} on node {node}",
+            )
+            yield Delete(PODS, *action.pod, action.uid, done=told)
+
+
+def _same(cluster: Cluster, key: PodKey, uid: str) -> Obj | None:
+    """The pod, unless it is gone or another one has its name."""
+    pod = cluster.get(PODS, *key)
+    return pod if pod is not None and pod["metadata"].get("uid") == uid else None
+
+
+def _status(pod: Obj, status: dict[str, Any], told: Note | None = None) -> Patch:
+    metadata = pod["metadata"]
+    body = {"metadata": {"uid": metadata["uid"]}, "status": status}
+    return Patch(PODS, metadata["namespace"], metadata["name"], body, "status", done=told)
+
+
+def _reference(key: PodKey, uid: str, version: str = "") -> Obj:
+    """As much of a pod as an Event names."""
+    namespace, name = key
+    metadata = {"namespace": namespace, "name": name, "uid": uid, "resourceVersion": version}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}

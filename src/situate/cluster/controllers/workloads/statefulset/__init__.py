@@ -1,0 +1,11 @@
+"""The StatefulSet controller: pods with a name and a number, made and given up in order.
+
+Upstream: pkg/controller/statefulset. The feature MaxUnavailableStatefulSet is off, as it is there by default: an update
+replaces one pod at a time.
+"""
+
+from __future__ import annotations
+
+from situate.cluster.controllers.workloads.statefulset.reconcile import StatefulSetController
+
+__all__ = ["StatefulSetController"]

@@ -1,0 +1,82 @@
+"""Claims of a StatefulSet's pods: made with the pod, owned as persistentVolumeClaimRetentionPolicy says.
+
+Upstream: stateful_set_utils.go, isClaimOwnerUpToDate. Nothing binds a claim to a volume here, and no pod waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from situate.cluster.controllers.machinery.actions import Action, Create, Note, Patch
+from situate.cluster.controllers.machinery.controllers import Cluster
+from situate.cluster.controllers.machinery.owners import controller_reference
+from situate.cluster.controllers.machinery.tables import CLAIMS, PODS, Obj
+from situate.cluster.controllers.node.pods import PodFacts, controller_of
+from situate.cluster.controllers.workloads.statefulset.identity import claim_name, claim_templates, new_claims, pod_name
+
+
+def retention(stateful_set: Obj) -> tuple[str, str]:
+    """What happens to claims when the set is deleted, and when it is scaled down: Retain or Delete."""
+    policy = stateful_set["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
+    return policy.get("whenDeleted", "Retain"), policy.get("whenScaled", "Retain")
+
+
+def missing_claims(cluster: Cluster, stateful_set: Obj, ordinal: int) -> Iterator[Create]:
+    """Claims of an ordinal that do not exist yet."""
+    name, pod = stateful_set["metadata"]["name"], pod_name(stateful_set, ordinal)
+    owned = retention(stateful_set)[0] == "Delete"
+    for claim in new_claims(stateful_set, ordinal):
+        metadata = claim["metadata"]
+        if cluster.store.get(CLAIMS, metadata["namespace"], metadata["name"]) is not None:
+            continue
+        if owned:
+            metadata["ownerReferences"] = [controller_reference(stateful_set)]
+        text = f"Create Claim {metadata['name']} Pod {pod} in StatefulSet {name} success"
+        failure = f"Create Claim {metadata['name']} for Pod {pod} in StatefulSet {name} failed error: {{error}}"
+        yield Create(
+            CLAIMS,
+            metadata["namespace"],
+            claim,
+            done=Note(stateful_set, "SuccessfulCreate", text),
+            failed=Note(stateful_set, "FailedCreate", failure, "Warning"),
+        )
+
+
+def blocking_claim(cluster: Cluster, stateful_set: Obj, ordinal: int) -> str | None:
+    """A claim of the ordinal that is being deleted, or still belongs to the pod before: no new pod until it is gone."""
+    for template in claim_templates(stateful_set):
+        namespace = stateful_set["metadata"]["namespace"]
+        claim = cluster.store.get(CLAIMS, namespace, claim_name(stateful_set, template, ordinal))
+        if claim is None:
+            continue
+        if claim.deleting:
+            return claim.name
+        if retention(stateful_set)[1] == "Delete" and any(
+            entry.get("kind") == "Pod" for entry in claim.object()["metadata"].get("ownerReferences") or ()
+        ):
+            return claim.name
+    return None
+
+
+def owner_patches(cluster: Cluster, stateful_set: Obj, pod: PodFacts, *, wanted: bool) -> Iterator[Action]:
+    """Owner references of a pod's claims as the policy asks: the set's, the condemned pod's, or none."""
+    when_deleted, when_scaled = retention(stateful_set)
+    set_uid = stateful_set["metadata"]["uid"]
+    for template in claim_templates(stateful_set):
+        claim = cluster.get(CLAIMS, pod.namespace, claim_name(stateful_set, template, pod.index))
+        if claim is None:
+            continue
+        controller = controller_of(claim)
+        if controller is not None and controller["uid"] not in (set_uid, pod.uid):
+            continue
+        before = claim["metadata"].get("ownerReferences") or []
+        after = [entry for entry in before if entry.get("uid") not in (set_uid, pod.uid)]
+        if not wanted and when_scaled == "Delete":
+            owner = cluster.get(PODS, pod.namespace, pod.name)
+            if owner is not None:
+                after.append(controller_reference(owner))
+        elif when_deleted == "Delete":
+            after.append(controller_reference(stateful_set))
+        if {entry["uid"] for entry in before} != {entry["uid"] for entry in after}:
+            body = {"metadata": {"uid": claim["metadata"]["uid"], "ownerReferences": after or None}}
+            yield Patch(CLAIMS, pod.namespace, claim["metadata"]["name"], body)

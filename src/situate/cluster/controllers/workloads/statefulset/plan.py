@@ -1,0 +1,175 @@
+"""What to do with the ordinals of a StatefulSet: which to make, which to give up, which to replace.
+
+Upstream: stateful_set_control.go, updateStatefulSet. The sum of the group (its ordinals in order, the pods that are not
+well) tells where the first thing to do is, so that a look does not walk over thousands of healthy pods.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from situate.cluster.controllers.machinery.pod_index import PodGroup
+from situate.cluster.controllers.machinery.tables import Obj
+from situate.cluster.controllers.node.pods import PodFacts
+
+
+class Reason(Enum):
+    """Why a pod is deleted."""
+
+    FINISHED = "finished"
+    SCALED_DOWN = "scaled down"
+    OUTDATED = "outdated"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The next moves; nothing at all while the set waits for a pod."""
+
+    create: tuple[int, ...] = ()
+    """Ordinals."""
+    delete: tuple[tuple[PodFacts, Reason], ...] = ()
+    pending: tuple[PodFacts, ...] = ()
+    """Pods whose claims may be missing."""
+
+
+@dataclass(frozen=True)
+class Ordinals:
+    """The pods of a set against what it asks for."""
+
+    stateful_set: Obj
+    group: PodGroup
+    now: float
+
+    @property
+    def start(self) -> int:
+        start: int = (self.stateful_set["spec"].get("ordinals") or {}).get("start", 0)
+        return start
+
+    @property
+    def end(self) -> int:
+        """The first ordinal that is not asked for."""
+        replicas: int = self.stateful_set["spec"].get("replicas", 1)
+        return self.start + replicas
+
+    @property
+    def min_ready_seconds(self) -> int:
+        seconds: int = self.stateful_set["spec"].get("minReadySeconds", 0)
+        return seconds
+
+    @property
+    def ordered(self) -> bool:
+        return bool(self.stateful_set["spec"].get("podManagementPolicy") != "Parallel")
+
+    def wanted(self, pod: PodFacts) -> bool:
+        return pod.index in range(self.start, self.end)
+
+    def missing(self) -> Iterator[int]:
+        """Ordinals without a pod, ascending."""
+        have = self.group.ordinals
+        at = bisect_left(have, self.start)
+        # With distinct ordinals, as many as are asked for in the range means that none is missing.
+        if bisect_left(have, self.end) - at == self.end - self.start:
+            return
+        expected = self.start + self._unbroken(at)
+        at = bisect_left(have, expected)
+        while expected < self.end:
+            if at < len(have) and have[at] == expected:
+                at += 1
+            else:
+                yield expected
+            expected += 1
+
+    def condemned(self) -> list[PodFacts]:
+        """Pods outside the range, highest ordinal first."""
+        have = self.group.ordinals
+        outside = have[: bisect_left(have, self.start)] + have[bisect_left(have, self.end) :]
+        name = self.stateful_set["metadata"]["name"]
+        return [self.group.pods[f"{name}-{ordinal}"] for ordinal in reversed(outside)]
+
+    def unavailable(self) -> Iterator[PodFacts]:
+        """Pods that are terminating, not Running and Ready, or not so for minReadySeconds."""
+        if self.min_ready_seconds == 0:
+            yield from self.group.unsettled.values()
+            return
+        for pod in self.group.pods.values():
+            if pod.name in self.group.unsettled or not pod.available(self.min_ready_seconds, self.now):
+                yield pod
+
+    def _unbroken(self, at: int) -> int:
+        """How many ordinals from `start` on are there without a gap."""
+        have = self.group.ordinals
+        low, high = at, bisect_left(have, self.end)
+        while low < high:
+            middle = (low + high) // 2
+            if have[middle] - self.start == middle - at:
+                low = middle + 1
+            else:
+                high = middle
+        return low - at
+
+
+def next_step(ordinals: Ordinals, update_revision: str) -> Step:
+    """What to do now."""
+    unavailable = [pod for pod in ordinals.unavailable() if pod.index >= 0]
+    if ordinals.ordered:
+        return _ordered(ordinals, unavailable, update_revision)
+    return _parallel(ordinals, unavailable, update_revision)
+
+
+def _ordered(ordinals: Ordinals, unavailable: list[PodFacts], update_revision: str) -> Step:
+    ill = min((pod for pod in unavailable if ordinals.wanted(pod)), key=lambda pod: pod.index, default=None)
+    gap = next(ordinals.missing(), None)
+    if gap is not None and (ill is None or gap < ill.index):
+        return Step(create=(gap,))
+    if ill is not None:
+        return _wait_for(ill)
+    condemned = ordinals.condemned()
+    if condemned:
+        highest = condemned[0]
+        lowest_ill = min(unavailable, key=lambda pod: pod.index, default=None)
+        blocked = highest.terminating or (highest in unavailable and highest is not lowest_ill)
+        return Step() if blocked else Step(delete=((highest, Reason.SCALED_DOWN),))
+    return _replace(ordinals, unavailable, update_revision)
+
+
+def _parallel(ordinals: Ordinals, unavailable: list[PodFacts], update_revision: str) -> Step:
+    create = tuple(ordinals.missing())
+    ill = sorted((pod for pod in unavailable if ordinals.wanted(pod)), key=lambda pod: pod.index)
+    delete = [(pod, Reason.FINISHED) for pod in ill if pod.finished and not pod.terminating]
+    delete += [(pod, Reason.SCALED_DOWN) for pod in ordinals.condemned() if not pod.terminating]
+    pending = tuple(pod for pod in ill if pod.phase == "Pending")
+    replaced = _replace(ordinals, unavailable, update_revision).delete if not create else ()
+    gone = {pod.name for pod, _ in delete}
+    delete += [entry for entry in replaced if entry[0].name not in gone]
+    return Step(create, tuple(delete), pending)
+
+
+def _wait_for(pod: PodFacts) -> Step:
+    """An ordered set goes no further than the first pod that is not well."""
+    if pod.finished:
+        return Step() if pod.terminating else Step(delete=((pod, Reason.FINISHED),))
+    return Step(pending=(pod,) if pod.phase == "Pending" else ())
+
+
+def _replace(ordinals: Ordinals, unavailable: list[PodFacts], update_revision: str) -> Step:
+    """A rolling update deletes the highest outdated pod once all above it are available."""
+    strategy = ordinals.stateful_set["spec"].get("updateStrategy") or {}
+    if strategy.get("type", "RollingUpdate") != "RollingUpdate":
+        return Step()
+    least = ordinals.start + (strategy.get("rollingUpdate") or {}).get("partition", 0)
+    outdated = [
+        pod
+        for revision, pods in ordinals.group.by_revision.items()
+        if revision != update_revision
+        for pod in pods.values()
+        if least <= pod.index < ordinals.end
+    ]
+    if not outdated:
+        return Step()
+    highest = max(outdated, key=lambda pod: pod.index)
+    if any(highest.index < pod.index < ordinals.end for pod in unavailable):
+        return Step()
+    return Step(delete=((highest, Reason.OUTDATED),))

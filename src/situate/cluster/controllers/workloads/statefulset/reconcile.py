@@ -1,0 +1,254 @@
+"""One look at a StatefulSet: claims of pods, its history, the next step, the status."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from situate.cluster.controllers.machinery.actions import (
+    NOTHING,
+    Action,
+    Create,
+    Delete,
+    Note,
+    Outcome,
+    Record,
+    Refusal,
+    in_order,
+    slow_start,
+)
+from situate.cluster.controllers.machinery.changes import Change
+from situate.cluster.controllers.machinery.controllers import Cluster
+from situate.cluster.controllers.machinery.owners import Claims, adopt
+from situate.cluster.controllers.machinery.pod_index import REVISION_LABEL, PodGroup
+from situate.cluster.controllers.machinery.selectors import label_selector
+from situate.cluster.controllers.machinery.tables import PODS, REVISIONS, STATEFUL_SETS, Key, Obj
+from situate.cluster.controllers.node.pods import PodFacts, controller_of
+from situate.cluster.controllers.workloads.statefulset.claims import (
+    blocking_claim,
+    missing_claims,
+    owner_patches,
+    retention,
+)
+from situate.cluster.controllers.workloads.statefulset.identity import identified, new_pod, pod_name
+from situate.cluster.controllers.workloads.statefulset.plan import Ordinals, Reason, Step, next_step
+from situate.cluster.controllers.workloads.statefulset.revisions import (
+    Revisions,
+    by_age,
+    collision_count,
+    resolve,
+    revision_name,
+    revision_template,
+    surplus,
+)
+from situate.cluster.controllers.workloads.statefulset.status import status_patch
+from situate.cluster.storage.selection import LabelTest
+
+BURST = 500
+"""So many pods are created at one look."""
+_CLAIM_RETRY = 1.0
+"""Seconds until a claim that is being deleted is looked at again."""
+
+
+class StatefulSetController:
+    name = "statefulset"
+    user = "system:serviceaccount:kube-system:statefulset-controller"
+    manager = "statefulset-controller"
+    watches = frozenset({PODS, REVISIONS, STATEFUL_SETS})
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._claims = Claims(cluster, STATEFUL_SETS, "StatefulSet")
+        self._revisions: dict[str, dict[str, Obj]] = {}
+        self._loose_revisions: dict[str, dict[str, Obj]] = {}
+        self._revision_owner: dict[Key, str] = {}
+        self._retention_seen: dict[Key, tuple[str, int]] = {}
+
+    def observe(self, change: Change, now: float) -> Iterator[Key]:  # noqa: ARG002  # the protocol's
+        if change.resource == REVISIONS:
+            yield from self._revision(change)
+        else:
+            yield from self._claims.observe(change)
+
+    def reconcile(self, key: Key, now: float) -> Outcome:
+        stateful_set = self._cluster.get(STATEFUL_SETS, *key)
+        if stateful_set is None:
+            self._retention_seen.pop(key, None)
+            return NOTHING
+        uid = stateful_set["metadata"]["uid"]
+        selector = label_selector(stateful_set["spec"].get("selector"))
+        claims = [*self._claims.actions(stateful_set, selector), *self._adoptions(stateful_set, selector)]
+        if claims:
+            return in_order(claims)
+        history = by_age(self._revisions.get(uid, {}).values())
+        revisions = resolve(stateful_set, history)
+        if isinstance(revisions, Create):
+            revisions = resolve(self._with_free_name(stateful_set), history)
+        if not isinstance(revisions, Revisions):
+            return in_order([revisions])
+        group = self._cluster.pods.owned(uid)
+        return self._advance(key, stateful_set, revisions, group, now)
+
+    def refused(self, key: Key, refusal: Refusal) -> None:
+        """Nothing to remember: the next look finds the same thing to do."""
+
+    def _advance(self, key: Key, stateful_set: Obj, revisions: Revisions, group: PodGroup, now: float) -> Outcome:
+        if "deletionTimestamp" in stateful_set["metadata"]:
+            status = status_patch(stateful_set, group, revisions, now)
+            return in_order([status] if status else [])
+        told: list[Action] = []
+        ordinals = Ordinals(stateful_set, group, now)
+        step = next_step(ordinals, revision_name(revisions.update))
+        fixes = self._fixes(key, ordinals, step)
+        again = _next_availability(ordinals)
+        creations: list[tuple[Action, ...]] = []
+        for ordinal in step.create[:BURST]:
+            blocking = blocking_claim(self._cluster, stateful_set, ordinal)
+            if blocking is not None:
+                told.append(_blocked(stateful_set, ordinal, blocking))
+                again = now + _CLAIM_RETRY
+                continue
+            creations.append(tuple(self._creation(stateful_set, revisions, ordinal)))
+        deletions = [_delete(stateful_set, pod) for pod, _ in step.delete]
+        batches: list[tuple[Action, ...]] = [(action,) for action in [*told, *fixes]]
+        batches += _burst(creations) + list(slow_start(deletions))
+        if not step.create and not step.delete:
+            batches += [(action,) for action in surplus(stateful_set, revisions, _live(group))]
+        replaced = sum(reason is Reason.OUTDATED for _, reason in step.delete)
+        status = status_patch(stateful_set, group, revisions, now, replaced)
+        return Outcome(tuple(batches), again, (status,) if status else ())
+
+    def _creation(self, stateful_set: Obj, revisions: Revisions, ordinal: int) -> Iterator[Action]:
+        yield from missing_claims(self._cluster, stateful_set, ordinal)
+        chosen = _revision_for(stateful_set, revisions, ordinal)
+        pod = new_pod(stateful_set, revision_template(chosen), revision_name(chosen), ordinal)
+        yield Create(
+            PODS,
+            stateful_set["metadata"]["namespace"],
+            pod,
+            done=_note(stateful_set, "Create", pod["metadata"]["name"]),
+            failed=_failure(stateful_set, "Create", pod["metadata"]["name"]),
+        )
+
+    def _fixes(self, key: Key, ordinals: Ordinals, step: Step) -> list[Action]:
+        """Lost labels, lost claims, and claims whose owners do not follow the policy."""
+        stateful_set, group = ordinals.stateful_set, ordinals.group
+        fixes: list[Action] = [
+            identified(pod) for pod in group.misnamed.values() if ordinals.wanted(pod) and not pod.terminating
+        ]
+        for pod in step.pending:
+            fixes.extend(missing_claims(self._cluster, stateful_set, pod.index))
+        metadata = stateful_set["metadata"]
+        seen = (metadata["uid"], metadata.get("generation", 0))
+        pods = group.pods.values() if self._retention_seen.get(key) != seen else []
+        if retention(stateful_set)[1] == "Delete":
+            pods = pods or [pod for pod, _ in step.delete]
+        self._retention_seen[key] = seen
+        for pod in pods:
+            if pod.index >= 0:
+                fixes.extend(owner_patches(self._cluster, stateful_set, pod, wanted=ordinals.wanted(pod)))
+        return fixes
+
+    def _with_free_name(self, stateful_set: Obj) -> Obj:
+        """The set with a collision count under which no stranger holds the name of its next revision."""
+        metadata = stateful_set["metadata"]
+        namespace, own = metadata["namespace"], self._revisions.get(metadata["uid"], {})
+        table = self._cluster.store.table(REVISIONS)
+        taken = {stored.name for stored in table.ordered(namespace) if stored.name not in own}
+        count = collision_count(stateful_set, taken)
+        status = stateful_set.get("status") or {}
+        return {**stateful_set, "status": {**status, "collisionCount": count}} if count else stateful_set
+
+    def _adoptions(self, stateful_set: Obj, selector: LabelTest) -> Iterator[Action]:
+        metadata = stateful_set["metadata"]
+        if "deletionTimestamp" in metadata:
+            return
+        for revision in by_age(self._loose_revisions.get(metadata["namespace"], {}).values()):
+            if selector(revision["metadata"].get("labels") or {}):
+                yield adopt(REVISIONS, revision, stateful_set)
+
+    def _revision(self, change: Change) -> Iterator[Key]:
+        namespace, name = change.key
+        before = self._revision_owner.pop(change.key, None)
+        if before:
+            self._revisions[before].pop(name, None)
+        self._loose_revisions.get(namespace, {}).pop(name, None)
+        owner = controller_of(change.object)
+        if change.new is not None:
+            if owner is None:
+                self._loose_revisions.setdefault(namespace, {})[name] = change.object
+            else:
+                self._revision_owner[change.key] = owner["uid"]
+                self._revisions.setdefault(owner["uid"], {})[name] = change.object
+        if owner is not None and owner["kind"] == "StatefulSet":
+            yield namespace, owner["name"]
+
+
+def _revision_for(stateful_set: Obj, revisions: Revisions, ordinal: int) -> Obj:
+    """Ordinals below the partition stay at the current revision (upstream: newVersionedStatefulSetPod)."""
+    spec = stateful_set["spec"]
+    strategy = spec.get("updateStrategy") or {}
+    if strategy.get("type", "RollingUpdate") != "RollingUpdate":
+        return revisions.update
+    start = (spec.get("ordinals") or {}).get("start", 0)
+    rolling = strategy.get("rollingUpdate")
+    kept = (
+        (stateful_set.get("status") or {}).get("currentReplicas", 0) if rolling is None else rolling.get("partition", 0)
+    )
+    return revisions.current if ordinal < start + kept else revisions.update
+
+
+def _burst(creations: list[tuple[Action, ...]]) -> list[tuple[Action, ...]]:
+    """1, 2, 4, ... pods at a time; of each its claims before the pod."""
+    batches: list[tuple[Action, ...]] = []
+    size, at = 1, 0
+    while at < len(creations):
+        chosen = creations[at : at + size]
+        claims = tuple(action for row in chosen for action in row[:-1])
+        if claims:
+            batches.append(claims)
+        batches.append(tuple(row[-1] for row in chosen))
+        at, size = at + size, size * 2
+    return batches
+
+
+def _live(group: PodGroup) -> set[str]:
+    """Revisions that pods are at."""
+    terminating = (pod.labels.get(REVISION_LABEL, "") for pod in group.unsettled.values())
+    return {*group.by_revision, *terminating}
+
+
+def _next_availability(ordinals: Ordinals) -> float | None:
+    wait = ordinals.min_ready_seconds
+    if not wait:
+        return None
+    due = (pod.ready_since + wait for pod in ordinals.group.pods.values() if pod.ready)
+    return min((when for when in due if when > ordinals.now), default=None)
+
+
+def _delete(stateful_set: Obj, pod: PodFacts) -> Delete:
+    return Delete(
+        PODS,
+        pod.namespace,
+        pod.name,
+        pod.uid,
+        done=_note(stateful_set, "Delete", pod.name),
+        failed=_failure(stateful_set, "Delete", pod.name),
+    )
+
+
+def _blocked(stateful_set: Obj, ordinal: int, claim: str) -> Record:
+    failure = _failure(stateful_set, "Create", pod_name(stateful_set, ordinal))
+    text = failure.message.replace("{error}", f"pvc {claim} is being deleted")
+    return Record(Note(stateful_set, failure.reason, text, "Warning"))
+
+
+def _note(stateful_set: Obj, verb: str, pod: str) -> Note:
+    name = stateful_set["metadata"]["name"]
+    return Note(stateful_set, f"Successful{verb}", f"{verb} Pod {pod} in StatefulSet {name} successful")
+
+
+def _failure(stateful_set: Obj, verb: str, pod: str) -> Note:
+    name = stateful_set["metadata"]["name"]
+    return Note(
+        stateful_set, f"Failed{verb}", f"{verb} Pod {pod} in StatefulSet {name} failed error: {{error}}", "Warning"
+    )

@@ -1,0 +1,113 @@
+"""The history of a StatefulSet's template as ControllerRevisions (upstream: pkg/controller/history).
+
+Names have upstream's form; the hash in them is of our own JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from situate.cluster.controllers.machinery.actions import Action, Create, Delete, Patch
+from situate.cluster.controllers.machinery.owners import controller_reference
+from situate.cluster.controllers.machinery.tables import REVISIONS, Obj
+from situate.cluster.controllers.workloads.templates import safe_hash
+
+HASH_LABEL = "controller.kubernetes.io/hash"
+
+
+@dataclass(frozen=True)
+class Revisions:
+    """Where a StatefulSet stands in its history."""
+
+    current: Obj
+    update: Obj
+    history: Sequence[Obj]
+    """All of them, from the oldest on."""
+
+
+def by_age(revisions: Collection[Obj]) -> list[Obj]:
+    """From the lowest revision on."""
+
+    def key(revision: Obj) -> tuple[int, str, str]:
+        metadata = revision["metadata"]
+        return revision["revision"], metadata.get("creationTimestamp", ""), metadata["name"]
+
+    return sorted(revisions, key=key)
+
+
+def revision_name(revision: Obj) -> str:
+    return revision["metadata"]["name"]  # type: ignore[no-any-return]  # decoded JSON
+
+
+def revision_template(revision: Obj) -> Obj:
+    """The pod template that a revision keeps."""
+    template = dict(revision["data"]["spec"]["template"])
+    template.pop("$patch", None)
+    return template
+
+
+def revision_data(stateful_set: Obj) -> dict[str, Any]:
+    return {"spec": {"template": {**stateful_set["spec"]["template"], "$patch": "replace"}}}
+
+
+def resolve(stateful_set: Obj, history: Sequence[Obj]) -> Revisions | Action:
+    """The present revisions, or the write that is needed first: a new revision, or an old one made the newest."""
+    data = revision_data(stateful_set)
+    newest = history[-1]["revision"] if history else 0
+    update = next((entry for entry in reversed(history) if entry["data"] == data), None)
+    if update is None:
+        return _create(stateful_set, data, newest + 1)
+    if update["revision"] != newest:
+        metadata = update["metadata"]
+        body = {"metadata": {"uid": metadata["uid"]}, "revision": newest + 1}
+        return Patch(REVISIONS, metadata["namespace"], metadata["name"], body)
+    named = (stateful_set.get("status") or {}).get("currentRevision")
+    current = next((entry for entry in history if revision_name(entry) == named), update)
+    return Revisions(current, update, history)
+
+
+def collision_count(stateful_set: Obj, taken: Collection[str]) -> int:
+    """The first count at or above the status' that gives the template a free name."""
+    count: int = (stateful_set.get("status") or {}).get("collisionCount", 0)
+    while _name(stateful_set, revision_data(stateful_set), count)[0] in taken:
+        count += 1
+    return count
+
+
+def surplus(stateful_set: Obj, revisions: Revisions, live: Collection[str]) -> list[Action]:
+    """Revisions beyond revisionHistoryLimit that no pod and no status names, from the oldest on."""
+    limit = stateful_set["spec"].get("revisionHistoryLimit", 10)
+    kept = {revision_name(revisions.current), revision_name(revisions.update), *live}
+    spare = [entry["metadata"] for entry in revisions.history if revision_name(entry) not in kept]
+    gone = spare[: max(0, len(spare) - limit)]
+    return [Delete(REVISIONS, metadata["namespace"], metadata["name"], metadata["uid"]) for metadata in gone]
+
+
+def _create(stateful_set: Obj, data: dict[str, Any], revision: int) -> Create:
+    metadata = stateful_set["metadata"]
+    name, label = _name(stateful_set, data, (stateful_set.get("status") or {}).get("collisionCount", 0))
+    template_labels = (stateful_set["spec"]["template"].get("metadata") or {}).get("labels") or {}
+    body: dict[str, Any] = {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {
+            "name": name,
+            "namespace": metadata["namespace"],
+            "labels": {**template_labels, HASH_LABEL: label},
+            "ownerReferences": [controller_reference(stateful_set)],
+        },
+        "data": data,
+        "revision": revision,
+    }
+    if metadata.get("annotations"):
+        body["metadata"]["annotations"] = dict(metadata["annotations"])
+    return Create(REVISIONS, metadata["namespace"], body)
+
+
+def _name(stateful_set: Obj, data: dict[str, Any], count: int) -> tuple[str, str]:
+    label = safe_hash(msgspec.json.encode(data, order="sorted") + str(count).encode())
+    return f"{stateful_set['metadata']['name'][:223]}-{label}", label

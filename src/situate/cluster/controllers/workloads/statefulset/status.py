@@ -1,0 +1,52 @@
+"""The status of a StatefulSet (upstream: stateful_set_control.go, updateStatus and completeRollingUpdate)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from situate.cluster.controllers.machinery.actions import Patch
+from situate.cluster.controllers.machinery.pod_index import PodGroup
+from situate.cluster.controllers.machinery.tables import STATEFUL_SETS, Obj
+from situate.cluster.controllers.workloads.statefulset.revisions import Revisions, revision_name
+
+
+def status_patch(
+    stateful_set: Obj, group: PodGroup, revisions: Revisions, now: float, replaced: int = 0
+) -> Patch | None:
+    """The status as counted, if it differs from what is written. `replaced` outdated pods are being deleted."""
+    before = stateful_set.get("status") or {}
+    after = _counted(stateful_set, group, revisions, now)
+    after["currentReplicas"] -= replaced
+    if all(before.get(field, 0) == value for field, value in after.items()):
+        return None
+    metadata = stateful_set["metadata"]
+    body = {"metadata": {"uid": metadata["uid"]}, "status": after}
+    return Patch(STATEFUL_SETS, metadata["namespace"], metadata["name"], body, "status")
+
+
+def available(group: PodGroup, min_ready_seconds: int, now: float) -> int:
+    if not min_ready_seconds:
+        return group.ready
+    return sum(pod.running_and_ready and pod.available(min_ready_seconds, now) for pod in group.pods.values())
+
+
+def _counted(stateful_set: Obj, group: PodGroup, revisions: Revisions, now: float) -> dict[str, Any]:
+    spec = stateful_set["spec"]
+    current, update = revision_name(revisions.current), revision_name(revisions.update)
+    updated = len(group.by_revision.get(update, ()))
+    status: dict[str, Any] = {
+        "observedGeneration": stateful_set["metadata"].get("generation", 0),
+        "replicas": len(group.pods),
+        "readyReplicas": group.ready,
+        "availableReplicas": available(group, spec.get("minReadySeconds", 0), now),
+        "currentReplicas": len(group.by_revision.get(current, ())),
+        "updatedReplicas": updated,
+        "currentRevision": current,
+        "updateRevision": update,
+        "collisionCount": (stateful_set.get("status") or {}).get("collisionCount", 0),
+    }
+    rolling = (spec.get("updateStrategy") or {}).get("type", "RollingUpdate") == "RollingUpdate"
+    if rolling and updated == group.ready == len(group.pods) == spec.get("replicas", 1):
+        status["currentReplicas"] = updated
+        status["currentRevision"] = update
+    return status

@@ -1,0 +1,50 @@
+"""Which pods a ReplicaSet gives up first (upstream: controller_utils.go, ActivePodsWithRanks)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from functools import cmp_to_key
+
+from situate.cluster.controllers.node.pods import PodFacts
+from situate.objects.ages import younger
+
+_PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
+
+
+def victims(pods: Iterable[PodFacts], related: Iterable[PodFacts], count: int, now: float) -> list[PodFacts]:
+    """The `count` pods to delete, first choice first.
+
+    `related` are the active pods of all ReplicaSets with the same controller; of a node that has more of them, pods go
+    earlier. Ages are compared in powers of two; equals go by uid.
+    """
+    on_node = Counter(pod.node for pod in related if pod.active)
+
+    def before(a: PodFacts, b: PodFacts) -> int:
+        return _compare(a, b, on_node[b.node] - on_node[a.node], now)
+
+    return sorted(pods, key=cmp_to_key(before))[:count]
+
+
+def _compare(a: PodFacts, b: PodFacts, doubled_up: int, now: float) -> int:
+    if a.node != b.node and not (a.node and b.node):
+        return -1 if not a.node else 1
+    for difference in (
+        _PHASES.get(a.phase, 0) - _PHASES.get(b.phase, 0),
+        int(a.ready) - int(b.ready),
+        a.deletion_cost - b.deletion_cost,
+        doubled_up,
+    ):
+        if difference:
+            return difference
+    if a.ready and b.ready and a.ready_since != b.ready_since:
+        return younger(a.ready_since, b.ready_since, now) or _by_uid(a, b)
+    if a.restarts != b.restarts:
+        return b.restarts - a.restarts
+    if a.created != b.created:
+        return younger(a.created, b.created, now) or _by_uid(a, b)
+    return _by_uid(a, b)
+
+
+def _by_uid(a: PodFacts, b: PodFacts) -> int:
+    return (a.uid > b.uid) - (a.uid < b.uid)
