@@ -33,7 +33,7 @@ from situate.vm.api.well_known import APPROVED, AUTO_MIGRATION_LABEL, ENABLED_LA
 from situate.vm.emulator import Settings as Pace
 from situate.vm.emulator.crds import definitions
 from situate.vm.emulator.hypervisor import HYPERVISOR
-from situate.vm.emulator.runner import runner_pod
+from situate.vm.emulator.runner_pods import runner_pod
 from situate.vm.model.resource_amounts import Amounts
 
 NAMESPACE: Final = "default"

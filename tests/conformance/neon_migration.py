@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from situate.vm.api.well_known import MACHINE_KIND, MIGRATION_KIND
 from situate.vm.emulator import Kind, Settings
-from situate.vm.emulator import fields as field
+from situate.vm.emulator import object_fields as field
 from situate.vm.emulator.hypervisor import HYPERVISOR
-from situate.vm.emulator.runner import RECEIVE
+from situate.vm.emulator.runner_pods import RECEIVE
 from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, UnknownPhraseError, failed
 from tests.conformance.remarks import is_for_people
 from tests.vm.emulator.town import Refused, Town

@@ -108,7 +108,7 @@ VM_HISTORIES_GUARDS = (
         "vm-history-i6",
         "histories see a machine that stays frozen (I6)",
         "vm/emulator/machine.py",
-        "    if phase in fields.FROZEN and not fields.held(machine, sight.migrations):\n",
+        "    if phase in object_fields.FROZEN and not object_fields.held(machine, sight.migrations):\n",
         "    if False:\n",
         (_PROCESSES,),
     ),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.mutations.patch import Mutation
 
-_MACHINE, _MIGRATOR = "tests/vm/emulator/test_machine.py", "tests/vm/emulator/test_migrator.py"
-_ENDING = "tests/vm/emulator/test_ending.py"
+_MACHINE, _MIGRATOR = "tests/vm/emulator/test_machine.py", "tests/vm/emulator/test_migration.py"
+_ENDING = "tests/vm/emulator/test_migration_end.py"
 _SHIPPED = "tests/vm/emulator/controller/test_controller.py"
 
 VM_MACHINES_GUARDS = (
@@ -13,14 +13,14 @@ VM_MACHINES_GUARDS = (
         "machines-unfrozen",
         "a frozen machine that nobody moves runs again (D9, I6)",
         "vm/emulator/machine.py",
-        "    if phase in fields.FROZEN and not fields.held(machine, sight.migrations):\n",
+        "    if phase in object_fields.FROZEN and not object_fields.held(machine, sight.migrations):\n",
         "    if False:\n",
         (_MACHINE,),
     ),
     Mutation(
         "machines-held-by-one-that-waits",
         "a migration that has not begun copies nothing, and holds no machine that is said to be copied (D9)",
-        "vm/emulator/fields.py",
+        "vm/emulator/object_fields.py",
         'AT_WORK if phase(machine) == "PreMigrating" else AT_WORK - {""}',
         "AT_WORK",
         (_MIGRATOR,),
@@ -28,15 +28,15 @@ VM_MACHINES_GUARDS = (
     Mutation(
         "machines-held-back",
         "a migration that others hold back while it is deleted holds no machine (D9)",
-        "vm/emulator/sight.py",
-        " and not fields.let_go(each)",
+        "vm/emulator/view.py",
+        " and not object_fields.let_go(each)",
         "",
         (_MIGRATOR,),
     ),
     Mutation(
         "machines-given-back",
         "a migration that is over gives its machine back (D10)",
-        "vm/emulator/ending.py",
+        "vm/emulator/migration_end.py",
         "    looked = _given_back(sight)\n",
         "    looked = None\n",
         (_MIGRATOR,),
@@ -44,7 +44,7 @@ VM_MACHINES_GUARDS = (
     Mutation(
         "machines-busy",
         "a machine moves once at a time (D11)",
-        "vm/emulator/migrator.py",
+        "vm/emulator/migration.py",
         "    if ahead is not None and not",
         "    if False and not",
         (_MIGRATOR,),
@@ -52,15 +52,15 @@ VM_MACHINES_GUARDS = (
     Mutation(
         "machines-target-first",
         "nothing is copied before the target is at work (N5)",
-        "vm/emulator/migrator.py",
-        '    if fields.phase(target) != "Running":\n        return wait\n',
+        "vm/emulator/migration.py",
+        '    if object_fields.phase(target) != "Running":\n        return wait\n',
         "",
         (_MIGRATOR,),
     ),
     Mutation(
         "machines-other-host",
         "a target beside its source is refused, whoever bound it there (I12)",
-        "vm/emulator/migrator.py",
+        "vm/emulator/migration.py",
         "    if _same_host(sight):\n",
         "    if False:\n",
         (_MIGRATOR,),
@@ -68,31 +68,31 @@ VM_MACHINES_GUARDS = (
     Mutation(
         "machines-copied-is-finished",
         "a move whose memory is copied is not cancelled any more",
-        "vm/emulator/migrator.py",
-        '_progress(sight, now).status == "completed":\n            return _arrive',
-        '_progress(sight, now).status == "never":\n            return _arrive',
+        "vm/emulator/migration.py",
+        '_progress(sight, now).status == "completed"\n        ):\n            return _arrive',
+        '_progress(sight, now).status == "never"\n        ):\n            return _arrive',
         (_MIGRATOR,),
     ),
     Mutation(
         "machines-completion-timeout",
         "a move ends with its completionTimeout (D12)",
-        "vm/emulator/migrator.py",
-        "    if now >= fields.moment(",
-        "    if now < 0 * fields.moment(",
+        "vm/emulator/migration.py",
+        "    if now >= object_fields.moment(",
+        "    if now < 0 * object_fields.moment(",
         (_MIGRATOR,),
     ),
     Mutation(
         "machines-node-constraints",
         "node constraints of a move are required beside the machine's own (D12)",
-        "vm/emulator/runner.py",
+        "vm/emulator/runner_pods.py",
         "[_both(a, b) for a in alternatives for b in each]",
         "[*alternatives, *each]",
-        ("tests/vm/emulator/test_runner.py",),
+        ("tests/vm/emulator/test_runner_pods.py",),
     ),
     Mutation(
         "machines-hand-over-awaited",
         "the source of a move with a claim waits for the hand-over (B10)",
-        "vm/emulator/ending.py",
+        "vm/emulator/migration_end.py",
         "    if CLAIM in said and HANDOVER not in said and",
         "    if False and",
         (_ENDING,),
@@ -101,7 +101,7 @@ VM_MACHINES_GUARDS = (
         "machines-one-pod",
         "the pod that has ended is gone before another one begins",
         "vm/emulator/machine.py",
-        "        return QUIET if fields.deleting(pod) else Look(fields.deletion(Kind.POD, pod))\n",
+        "        return QUIET if object_fields.deleting(pod) else Look(object_fields.deletion(Kind.POD, pod))\n",
         "        pass\n",
         (_MACHINE,),
     ),
@@ -116,7 +116,7 @@ VM_MACHINES_GUARDS = (
     Mutation(
         "machines-old-sight",
         "a status is written only to the object that was seen (F4)",
-        "vm/emulator/fields.py",
+        "vm/emulator/object_fields.py",
         '    metadata = {"uid": uid(obj), "resourceVersion": obj["metadata"].get("resourceVersion", "")}\n'
         "    return Patch(kind, namespace(obj), name(obj), {",
         '    metadata = {"uid": uid(obj)}\n    return Patch(kind, namespace(obj), name(obj), {',

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from situate.vm.api.well_known import CLAIM, HANDOVER
 from situate.vm.emulator import Delete, Kind, Write
-from situate.vm.emulator import fields as field
+from situate.vm.emulator import object_fields as field
 from situate.vm.emulator.hypervisor import HYPERVISOR
 from tests.vm.emulator.town import Refused, Town
 

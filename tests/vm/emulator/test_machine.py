@@ -9,7 +9,7 @@ import pytest
 
 from situate.vm.api.well_known import NAME_LABEL, RESOURCES, USAGE
 from situate.vm.emulator import Create, Delete, Kind, Patch, Settings
-from situate.vm.emulator import fields as field
+from situate.vm.emulator import object_fields as field
 from situate.vm.emulator.hypervisor import HYPERVISOR
 from tests.vm.emulator.town import Refused, Town, condition
 

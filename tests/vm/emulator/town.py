@@ -7,9 +7,9 @@ from typing import Any
 
 from situate.vm import emulator
 from situate.vm.emulator import Create, Delete, Key, Kind, Look, Patch, Settings, Write
-from situate.vm.emulator import fields as field
-from situate.vm.emulator.runner import RECEIVE
-from situate.vm.emulator.writes import Obj
+from situate.vm.emulator import object_fields as field
+from situate.vm.emulator.decision import Obj
+from situate.vm.emulator.runner_pods import RECEIVE
 
 Json = Any
 NAMESPACE = "default"

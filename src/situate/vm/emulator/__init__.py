@@ -23,10 +23,10 @@ as rules of the API server).
 
 from __future__ import annotations
 
-from situate.vm.emulator.looking import concerned, look
+from situate.vm.emulator.decision import Create, Delete, Key, Kind, Look, Note, Patch, Write
+from situate.vm.emulator.reconcile import concerned, look
 from situate.vm.emulator.settings import Settings
-from situate.vm.emulator.sight import Objects
-from situate.vm.emulator.writes import Create, Delete, Key, Kind, Look, Note, Patch, Write
+from situate.vm.emulator.view import Objects
 
 __all__ = [
     "Create",

@@ -14,117 +14,123 @@ from typing import Any
 
 from situate.vm.api.parse_errors import Unreadable
 from situate.vm.api.quantities import cpu_value, memory_value
-from situate.vm.emulator import fields
+from situate.vm.emulator import object_fields
+from situate.vm.emulator.decision import QUIET, Create, Kind, Look, Note, Obj, Patch
 from situate.vm.emulator.hypervisor import HYPERVISOR, read_behaviour
-from situate.vm.emulator.runner import metadata_changes, pod_name, runner_pod, size, wanted_size
+from situate.vm.emulator.runner_pods import metadata_changes, pod_name, runner_pod, size, wanted_size
 from situate.vm.emulator.settings import Settings
-from situate.vm.emulator.sight import MachineSight
-from situate.vm.emulator.writes import QUIET, Create, Kind, Look, Note, Obj, Patch
+from situate.vm.emulator.view import MachineSight
 
 
 def look_at_machine(sight: MachineSight, now: float, settings: Settings) -> Look:
     machine, pod = sight.machine, sight.pod
-    phase = fields.phase(machine)
-    if fields.deleting(machine):
+    phase = object_fields.phase(machine)
+    if object_fields.deleting(machine):
         return QUIET
     if sight.strays:
         # made by a write that arrived late, after the machine had gone on without it
-        return Look(fields.deletion(Kind.POD, sight.strays[0]))
+        return Look(object_fields.deletion(Kind.POD, sight.strays[0]))
     if phase == "":
-        begun = {"podName": pod_name(fields.name(machine), fields.uid(machine)), "restartCount": 0}
+        begun = {"podName": pod_name(object_fields.name(machine), object_fields.uid(machine)), "restartCount": 0}
         return Look(_status(machine, now, begun, phase="Pending", available=("Unknown", "Pending", "")))
     if phase in ("Succeeded", "Failed"):
         return _restart(machine, pod, now)
-    if pod is not None and not fields.owned_by(pod, machine):
+    if pod is not None and not object_fields.owned_by(pod, machine):
         return _name_taken(machine, pod, now, settings)
     if phase == "Pending":
         return _pending(machine, pod, now, settings)
-    if phase not in fields.ALIVE:
+    if phase not in object_fields.ALIVE:
         return QUIET
-    if phase in fields.FROZEN and not fields.held(machine, sight.migrations):
+    if phase in object_fields.FROZEN and not object_fields.held(machine, sight.migrations):
         note = Note(machine, "Unfrozen", f"was {phase}, and nothing moves it any more", warning=True)
         return Look(_status(machine, now, {}, phase="Running", note=note))
     if pod is not None:
         copied = metadata_changes(machine, pod)
         if copied is not None:
             return Look(copied)
-    if phase in fields.FROZEN:
+    if phase in object_fields.FROZEN:
         return QUIET  # what becomes of its pod meanwhile is the migrator's
     if pod is None:
         return Look(
-            _ended(machine, now, "Failed", "PodGone", f"its pod {fields.status(machine).get('podName')} is gone")
+            _ended(machine, now, "Failed", "PodGone", f"its pod {object_fields.status(machine).get('podName')} is gone")
         )
-    if fields.ended(pod):
-        return Look(_ended(machine, now, fields.phase(pod), "PodEnded", f"its pod {fields.name(pod)} has ended"))
+    if object_fields.ended(pod):
+        return Look(
+            _ended(machine, now, object_fields.phase(pod), "PodEnded", f"its pod {object_fields.name(pod)} has ended")
+        )
     return _running(machine, pod, now, settings)
 
 
 def restarts(machine: Obj) -> bool:
     """Whether a machine that has ended begins anew."""
-    policy = fields.spec(machine).get("restartPolicy") or "Always"
-    return policy == "Always" or (policy == "OnFailure" and fields.phase(machine) == "Failed")
+    policy = object_fields.spec(machine).get("restartPolicy") or "Always"
+    return policy == "Always" or (policy == "OnFailure" and object_fields.phase(machine) == "Failed")
 
 
 def _restart(machine: Obj, pod: Obj | None, now: float) -> Look:
     """The old pod goes first: two pods of one machine would be one on two nodes."""
     if not restarts(machine):
         return QUIET
-    if pod is not None and fields.owned_by(pod, machine):
-        return QUIET if fields.deleting(pod) else Look(fields.deletion(Kind.POD, pod))
-    count = int(fields.status(machine).get("restartCount") or 0) + 1
+    if pod is not None and object_fields.owned_by(pod, machine):
+        return QUIET if object_fields.deleting(pod) else Look(object_fields.deletion(Kind.POD, pod))
+    count = int(object_fields.status(machine).get("restartCount") or 0) + 1
     changes = {
-        "podName": pod_name(fields.name(machine), fields.uid(machine), count),
+        "podName": pod_name(object_fields.name(machine), object_fields.uid(machine), count),
         "podIP": None,
         "node": None,
         "restartCount": count,
     }
-    note = Note(machine, "Restarted", f"starts for the {count}. time after it {fields.phase(machine).lower()}")
+    note = Note(machine, "Restarted", f"starts for the {count}. time after it {object_fields.phase(machine).lower()}")
     return Look(_status(machine, now, changes, phase="Pending", available=("Unknown", "Pending", ""), note=note))
 
 
 def _pending(machine: Obj, pod: Obj | None, now: float, settings: Settings) -> Look:
     if pod is None:
-        body = runner_pod(machine, str(fields.status(machine).get("podName")), settings)
+        body = runner_pod(machine, str(object_fields.status(machine).get("podName")), settings)
         note = Note(machine, "Created", f"created runner pod {body['metadata']['name']}")
-        return Look(Create(Kind.POD, fields.namespace(machine), body, note))
-    if fields.ended(pod):
-        return Look(_ended(machine, now, fields.phase(pod), "PodEnded", f"its pod {fields.name(pod)} has ended"))
+        return Look(Create(Kind.POD, object_fields.namespace(machine), body, note))
+    if object_fields.ended(pod):
+        return Look(
+            _ended(machine, now, object_fields.phase(pod), "PodEnded", f"its pod {object_fields.name(pod)} has ended")
+        )
     copied = metadata_changes(machine, pod)
     if copied is not None:
         return Look(copied)
-    if not fields.ready(pod):
+    if not object_fields.ready(pod):
         return QUIET
     available = ("True", "Running", "the runner pod is ready")
     return Look(_status(machine, now, {**_where(pod), **_size(machine)}, phase="Running", available=available))
 
 
 def _running(machine: Obj, pod: Obj, now: float, settings: Settings) -> Look:
-    said, where = fields.status(machine), _where(pod)
+    said, where = object_fields.status(machine), _where(pod)
     if any(said.get(key) != value for key, value in where.items() if value):
         return Look(_status(machine, now, where))
     if size(machine) != wanted_size(machine):
         return _scale(machine, now, settings)
-    if fields.phase(machine) == "Scaling":
+    if object_fields.phase(machine) == "Scaling":
         return Look(_scaled(machine, now))
-    revision = (fields.spec(machine).get("targetRevision") or {}).get("revision")
+    revision = (object_fields.spec(machine).get("targetRevision") or {}).get("revision")
     if revision is not None and (said.get("currentRevision") or {}).get("revision") != revision:
-        current = {"revision": revision, "updatedAt": fields.timestamp(now)}
+        current = {"revision": revision, "updatedAt": object_fields.timestamp(now)}
         return Look(_status(machine, now, {"currentRevision": current}))
     return QUIET
 
 
 def _scale(machine: Obj, now: float, settings: Settings) -> Look:
     """The phase first, then, when the hypervisor is through with it, the size."""
-    if fields.phase(machine) != "Scaling":
+    if object_fields.phase(machine) != "Scaling":
         wanted = _size(machine)
         note = Note(machine, "Scaling", f"to {wanted['cpus']} CPUs and {wanted['memorySize']}")
         return Look(_status(machine, now, {}, phase="Scaling", scaling=("True", "SizeDiffers"), note=note))
-    behaviour = read_behaviour(fields.annotations_of(machine).get(HYPERVISOR), f"VirtualMachine {fields.name(machine)}")
+    behaviour = read_behaviour(
+        object_fields.annotations_of(machine).get(HYPERVISOR), f"VirtualMachine {object_fields.name(machine)}"
+    )
     scale_s = settings.scale_s
     if not isinstance(behaviour, Unreadable) and behaviour.scale_s is not None:
         scale_s = behaviour.scale_s
-    since = (fields.condition(machine, "Scaling") or {}).get("lastTransitionTime")
-    due = fields.moment(since, now) + scale_s
+    since = (object_fields.condition(machine, "Scaling") or {}).get("lastTransitionTime")
+    due = object_fields.moment(since, now) + scale_s
     return Look(_scaled(machine, now)) if now >= due else Look(again_at=due)
 
 
@@ -139,15 +145,17 @@ def _ended(machine: Obj, now: float, phase: str, reason: str, message: str) -> P
 
 def _name_taken(machine: Obj, pod: Obj, now: float, settings: Settings) -> Look:
     """Nothing is done to a pod that is not ours; whoever made it has to take it away."""
-    message = f"pod {fields.name(pod)} belongs to somebody else; delete it, so that this machine's own can be made"
-    before = fields.condition(machine, "Degraded")
+    message = (
+        f"pod {object_fields.name(pod)} belongs to somebody else; delete it, so that this machine's own can be made"
+    )
+    before = object_fields.condition(machine, "Degraded")
     again_at = now + settings.wait_s
     if before is not None and before.get("status") == "True" and before.get("message") == message:
         return Look(again_at=again_at)
-    at = fields.timestamp(now)
-    conditions = fields.conditions(machine, "Degraded", "True", "PodNameTaken", message, at)
+    at = object_fields.timestamp(now)
+    conditions = object_fields.conditions(machine, "Degraded", "True", "PodNameTaken", message, at)
     note = Note(machine, "PodNameTaken", message, warning=True)
-    return Look(fields.status_patch(Kind.MACHINE, machine, {"conditions": conditions}, note), again_at)
+    return Look(object_fields.status_patch(Kind.MACHINE, machine, {"conditions": conditions}, note), again_at)
 
 
 def _size(machine: Obj) -> dict[str, Any]:
@@ -156,7 +164,7 @@ def _size(machine: Obj) -> dict[str, Any]:
 
 
 def _where(pod: Obj) -> dict[str, Any]:
-    return {"podIP": fields.status(pod).get("podIP"), "node": fields.spec(pod).get("nodeName")}
+    return {"podIP": object_fields.status(pod).get("podIP"), "node": object_fields.spec(pod).get("nodeName")}
 
 
 def _status(
@@ -172,9 +180,9 @@ def _status(
     """Changes of its status; `available` and `scaling` are status and reason of those conditions."""
     body: dict[str, Any] = {**changes, "phase": phase} if phase else dict(changes)
     told: Mapping[str, Any] = machine
-    at = fields.timestamp(now)
+    at = object_fields.timestamp(now)
     for kind, said in (("Available", available), ("Scaling", (*scaling, "") if scaling else None)):
         if said is not None:
-            body["conditions"] = fields.conditions(told, kind, *said, at)
+            body["conditions"] = object_fields.conditions(told, kind, *said, at)
             told = {**machine, "status": {"conditions": body["conditions"]}}
-    return fields.status_patch(Kind.MACHINE, machine, body, note)
+    return object_fields.status_patch(Kind.MACHINE, machine, body, note)

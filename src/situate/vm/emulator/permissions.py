@@ -5,7 +5,7 @@ from __future__ import annotations
 from situate.kube.lease_record import LeaseName
 from situate.objects.authorization import READ, Permission
 from situate.vm.api.well_known import GROUP
-from situate.vm.emulator.writes import Kind
+from situate.vm.emulator.decision import Kind
 
 _OWNERS = "owning runner pods, where clusters ask who may hold up a deletion"
 

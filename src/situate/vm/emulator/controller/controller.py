@@ -25,8 +25,8 @@ from situate.runtime.outcomes import DONE, Result, Retriable
 from situate.runtime.reconciler import Reconciler
 from situate.runtime.workqueue import WorkQueue
 from situate.vm.emulator import Key, Kind, Settings, look
-from situate.vm.emulator.controller.performing import Performing, Record
-from situate.vm.emulator.controller.watched import RESOURCES, Watched
+from situate.vm.emulator.controller.apply import Performing, Record
+from situate.vm.emulator.controller.informers import RESOURCES, Watched
 
 LEASE: Final = "situate-vm-machines"
 _WORKERS: Final = 8

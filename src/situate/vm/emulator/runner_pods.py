@@ -15,10 +15,10 @@ import msgspec
 from situate.objects.quantity import BadQuantity, Quantity, decode_quantity
 from situate.vm.api.quantities import cpu_value, json_text, memory_value
 from situate.vm.api.well_known import NAME_LABEL, OVERCOMMIT, PREFIX, RESOURCES, USAGE
-from situate.vm.emulator import fields
+from situate.vm.emulator import object_fields
+from situate.vm.emulator.decision import Kind, Obj, Patch
 from situate.vm.emulator.hypervisor import amount
 from situate.vm.emulator.settings import Settings
-from situate.vm.emulator.writes import Kind, Obj, Patch
 
 COPIED: Final = f"{PREFIX}/copied"
 """On a runner pod: the names of the labels and annotations that are there because of its machine."""
@@ -49,7 +49,7 @@ def pod_name(machine: str, uid: str, number: int = 0) -> str:
 
 def runner_pod(machine: Obj, name: str, settings: Settings) -> dict[str, Any]:
     """The pod of a machine that runs nowhere yet."""
-    spec = fields.spec(machine)
+    spec = object_fields.spec(machine)
     labels, annotations = wanted_metadata(machine)
     container: dict[str, Any] = {
         "name": CONTAINER,
@@ -72,10 +72,10 @@ def runner_pod(machine: Obj, name: str, settings: Settings) -> dict[str, Any]:
         "kind": "Pod",
         "metadata": {
             "name": name,
-            "namespace": fields.namespace(machine),
+            "namespace": object_fields.namespace(machine),
             "labels": dict(labels),
             "annotations": dict(annotations),
-            "ownerReferences": [fields.machine_owner(machine, controller=True)],
+            "ownerReferences": [object_fields.machine_owner(machine, controller=True)],
         },
         "spec": {key: value for key, value in pod_spec.items() if value not in ({}, [])},
     }
@@ -88,17 +88,17 @@ def target_pod(machine: Obj, source: Obj, migration: Obj, name: str, settings: S
     """
     pod = runner_pod(machine, name, settings)
     pod["metadata"]["ownerReferences"] = [
-        fields.migration_owner(migration, controller=True),
-        fields.machine_owner(machine, controller=False),
+        object_fields.migration_owner(migration, controller=True),
+        object_fields.machine_owner(machine, controller=False),
     ]
     container = pod["spec"]["containers"][0]
     container["env"] = [{"name": RECEIVE, "value": "true"}]
-    for each in fields.spec(source).get("containers") or ():
+    for each in object_fields.spec(source).get("containers") or ():
         if each.get("name") == CONTAINER and each.get("resources"):
             container["resources"] = each["resources"]
     given = pod["spec"].get("affinity") or {}
     try:
-        affinity = _elsewhere(given, fields.name(machine), fields.spec(migration))
+        affinity = _elsewhere(given, object_fields.name(machine), object_fields.spec(migration))
     except (AttributeError, TypeError, ValueError):
         affinity = given  # not of core/v1's shape: no server takes a pod with it, and that is said on the migration
     if affinity:
@@ -120,11 +120,11 @@ def _elsewhere(given: Mapping[str, Any], machine: str, terms: Mapping[str, Any])
 def metadata_changes(machine: Obj, pod: Obj) -> Patch | None:
     """What makes a pod show its machine's labels and annotations; None if it does."""
     labels, annotations = wanted_metadata(machine)
-    copied = _copied(fields.annotations_of(pod).get(COPIED))
+    copied = _copied(object_fields.annotations_of(pod).get(COPIED))
     changes: dict[str, Any] = {}
     for part, wanted, there in (
-        ("labels", labels, fields.labels_of(pod)),
-        ("annotations", annotations, fields.annotations_of(pod)),
+        ("labels", labels, object_fields.labels_of(pod)),
+        ("annotations", annotations, object_fields.annotations_of(pod)),
     ):
         changed: dict[str, str | None] = {key: value for key, value in wanted.items() if there.get(key) != value}
         changed.update({key: None for key in copied.get(part, ()) if key not in wanted and key in there})
@@ -133,14 +133,14 @@ def metadata_changes(machine: Obj, pod: Obj) -> Patch | None:
     if not changes:
         return None
     # no resourceVersion: keys are merged one by one, and a kubelet writes to the pod all the time
-    body = {"metadata": {"uid": fields.uid(pod), **changes}}
-    return Patch(Kind.POD, fields.namespace(pod), fields.name(pod), body)
+    body = {"metadata": {"uid": object_fields.uid(pod), **changes}}
+    return Patch(Kind.POD, object_fields.namespace(pod), object_fields.name(pod), body)
 
 
 def wanted_metadata(machine: Obj) -> tuple[Mapping[str, str], Mapping[str, str]]:
     """Labels and annotations that a machine's pod has because of it."""
-    labels = {**fields.labels_of(machine), NAME_LABEL: fields.name(machine)}
-    annotations = {key: value for key, value in fields.annotations_of(machine).items() if key != _APPLIED}
+    labels = {**object_fields.labels_of(machine), NAME_LABEL: object_fields.name(machine)}
+    annotations = {key: value for key, value in object_fields.annotations_of(machine).items() if key != _APPLIED}
     annotations[USAGE] = json_text(_usage(machine))
     annotations[RESOURCES] = json_text(_resources(machine))
     overcommit = _overcommit(machine)
@@ -152,19 +152,19 @@ def wanted_metadata(machine: Obj) -> tuple[Mapping[str, str], Mapping[str, str]]
 
 def wanted_size(machine: Obj) -> tuple[int, int]:
     """Milli-CPU and bytes that its spec uses."""
-    guest = fields.spec(machine).get("guest") or {}
+    guest = object_fields.spec(machine).get("guest") or {}
     cpu = milli((guest.get("cpus") or {}).get("use"))
     return cpu, slot_size(machine) * int((guest.get("memorySlots") or {}).get("use") or 0)
 
 
 def size(machine: Obj) -> tuple[int, int]:
     """Milli-CPU and bytes that it has, as its status says; zero before it ran."""
-    said = fields.status(machine)
+    said = object_fields.status(machine)
     return milli(said.get("cpus")), amount(said.get("memorySize"), 0)
 
 
 def slot_size(machine: Obj) -> int:
-    return amount((fields.spec(machine).get("guest") or {}).get("memorySlotSize"), _GIB)
+    return amount((object_fields.spec(machine).get("guest") or {}).get("memorySlotSize"), _GIB)
 
 
 def milli(value: object) -> int:
@@ -182,7 +182,7 @@ def _usage(machine: Obj) -> dict[str, str]:
 
 
 def _resources(machine: Obj) -> dict[str, Any]:
-    guest = fields.spec(machine).get("guest") or {}
+    guest = object_fields.spec(machine).get("guest") or {}
     cpus, slots = guest.get("cpus") or {}, guest.get("memorySlots") or {}
     return {
         "cpus": {end: cpu_value(milli(cpus.get(end))) for end in ("min", "max", "use")},
@@ -192,13 +192,13 @@ def _resources(machine: Obj) -> dict[str, Any]:
 
 
 def _overcommit(machine: Obj) -> dict[str, str]:
-    said = fields.spec(machine).get("overcommit") or {}
+    said = object_fields.spec(machine).get("overcommit") or {}
     return {key: str(cpu_value(milli(said[key]))) for key in ("cpu", "memory") if said.get(key) is not None}
 
 
 def _container_resources(machine: Obj) -> Mapping[str, Any]:
     """As the machine says, else what it begins with: the account that grows with it (B47)."""
-    given = {key: value for key, value in (fields.spec(machine).get("podResources") or {}).items() if value}
+    given = {key: value for key, value in (object_fields.spec(machine).get("podResources") or {}).items() if value}
     if given:
         return given
     cpu, memory = wanted_size(machine)

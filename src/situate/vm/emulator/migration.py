@@ -20,8 +20,8 @@ from typing import Any, Final
 from situate.vm.api.parse_errors import Unreadable
 from situate.vm.api.quantities import cpu_value
 from situate.vm.api.well_known import FINALIZER
-from situate.vm.emulator import fields
-from situate.vm.emulator.ending import look_at_end, over
+from situate.vm.emulator import object_fields
+from situate.vm.emulator.decision import QUIET, Create, Kind, Look, Note, Obj
 from situate.vm.emulator.hypervisor import (
     COPIED_CPUS,
     COPYING_SINCE,
@@ -32,10 +32,10 @@ from situate.vm.emulator.hypervisor import (
     read_behaviour,
     terms,
 )
-from situate.vm.emulator.runner import pod_name, size, target_pod, wanted_size
+from situate.vm.emulator.migration_end import look_at_end, over
+from situate.vm.emulator.runner_pods import pod_name, size, target_pod, wanted_size
 from situate.vm.emulator.settings import Settings
-from situate.vm.emulator.sight import MigrationSight
-from situate.vm.emulator.writes import QUIET, Create, Kind, Look, Note, Obj
+from situate.vm.emulator.view import MigrationSight
 
 COMPLETION_S: Final = 3600
 """`completionTimeout` where a server has not written it out."""
@@ -43,21 +43,23 @@ _RANK: Final = {"": 0, "Pending": 1, "Running": 2}
 
 
 def look_at_migration(sight: MigrationSight, now: float, settings: Settings) -> Look:
-    if fields.phase(sight.migration) not in fields.AT_WORK:
+    if object_fields.phase(sight.migration) not in object_fields.AT_WORK:
         return look_at_end(sight, now, settings)
-    if fields.deleting(sight.migration):
+    if object_fields.deleting(sight.migration):
         return _cancelled(sight, now)
     ahead = _ahead(sight)
-    if ahead is not None and not (settings.compat and fields.phase(sight.migration) == ""):
-        who = fields.spec(sight.migration).get("vmName")
-        return _failed(sight, now, "Busy", f"{fields.name(ahead)} moves {who} already; try again when it is done")
+    if ahead is not None and not (settings.compat and object_fields.phase(sight.migration) == ""):
+        who = object_fields.spec(sight.migration).get("vmName")
+        return _failed(
+            sight, now, "Busy", f"{object_fields.name(ahead)} moves {who} already; try again when it is done"
+        )
     unprepared = _preparation(sight, now)
     if unprepared is not None:
         return unprepared
     lost = _lost(sight, now)
     if lost is not None:
         return lost
-    match fields.phase(sight.migration):
+    match object_fields.phase(sight.migration):
         case "":
             return _freeze(sight, now, settings)
         case "Pending":
@@ -71,33 +73,33 @@ def _preparation(sight: MigrationSight, now: float) -> Look | None:
     migration, machine = sight.migration, sight.machine
     finalizers = list(migration["metadata"].get("finalizers") or ())
     if FINALIZER not in finalizers:
-        return Look(fields.metadata_patch(Kind.MIGRATION, migration, {"finalizers": [*finalizers, FINALIZER]}))
-    if machine is None or fields.phase(migration) != "":
+        return Look(object_fields.metadata_patch(Kind.MIGRATION, migration, {"finalizers": [*finalizers, FINALIZER]}))
+    if machine is None or object_fields.phase(migration) != "":
         return None
-    controlled = any(each.get("controller") for each in fields.owners(migration))
-    if not controlled or not fields.owned_by_machines(migration):
-        owners = fields.with_owners(migration, fields.machine_owner(machine, controller=not controlled))
-        return Look(fields.metadata_patch(Kind.MIGRATION, migration, {"ownerReferences": owners}))
-    if fields.condition(migration, "Available") is None:
-        at = fields.timestamp(now)
-        conditions = fields.conditions(migration, "Available", "Unknown", "Preparing", "not begun", at)
-        return Look(fields.status_patch(Kind.MIGRATION, migration, {"conditions": conditions}))
-    if not fields.status(migration).get("targetPodName"):
-        name = pod_name(fields.name(machine), fields.uid(migration))
-        return Look(fields.status_patch(Kind.MIGRATION, migration, {"targetPodName": name}))
+    controlled = any(each.get("controller") for each in object_fields.owners(migration))
+    if not controlled or not object_fields.owned_by_machines(migration):
+        owners = object_fields.with_owners(migration, object_fields.machine_owner(machine, controller=not controlled))
+        return Look(object_fields.metadata_patch(Kind.MIGRATION, migration, {"ownerReferences": owners}))
+    if object_fields.condition(migration, "Available") is None:
+        at = object_fields.timestamp(now)
+        conditions = object_fields.conditions(migration, "Available", "Unknown", "Preparing", "not begun", at)
+        return Look(object_fields.status_patch(Kind.MIGRATION, migration, {"conditions": conditions}))
+    if not object_fields.status(migration).get("targetPodName"):
+        name = pod_name(object_fields.name(machine), object_fields.uid(migration))
+        return Look(object_fields.status_patch(Kind.MIGRATION, migration, {"targetPodName": name}))
     return None
 
 
 def _lost(sight: MigrationSight, now: float) -> Look | None:
     """What ends a migration in any phase: its machine is gone, or its time is over."""
     migration, machine = sight.migration, sight.machine
-    if machine is None or fields.deleting(machine) or not fields.owned_by(migration, machine):
-        vm_name = fields.spec(migration).get("vmName")
+    if machine is None or object_fields.deleting(machine) or not object_fields.owned_by(migration, machine):
+        vm_name = object_fields.spec(migration).get("vmName")
         return _failed(sight, now, "VMGone", f"the machine {vm_name} that it was to move does not exist any more")
     if _arrived(sight):
         return None
-    limit_s = int(fields.spec(migration).get("completionTimeout") or COMPLETION_S)
-    if now >= fields.moment(migration["metadata"].get("creationTimestamp"), now) + limit_s:
+    limit_s = int(object_fields.spec(migration).get("completionTimeout") or COMPLETION_S)
+    if now >= object_fields.moment(migration["metadata"].get("creationTimestamp"), now) + limit_s:
         return _failed(sight, now, "CompletionTimeout", f"it was not done within its completionTimeout of {limit_s} s")
     return None
 
@@ -105,8 +107,8 @@ def _lost(sight: MigrationSight, now: float) -> Look | None:
 def _ahead(sight: MigrationSight) -> Obj | None:
     """A migration of the same machine that goes first."""
     ours = sight.migration
-    rivals = fields.age_order([ours, *sight.others])
-    first = max(rivals, key=lambda each: _RANK[fields.phase(each)])  # of equals the first: the oldest
+    rivals = object_fields.age_order([ours, *sight.others])
+    first = max(rivals, key=lambda each: _RANK[object_fields.phase(each)])  # of equals the first: the oldest
     return None if first is ours else first
 
 
@@ -116,17 +118,17 @@ def _freeze(sight: MigrationSight, now: float, settings: Settings) -> Look:
     wait = Look(again_at=now + settings.wait_s)
     if _ahead(sight) is not None:
         return wait
-    match fields.phase(machine):
+    match object_fields.phase(machine):
         case "Running":
-            return Look(fields.status_patch(Kind.MACHINE, machine, {"phase": "PreMigrating"}))
+            return Look(object_fields.status_patch(Kind.MACHINE, machine, {"phase": "PreMigrating"}))
         case "PreMigrating":
-            return Look(fields.status_patch(Kind.MIGRATION, migration, {"phase": "Pending", **_source(machine)}))
+            return Look(object_fields.status_patch(Kind.MIGRATION, migration, {"phase": "Pending", **_source(machine)}))
         case _:
             return wait
 
 
 def _source(machine: Obj) -> dict[str, Any]:
-    said = fields.status(machine)
+    said = object_fields.status(machine)
     return {"sourcePodName": said.get("podName"), "sourcePodIP": said.get("podIP"), "sourceNode": said.get("node")}
 
 
@@ -138,30 +140,36 @@ def _pending(sight: MigrationSight, now: float, settings: Settings) -> Look:
     if broken is not None:
         return broken
     assert source is not None, "judged before"
-    if fields.phase(machine) not in fields.FROZEN:
-        if fields.phase(machine) == "Running":
-            return Look(fields.status_patch(Kind.MACHINE, machine, {"phase": "PreMigrating"}))
-        return _failed(sight, now, "VMNotRunning", f"{fields.name(machine)} is {fields.phase(machine)} by now")
+    if object_fields.phase(machine) not in object_fields.FROZEN:
+        if object_fields.phase(machine) == "Running":
+            return Look(object_fields.status_patch(Kind.MACHINE, machine, {"phase": "PreMigrating"}))
+        return _failed(
+            sight, now, "VMNotRunning", f"{object_fields.name(machine)} is {object_fields.phase(machine)} by now"
+        )
     if target is None:
-        name = str(fields.status(migration).get("targetPodName"))
+        name = str(object_fields.status(migration).get("targetPodName"))
         body = target_pod(machine, source, migration, name, settings)
         note = Note(migration, "Created", f"created target pod {name}")
-        return Look(Create(Kind.POD, fields.namespace(migration), body, note), now + settings.wait_s)
-    if not fields.owned_by(target, migration, controller=True):
-        message = f"pod {fields.name(target)} belongs to somebody else; delete it and migrate again"
+        return Look(Create(Kind.POD, object_fields.namespace(migration), body, note), now + settings.wait_s)
+    if not object_fields.owned_by(target, migration, controller=True):
+        message = f"pod {object_fields.name(target)} belongs to somebody else; delete it and migrate again"
         return _failed(sight, now, "TargetNameTaken", message)
-    if fields.ended(target):
-        return _failed(sight, now, "TargetFailed", f"target pod {fields.name(target)} has {fields.phase(target)}")
-    if fields.deleting(target):
+    if object_fields.ended(target):
+        return _failed(
+            sight, now, "TargetFailed", f"target pod {object_fields.name(target)} has {object_fields.phase(target)}"
+        )
+    if object_fields.deleting(target):
         return wait  # once it is gone it is made anew, and placed anew (B14)
-    if not fields.owned_by(source, migration):
-        owners = fields.with_owners(source, fields.migration_owner(migration, controller=False))
-        return Look(fields.metadata_patch(Kind.POD, source, {"ownerReferences": owners}))
-    if fields.phase(target) != "Running":
+    if not object_fields.owned_by(source, migration):
+        owners = object_fields.with_owners(source, object_fields.migration_owner(migration, controller=False))
+        return Look(object_fields.metadata_patch(Kind.POD, source, {"ownerReferences": owners}))
+    if object_fields.phase(target) != "Running":
         return wait
     if _same_host(sight):
-        node = fields.spec(target).get("nodeName")
-        return _failed(sight, now, "SameHost", f"target pod {fields.name(target)} is on {node}, where its source is")
+        node = object_fields.spec(target).get("nodeName")
+        return _failed(
+            sight, now, "SameHost", f"target pod {object_fields.name(target)} is on {node}, where its source is"
+        )
     return _start(sight, now, settings)
 
 
@@ -170,27 +178,27 @@ def _start(sight: MigrationSight, now: float, settings: Settings) -> Look:
     migration, machine, target = sight.migration, sight.machine, sight.target
     assert machine is not None, "judged before"
     assert target is not None, "judged before"
-    said = fields.annotations_of(migration)
+    said = object_fields.annotations_of(migration)
     if COPYING_SINCE not in said:
-        behaviour = read_behaviour(fields.annotations_of(machine).get(HYPERVISOR), _about(machine))
+        behaviour = read_behaviour(object_fields.annotations_of(machine).get(HYPERVISOR), _about(machine))
         refused = str(behaviour) if isinstance(behaviour, Unreadable) else behaviour.refuse
         if refused:
             return _failed(sight, now, "StartRefused", f"the hypervisor refused to start: {refused}")
-        changes = {COPYING_SINCE: fields.timestamp(now)}
-        if fields.spec(machine).get("cpuScalingMode", "QmpScaling") == "QmpScaling":
+        changes = {COPYING_SINCE: object_fields.timestamp(now)}
+        if object_fields.spec(machine).get("cpuScalingMode", "QmpScaling") == "QmpScaling":
             changes[COPIED_CPUS] = str(cpu_value(size(machine)[0]))
-        return Look(fields.metadata_patch(Kind.MIGRATION, migration, {"annotations": changes}))
-    if fields.phase(machine) != "Migrating":
-        return Look(fields.status_patch(Kind.MACHINE, machine, {"phase": "Migrating"}))
-    at = fields.timestamp(now)
+        return Look(object_fields.metadata_patch(Kind.MIGRATION, migration, {"annotations": changes}))
+    if object_fields.phase(machine) != "Migrating":
+        return Look(object_fields.status_patch(Kind.MACHINE, machine, {"phase": "Migrating"}))
+    at = object_fields.timestamp(now)
     changes_: dict[str, Any] = {
         "phase": "Running",
-        "targetPodIP": fields.status(target).get("podIP"),
-        "targetNode": fields.spec(target).get("nodeName"),
-        "conditions": fields.conditions(migration, "Available", "True", "Running", "memory is being copied", at),
+        "targetPodIP": object_fields.status(target).get("podIP"),
+        "targetNode": object_fields.spec(target).get("nodeName"),
+        "conditions": object_fields.conditions(migration, "Available", "True", "Running", "memory is being copied", at),
     }
     note = Note(migration, "Started", f"copying to {changes_['targetNode']}")
-    return Look(fields.status_patch(Kind.MIGRATION, migration, changes_, note), now + settings.poll_s)
+    return Look(object_fields.status_patch(Kind.MIGRATION, migration, changes_, note), now + settings.poll_s)
 
 
 def _running(sight: MigrationSight, now: float, settings: Settings) -> Look:
@@ -201,11 +209,13 @@ def _running(sight: MigrationSight, now: float, settings: Settings) -> Look:
     broken = _source_lost(sight, now)
     if broken is not None:
         return broken
-    if target is None or fields.deleting(target) or fields.ended(target):
-        name = fields.status(migration).get("targetPodName")
+    if target is None or object_fields.deleting(target) or object_fields.ended(target):
+        name = object_fields.status(migration).get("targetPodName")
         return _failed(sight, now, "TargetLost", f"target pod {name} is gone or has ended")
-    if fields.phase(machine) not in fields.FROZEN:
-        return _failed(sight, now, "VMNotMigrating", f"{fields.name(machine)} is {fields.phase(machine)} by now")
+    if object_fields.phase(machine) not in object_fields.FROZEN:
+        return _failed(
+            sight, now, "VMNotMigrating", f"{object_fields.name(machine)} is {object_fields.phase(machine)} by now"
+        )
     told = _progress(sight, now)
     match told.status:
         case "completed":
@@ -215,9 +225,9 @@ def _running(sight: MigrationSight, now: float, settings: Settings) -> Look:
     again_at = now + settings.poll_s
     if told.ends_in_s is not None:
         again_at = min(again_at, now + max(told.ends_in_s, 0.001))
-    if fields.status(migration).get("info") == told.info():
+    if object_fields.status(migration).get("info") == told.info():
         return Look(again_at=again_at)
-    return Look(fields.status_patch(Kind.MIGRATION, migration, {"info": told.info()}), again_at)
+    return Look(object_fields.status_patch(Kind.MIGRATION, migration, {"info": told.info()}), again_at)
 
 
 def _arrive(sight: MigrationSight, now: float) -> Look:
@@ -227,48 +237,54 @@ def _arrive(sight: MigrationSight, now: float) -> Look:
     assert target is not None, "judged before"
     changes = {
         "phase": "Running",
-        "podName": fields.name(target),
-        "podIP": fields.status(target).get("podIP"),
-        "node": fields.spec(target).get("nodeName"),
+        "podName": object_fields.name(target),
+        "podIP": object_fields.status(target).get("podIP"),
+        "node": object_fields.spec(target).get("nodeName"),
     }
-    note = Note(machine, "Migrated", f"runs in {fields.name(target)} on {changes['node']}")
-    return Look(fields.status_patch(Kind.MACHINE, machine, changes, note), now)
+    note = Note(machine, "Migrated", f"runs in {object_fields.name(target)} on {changes['node']}")
+    return Look(object_fields.status_patch(Kind.MACHINE, machine, changes, note), now)
 
 
 def _finish(sight: MigrationSight, now: float) -> Look:
     """Owners are swapped, the source's first: at no time has the machine two pods that are not part of a move."""
     migration, machine, source, target = sight.migration, sight.machine, sight.source, sight.target
     assert machine is not None, "looked for before"
-    if source is not None and fields.owned_by(source, machine, controller=True):
-        owners = fields.with_owners(
+    if source is not None and object_fields.owned_by(source, machine, controller=True):
+        owners = object_fields.with_owners(
             source,
-            fields.machine_owner(machine, controller=False),
-            fields.migration_owner(migration, controller=False),
+            object_fields.machine_owner(machine, controller=False),
+            object_fields.migration_owner(migration, controller=False),
         )
-        return Look(fields.metadata_patch(Kind.POD, source, {"ownerReferences": owners}))
-    if target is not None and fields.owned_by(target, migration):
-        both = fields.with_owners(target, fields.machine_owner(machine, controller=True))
-        owners = [each for each in both if each.get("uid") != fields.uid(migration)]
-        return Look(fields.metadata_patch(Kind.POD, target, {"ownerReferences": owners}))
+        return Look(object_fields.metadata_patch(Kind.POD, source, {"ownerReferences": owners}))
+    if target is not None and object_fields.owned_by(target, migration):
+        both = object_fields.with_owners(target, object_fields.machine_owner(machine, controller=True))
+        owners = [each for each in both if each.get("uid") != object_fields.uid(migration)]
+        return Look(object_fields.metadata_patch(Kind.POD, target, {"ownerReferences": owners}))
     info = _progress(sight, now).info()
-    conditions = fields.conditions(
-        migration, "Degraded", "False", "Succeeded", "the machine runs at its target", fields.timestamp(now)
+    conditions = object_fields.conditions(
+        migration, "Degraded", "False", "Succeeded", "the machine runs at its target", object_fields.timestamp(now)
     )
-    note = Note(migration, "Succeeded", f"{fields.name(machine)} runs in {fields.status(machine).get('podName')}")
+    note = Note(
+        migration, "Succeeded", f"{object_fields.name(machine)} runs in {object_fields.status(machine).get('podName')}"
+    )
     changes = {"phase": "Succeeded", "info": info, "conditions": conditions}
-    return Look(fields.status_patch(Kind.MIGRATION, migration, changes, note))
+    return Look(object_fields.status_patch(Kind.MIGRATION, migration, changes, note))
 
 
 def _cancelled(sight: MigrationSight, now: float) -> Look:
     """Deleted while at work."""
     migration, machine = sight.migration, sight.machine
-    if fields.let_go(migration):
+    if object_fields.let_go(migration):
         return QUIET
-    if machine is not None and fields.phase(migration) == "Running":
+    if machine is not None and object_fields.phase(migration) == "Running":
         if _arrived(sight):
             return _finish(sight, now)
-        copied = sight.target is not None and not fields.ended(sight.target) and _source_lost(sight, now) is None
-        if copied and fields.phase(machine) in fields.FROZEN and _progress(sight, now).status == "completed":
+        copied = sight.target is not None and not object_fields.ended(sight.target) and _source_lost(sight, now) is None
+        if (
+            copied
+            and object_fields.phase(machine) in object_fields.FROZEN
+            and _progress(sight, now).status == "completed"
+        ):
             return _arrive(sight, now)
     return _failed(sight, now, "Cancelled", "it was deleted before it was done")
 
@@ -277,8 +293,8 @@ def _source_lost(sight: MigrationSight, now: float) -> Look | None:
     """The machine is not where this migration began, or does not live any more."""
     migration, machine, source = sight.migration, sight.machine, sight.source
     assert machine is not None, "looked for before"
-    name = fields.status(migration).get("sourcePodName")
-    if source is None or fields.ended(source) or fields.status(machine).get("podName") != name:
+    name = object_fields.status(migration).get("sourcePodName")
+    if source is None or object_fields.ended(source) or object_fields.status(machine).get("podName") != name:
         return _failed(sight, now, "SourceLost", f"source pod {name} is gone, has ended, or is not its pod any more")
     return None
 
@@ -289,34 +305,34 @@ def _failed(sight: MigrationSight, now: float, reason: str, message: str, told: 
 
 def _arrived(sight: MigrationSight) -> bool:
     """Whether the machine runs at the target by now."""
-    if sight.machine is None or fields.phase(sight.migration) != "Running":
+    if sight.machine is None or object_fields.phase(sight.migration) != "Running":
         return False
-    target = fields.status(sight.migration).get("targetPodName")
-    return bool(target) and fields.status(sight.machine).get("podName") == target
+    target = object_fields.status(sight.migration).get("targetPodName")
+    return bool(target) and object_fields.status(sight.machine).get("podName") == target
 
 
 def _same_host(sight: MigrationSight) -> bool:
     """Affinity forbids it, but a scheduler may know no affinity (I12)."""
-    if fields.spec(sight.migration).get("preventMigrationToSameHost", True) is False:
+    if object_fields.spec(sight.migration).get("preventMigrationToSameHost", True) is False:
         return False
     assert sight.source is not None, "judged before"
     assert sight.target is not None, "judged before"
-    return bool(fields.spec(sight.source).get("nodeName") == fields.spec(sight.target).get("nodeName"))
+    return bool(object_fields.spec(sight.source).get("nodeName") == object_fields.spec(sight.target).get("nodeName"))
 
 
 def _behaviour(machine: Obj) -> Behaviour:
     """As the machine says; what cannot be read of it kept the move from starting, and is nothing if it came later."""
-    found = read_behaviour(fields.annotations_of(machine).get(HYPERVISOR), _about(machine))
+    found = read_behaviour(object_fields.annotations_of(machine).get(HYPERVISOR), _about(machine))
     return Behaviour() if isinstance(found, Unreadable) else found
 
 
 def _about(machine: Obj) -> str:
-    return f"VirtualMachine {fields.namespace(machine)}/{fields.name(machine)}"
+    return f"VirtualMachine {object_fields.namespace(machine)}/{object_fields.name(machine)}"
 
 
 def _progress(sight: MigrationSight, now: float) -> Progress:
     migration, machine = sight.migration, sight.machine
     assert machine is not None, "looked for before"
-    since = fields.moment(fields.annotations_of(migration).get(COPYING_SINCE), now)
+    since = object_fields.moment(object_fields.annotations_of(migration).get(COPYING_SINCE), now)
     memory = size(machine)[1] or wanted_size(machine)[1]
-    return progress(_behaviour(machine), terms(fields.spec(migration), memory), now - since)
+    return progress(_behaviour(machine), terms(object_fields.spec(migration), memory), now - since)

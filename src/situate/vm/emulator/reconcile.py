@@ -5,30 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from situate.vm.api.well_known import NAME_LABEL
-from situate.vm.emulator import fields
+from situate.vm.emulator import object_fields
+from situate.vm.emulator.decision import QUIET, Key, Kind, Look, Obj
 from situate.vm.emulator.machine import look_at_machine
-from situate.vm.emulator.migrator import look_at_migration
+from situate.vm.emulator.migration import look_at_migration
 from situate.vm.emulator.settings import Settings
-from situate.vm.emulator.sight import Objects, machine_sight, migration_sight
-from situate.vm.emulator.writes import QUIET, Key, Kind, Look, Obj
+from situate.vm.emulator.view import Objects, machine_sight, migration_sight
 
 
 def concerned(objects: Objects, kind: Kind, changed: Obj) -> Iterator[Key]:
     """Every look that may come out otherwise, now that this object appeared, changed or went; the machine's first."""
-    namespace = fields.namespace(changed)
+    namespace = object_fields.namespace(changed)
     match kind:
         case Kind.MACHINE:
-            machine = fields.name(changed)
+            machine = object_fields.name(changed)
         case Kind.MIGRATION:
-            machine = str(fields.spec(changed).get("vmName") or "")
-            yield Key(Kind.MIGRATION, namespace, fields.name(changed))
+            machine = str(object_fields.spec(changed).get("vmName") or "")
+            yield Key(Kind.MIGRATION, namespace, object_fields.name(changed))
         case Kind.POD:
-            machine = fields.labels_of(changed).get(NAME_LABEL, "")
+            machine = object_fields.labels_of(changed).get(NAME_LABEL, "")
             if not machine:
                 return
     yield Key(Kind.MACHINE, namespace, machine)
-    for migration in fields.age_order(objects.migrations_of(namespace, machine)):
-        yield Key(Kind.MIGRATION, namespace, fields.name(migration))
+    for migration in object_fields.age_order(objects.migrations_of(namespace, machine)):
+        yield Key(Kind.MIGRATION, namespace, object_fields.name(migration))
 
 
 def look(objects: Objects, key: Key, now: float, settings: Settings) -> Look:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from situate.vm.emulator import fields
-from situate.vm.emulator.writes import Key, Kind, Obj
+from situate.vm.emulator import object_fields
+from situate.vm.emulator.decision import Key, Kind, Obj
 
 
 class Objects(Protocol):
@@ -51,8 +51,8 @@ def machine_sight(objects: Objects, key: Key) -> MachineSight | None:
     machine = objects.get(Kind.MACHINE, key.namespace, key.name)
     if machine is None:
         return None
-    pod = _pod(objects, key.namespace, fields.status(machine).get("podName"))
-    strays = tuple(fields.age_order(_strays(objects, machine)))
+    pod = _pod(objects, key.namespace, object_fields.status(machine).get("podName"))
+    strays = tuple(object_fields.age_order(_strays(objects, machine)))
     return MachineSight(machine, pod, _at_work(objects, key.namespace, key.name), strays)
 
 
@@ -61,14 +61,16 @@ def migration_sight(objects: Objects, key: Key) -> MigrationSight | None:
     migration = objects.get(Kind.MIGRATION, key.namespace, key.name)
     if migration is None:
         return None
-    vm_name = str(fields.spec(migration).get("vmName") or "")
+    vm_name = str(object_fields.spec(migration).get("vmName") or "")
     machine = objects.get(Kind.MACHINE, key.namespace, vm_name)
-    said = fields.status(migration)
+    said = object_fields.status(migration)
     source = said.get("sourcePodName")
-    if not source and machine is not None and fields.phase(migration) == "":
-        source = fields.status(machine).get("podName")
+    if not source and machine is not None and object_fields.phase(migration) == "":
+        source = object_fields.status(machine).get("podName")
     others = tuple(
-        each for each in _at_work(objects, key.namespace, vm_name) if fields.uid(each) != fields.uid(migration)
+        each
+        for each in _at_work(objects, key.namespace, vm_name)
+        if object_fields.uid(each) != object_fields.uid(migration)
     )
     return MigrationSight(
         migration,
@@ -80,12 +82,12 @@ def migration_sight(objects: Objects, key: Key) -> MigrationSight | None:
 
 
 def _strays(objects: Objects, machine: Obj) -> Iterator[Obj]:
-    namespace, vm_name = fields.namespace(machine), fields.name(machine)
+    namespace, vm_name = object_fields.namespace(machine), object_fields.name(machine)
     migrations = list(objects.migrations_of(namespace, vm_name))
     for pod in objects.pods_of(namespace, vm_name):
-        if fields.name(pod) == fields.status(machine).get("podName") or fields.deleting(pod):
+        if object_fields.name(pod) == object_fields.status(machine).get("podName") or object_fields.deleting(pod):
             continue
-        if fields.owned_by(pod, machine) and not any(fields.owned_by(pod, each) for each in migrations):
+        if object_fields.owned_by(pod, machine) and not any(object_fields.owned_by(pod, each) for each in migrations):
             yield pod
 
 
@@ -93,7 +95,11 @@ def _at_work(objects: Objects, namespace: str, machine: str) -> tuple[Obj, ...]:
     """Those that others hold back while they are deleted are as good as gone: nothing more is done for them."""
     found = objects.migrations_of(namespace, machine)
     return tuple(
-        fields.age_order(each for each in found if fields.phase(each) in fields.AT_WORK and not fields.let_go(each))
+        object_fields.age_order(
+            each
+            for each in found
+            if object_fields.phase(each) in object_fields.AT_WORK and not object_fields.let_go(each)
+        )
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from situate.objects.timestamps import BadTime, micro_time, parse_time
 from situate.vm.api.well_known import API_VERSION, FINALIZER, MACHINE_KIND, MIGRATION_KIND
-from situate.vm.emulator.writes import Delete, Kind, Note, Obj, Patch
+from situate.vm.emulator.decision import Delete, Kind, Note, Obj, Patch
 
 ALIVE = frozenset({"Running", "Scaling", "PreMigrating", "Migrating"})
 FROZEN = frozenset({"PreMigrating", "Migrating"})

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.vm.emulator.runner import CONTAINER, pod_name, runner_pod, target_pod
+from situate.vm.emulator.runner_pods import CONTAINER, pod_name, runner_pod, target_pod
 from situate.vm.emulator.settings import Settings
 from tests.vm.emulator.town import Town, receives
 

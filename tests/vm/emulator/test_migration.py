@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from situate.vm.emulator import Create, Kind, Patch, Settings
-from situate.vm.emulator import fields as field
+from situate.vm.emulator import object_fields as field
 from situate.vm.emulator.hypervisor import COPIED_CPUS, COPYING_SINCE, HYPERVISOR
 from tests.vm.emulator.town import Refused, Town, condition
 

@@ -13,7 +13,7 @@ from situate.objects.events import ObjectReference
 from situate.runtime.actuator import Actuator
 from situate.vm.api.well_known import API_VERSION
 from situate.vm.emulator import Create, Delete, Note, Patch, Write
-from situate.vm.emulator.controller.watched import RESOURCES, Watched
+from situate.vm.emulator.controller.informers import RESOURCES, Watched
 
 FIELD_MANAGER: Final = "situate-vm-machines"
 FAILED_CREATE: Final = "FailedCreate"

@@ -14,7 +14,7 @@ from situate.objects.unstructured import Unstructured
 from situate.vm.api.well_known import NAME_LABEL
 from situate.vm.backends.neonvm import MACHINES, MIGRATIONS
 from situate.vm.emulator import Key, Kind, concerned
-from situate.vm.emulator.writes import Obj
+from situate.vm.emulator.decision import Obj
 
 RESOURCES: Final[dict[Kind, ResourceType[Unstructured]]] = {
     Kind.MACHINE: MACHINES,
