@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from situate.cli.configured import load, vpod_entries
 from situate.cli.main import app
-from situate.vpod.config.permissions import permissions
+from situate.vpod.permissions import permissions
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "knative" / "situate.yaml"
 

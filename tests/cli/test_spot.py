@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 from situate.cli.configured import load, spot_settings, without_file
 from situate.cli.main import app
 from situate.runtime.configuration import BadConfiguration
-from situate.spot.config.permissions import permissions
 from situate.spot.config.settings import SpotSettings
 from situate.spot.model.object_names import LEADS, NAME
+from situate.spot.permissions import permissions
 
 HEADER = {"apiVersion": "situate.dev/v1alpha1", "kind": "Situate"}
 

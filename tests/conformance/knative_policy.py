@@ -24,7 +24,6 @@ from situate.vpod.model.options import Options, PolicyName, Profile
 from situate.vpod.model.pod_classes import NodeFacts, PodFacts
 from situate.vpod.model.vpod import Key, Placement, PlainVPod, ordinal_of, total_vreplicas
 from situate.vpod.placement.decide import Decision, commit, decide
-from situate.vpod.policy.evenspread import SpreadOver, even_spread
 from situate.vpod.policy.registry import Policy, Predicate, Priority, filter_plugin, score_plugin
 from situate.vpod.policy.status import Code, Status, merged
 from situate.vpod.policy.view import UNKNOWN_DOMAIN, Domains, View
@@ -41,6 +40,7 @@ from tests.conformance.outcome import (
     failed,
     optional,
 )
+from tests.vpod.policy.evenspread import SpreadOver, even_spread
 
 Json = Mapping[str, Any]
 _REQUEUE_S = 5

@@ -15,11 +15,11 @@ import numpy as np
 
 from situate.framework.cycle.cycle import prepare
 from situate.framework.plugin_api.plugin import Plugin
-from situate.framework.plugin_api.status import Code
-from situate.framework.plugin_api.verdict import Verdict, pass_all, refuse, refuse_all
 from situate.framework.pod.pods import PodInfo
 from situate.framework.preemption import preemption
 from situate.framework.profile.profile import Profile, profile_of
+from situate.framework.results.status import Code
+from situate.framework.results.verdict import Verdict, pass_all, refuse, refuse_all
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.framework.volumes.catalog import Budget, Catalog
 from situate.objects.label_selectors import selector_of

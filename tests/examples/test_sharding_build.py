@@ -14,7 +14,7 @@ import pytest
 from situate.archive import Query, Record
 from situate.archive.filesystem import FilesystemArchiver
 from situate.cli.sharding.init import fence
-from situate.sharding.supervisor.permissions import executor_permissions, supervisor_permissions
+from situate.sharding.permissions import executor_permissions, supervisor_permissions
 from situate.testing.operators import documents, local_cluster
 from tests.examples.rights import granted, needed
 

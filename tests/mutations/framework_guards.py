@@ -223,7 +223,7 @@ FRAMEWORK_GUARDS = (
     Mutation(
         "first-refusal",
         "a node belongs to the first plugin that refuses it (section 2)",
-        "framework/plugin_api/verdict.py",
+        "framework/results/verdict.py",
         "            left = left & verdict.passes",
         "            left = left",
         (_CYCLE,),

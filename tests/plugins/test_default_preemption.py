@@ -10,10 +10,10 @@ import pytest
 from situate.framework.cycle.cycle import find_feasible
 from situate.framework.plugin_api.actions import Evict, Nominate
 from situate.framework.plugin_api.plugin import PostFiltered
-from situate.framework.plugin_api.status import Code
 from situate.framework.preemption.nominations import Nominations
 from situate.framework.preemption.post_filter import run_post_filter
 from situate.framework.profile.profile import profile_of
+from situate.framework.results.status import Code
 from situate.objects.meta import ObjectMeta
 from situate.objects.nodes import Node, NodeStatus
 from situate.objects.pods import Container, Pod, PodSpec, ResourceRequirements

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from situate.framework.engine.engine import Engine
-from situate.framework.plugin_api.status import Code
 from situate.framework.pod.pods import PodInfo
+from situate.framework.results.status import Code
 from situate.framework.snapshot.derived_columns import NO_SAY
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.meta import ObjectMeta

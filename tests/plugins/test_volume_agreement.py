@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from situate.framework.plugin_api.status import Code
+from situate.framework.results.status import Code
 from situate.objects.nodes import Node
 from situate.objects.pods import Pod
 from situate.objects.storage import PersistentVolume, PersistentVolumeClaim, Stored

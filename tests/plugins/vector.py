@@ -18,8 +18,8 @@ from situate.framework.plugin_api.plugin import (
     PreScorePlugin,
     Scores,
 )
-from situate.framework.plugin_api.status import Code
 from situate.framework.pod.pods import PodInfo, PodReader
+from situate.framework.results.status import Code
 from situate.framework.snapshot.node_subset import Part
 from situate.framework.snapshot.node_table import Vocabulary, node_row, node_table
 from situate.framework.snapshot.snapshot import Snapshot

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from situate.framework.plugin_api.status import Code
+from situate.framework.results.status import Code
 from situate.objects.meta import ObjectMeta
 from situate.objects.nodes import Node
 from situate.objects.pods import (

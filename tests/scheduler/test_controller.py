@@ -12,9 +12,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from situate.framework.plugin_api.configuration import SchedulerProfile
 from situate.framework.plugin_api.plugin import PASSED, RESERVED, PreFiltered, Reserved, Scores
-from situate.framework.plugin_api.status import Code, Status
-from situate.framework.plugin_api.verdict import Verdict, pass_all
 from situate.framework.pod.pods import PodInfo
+from situate.framework.results.status import Code, Status
+from situate.framework.results.verdict import Verdict, pass_all
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.scheduler.configuration import SchedulerSettings
 from situate.testing.processes import ProcessState

@@ -9,8 +9,8 @@ import msgspec
 
 from situate.cluster.storage.watch import Watch
 from situate.framework.plugin_api.actions import Action, Patch
-from situate.framework.plugin_api.status import SKIP, SUCCESS, Code, Status
 from situate.framework.pod.pods import PodInfo
+from situate.framework.results.status import SKIP, SUCCESS, Code, Status
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.messages import Request, Response
 from situate.testing.network import Weather

@@ -16,10 +16,10 @@ from situate.framework.cycle.handle import Handle
 from situate.framework.engine.decisions import Placed, Refused, Waiting
 from situate.framework.engine.engine import Engine
 from situate.framework.plugin_api.plugin import FilterPlugin, NormalizePlugin, PostFilterPlugin, Reads, ScorePlugin
-from situate.framework.plugin_api.status import Code, Status
-from situate.framework.plugin_api.verdict import Verdict, pass_all
 from situate.framework.pod.pods import PodInfo
 from situate.framework.profile.profile import Profile, members, profile_of
+from situate.framework.results.status import Code, Status
+from situate.framework.results.verdict import Verdict, pass_all
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.plugins.node_resources_fit import NodeResourcesFit
 from situate.plugins.priority_sort import PrioritySort

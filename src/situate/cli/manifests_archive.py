@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from situate.cli.failures import WrongInput
 from situate.objects.authorization import Permission
-from situate.sharding.supervisor.permissions import archive_server_permissions
+from situate.sharding.permissions import archive_server_permissions
 
 NAME: Final = "situate-archive"
 TLS_SECRET: Final = "situate-archive-tls"  # noqa: S105 - the name of a Secret

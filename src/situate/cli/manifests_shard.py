@@ -23,8 +23,8 @@ from situate.sharding.fencing.admission_policy import LeaderLease, ServiceAccoun
 from situate.sharding.fencing.admit import Fence
 from situate.sharding.model.field_paths import FieldPaths
 from situate.sharding.model.names import PARTITION, POOL
+from situate.sharding.permissions import executor_permissions
 from situate.sharding.supervisor.controller.config.section import ShardSettings
-from situate.sharding.supervisor.permissions import executor_permissions
 
 NAME: Final = "situate-shard"
 URL_FOLDER: Final = PurePosixPath("/etc/situate/archive")

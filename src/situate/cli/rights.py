@@ -9,13 +9,13 @@ from situate.cli.failures import WrongInput
 from situate.kube.lease_record import LeaseName
 from situate.objects.authorization import Permission
 from situate.runtime.configuration import Configuration
+from situate.sharding.permissions import supervisor_permissions
 from situate.sharding.supervisor.controller.config.section import ShardSettings
-from situate.sharding.supervisor.permissions import supervisor_permissions
-from situate.spot.config.permissions import permissions as spot_permissions
 from situate.spot.config.settings import SpotSettings
+from situate.spot.permissions import permissions as spot_permissions
 from situate.vm.backends.systems import system_of
-from situate.vm.config.permissions import permissions as vm_permissions
-from situate.vpod.config.permissions import permissions as vpod_permissions
+from situate.vm.permissions import permissions as vm_permissions
+from situate.vpod.permissions import permissions as vpod_permissions
 
 
 def needed_rights(configuration: Configuration, file: Path, namespace: str) -> tuple[Permission, ...]:

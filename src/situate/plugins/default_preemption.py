@@ -16,8 +16,6 @@ from situate.framework.plugin_api.actions import Action, Evict, Nominate
 from situate.framework.plugin_api.configuration import Extender
 from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
 from situate.framework.plugin_api.plugin import Diagnosis, PostFiltered
-from situate.framework.plugin_api.status import SUCCESS, Code, unresolvable, unschedulable
-from situate.framework.plugin_api.verdict import Codes
 from situate.framework.pod.pods import PodInfo
 from situate.framework.preemption.extenders import EXTENDER, Steps, finished, shrink
 from situate.framework.preemption.post_filter import Cycle
@@ -33,6 +31,8 @@ from situate.framework.preemption.preemption import (
     ineligible,
     nodes_that_might_help,
 )
+from situate.framework.results.status import SUCCESS, Code, unresolvable, unschedulable
+from situate.framework.results.verdict import Codes
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.settings import Mistake
 

@@ -12,9 +12,9 @@ import msgspec
 
 from situate.framework.plugin_api.events import EventHint
 from situate.framework.plugin_api.plugin import SKIPPED, Diagnosis, PostFiltered, PreFiltered
-from situate.framework.plugin_api.status import Code, unresolvable, unschedulable
 from situate.framework.pod.pods import PodInfo
 from situate.framework.preemption.post_filter import Cycle
+from situate.framework.results.status import Code, unresolvable, unschedulable
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.settings import Duration, Mistake
 

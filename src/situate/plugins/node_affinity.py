@@ -11,10 +11,10 @@ import numpy as np
 from situate.framework.cycle.cycle import PluginFailed
 from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
 from situate.framework.plugin_api.plugin import PASSED, SKIPPED, PreFiltered, PreScored, Reads, Scores
-from situate.framework.plugin_api.status import Code, unresolvable
-from situate.framework.plugin_api.verdict import Mask, Verdict, refuse_in_turn
 from situate.framework.pod.node_selection import Term
 from situate.framework.pod.pods import PodInfo, PodTemplate
+from situate.framework.results.status import Code, unresolvable
+from situate.framework.results.verdict import Mask, Verdict, refuse_in_turn
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.nodes import Node

@@ -9,9 +9,9 @@ from typing import Final
 
 from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
 from situate.framework.plugin_api.plugin import SKIPPED, PreFiltered, Reads
-from situate.framework.plugin_api.status import Code
-from situate.framework.plugin_api.verdict import Verdict, refuse
 from situate.framework.pod.pods import PodInfo
+from situate.framework.results.status import Code
+from situate.framework.results.verdict import Verdict, refuse
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.nodes import Node
 from situate.objects.pods import Container

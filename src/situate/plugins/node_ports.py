@@ -8,8 +8,8 @@ import numpy as np
 
 from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
 from situate.framework.plugin_api.plugin import PASSED, SKIPPED, PreFiltered, Reads
-from situate.framework.plugin_api.verdict import Verdict, refuse
 from situate.framework.pod.pods import ANY_ADDRESS, HostPort, PodInfo
+from situate.framework.results.verdict import Verdict, refuse
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.nodes import Node
 

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from situate.framework.class_cache.resource_scorers import Meter
 from situate.framework.plugin_api.plugin import HIGHEST, FilterPlugin, PreScored, Reads, Scores
-from situate.framework.plugin_api.status import Code
-from situate.framework.plugin_api.verdict import Mask
 from situate.framework.pod.pods import PodInfo, PodTemplate
 from situate.framework.pod.resources import CPU, MEMORY
 from situate.framework.profile.profile import Weighted
+from situate.framework.results.status import Code
+from situate.framework.results.verdict import Mask
 from situate.framework.snapshot.derived_columns import NO_SAY, Gauge
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.snapshot.snapshot import Snapshot

@@ -13,10 +13,10 @@ import numpy as np
 
 from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
 from situate.framework.plugin_api.plugin import HIGHEST, Need, PreScored, Reads, Scores
-from situate.framework.plugin_api.status import Code
-from situate.framework.plugin_api.verdict import Mask, Refusals, Verdict, refusals
 from situate.framework.pod.pods import PodInfo, PodTemplate
 from situate.framework.pod.resources import CPU, MEMORY, PODS, PodRequest, amounts
+from situate.framework.results.status import Code
+from situate.framework.results.verdict import Mask, Refusals, Verdict, refusals
 from situate.framework.snapshot.derived_columns import Gauge
 from situate.framework.snapshot.node_load import SCORED
 from situate.framework.snapshot.node_table import NodeTable

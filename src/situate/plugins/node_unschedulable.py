@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
 from situate.framework.plugin_api.plugin import Reads
-from situate.framework.plugin_api.status import Code
-from situate.framework.plugin_api.verdict import Verdict, pass_all, refuse
 from situate.framework.pod.pods import PodInfo
+from situate.framework.results.status import Code
+from situate.framework.results.verdict import Verdict, pass_all, refuse
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.nodes import Node, Taint
 from situate.plugins.taint_toleration import tolerated

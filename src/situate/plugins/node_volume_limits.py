@@ -11,9 +11,9 @@ import numpy as np
 
 from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
 from situate.framework.plugin_api.plugin import PASSED, SKIPPED, PreFiltered
-from situate.framework.plugin_api.status import Code
-from situate.framework.plugin_api.verdict import Mask, Verdict, refuse, refuse_all
 from situate.framework.pod.pods import PodInfo
+from situate.framework.results.status import Code
+from situate.framework.results.verdict import Mask, Verdict, refuse, refuse_all
 from situate.framework.snapshot.node_load import Amounts
 from situate.framework.snapshot.node_table import NodeTable, take
 from situate.framework.snapshot.snapshot import Snapshot

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from situate.framework.plugin_api.compact_scores import Grades
 from situate.framework.plugin_api.events import EventHint
 from situate.framework.plugin_api.plugin import HIGHEST, SKIPPED, PreFiltered, PreScored, Reads, Scores
-from situate.framework.plugin_api.status import Code
-from situate.framework.plugin_api.verdict import Indices, Mask, Verdict, refuse_in_turn
 from situate.framework.pod.pods import PodInfo
 from situate.framework.pod.terms import SpreadConstraint, spread_constraint
+from situate.framework.results.status import Code
+from situate.framework.results.verdict import Indices, Mask, Verdict, refuse_in_turn
 from situate.framework.snapshot.node_table import take
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.pods import TopologySpreadConstraint

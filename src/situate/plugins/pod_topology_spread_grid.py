@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from situate.framework.plugin_api.verdict import Indices, Mask
+from situate.framework.results.verdict import Indices, Mask
 from situate.framework.snapshot.topology_counts import Question
 from situate.plugins.pod_topology_spread_rules import Counts
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.plugin_api.verdict import Mask
 from situate.framework.pod.keys import Key
 from situate.framework.pod.pods import PodInfo, PodTemplate
 from situate.framework.pod.terms import SpreadConstraint
+from situate.framework.results.verdict import Mask
 from situate.framework.snapshot.labels import EACH_NODE, Domains
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.snapshot.topology_counts import Question, Weight

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from situate.framework.plugin_api.plugin import HIGHEST
-from situate.framework.plugin_api.verdict import Mask
+from situate.framework.results.verdict import Mask
 from situate.framework.snapshot.derived_columns import Derived, Gauge, Load, Numbers
 from situate.framework.snapshot.node_load import SCORED
 from situate.framework.snapshot.node_table import NodeTable

@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 
 from situate.framework.class_cache.resource_scorers import NO_ROOM, Narrow
 from situate.framework.plugin_api.plugin import HIGHEST
-from situate.framework.plugin_api.verdict import Indices, Mask
 from situate.framework.pod.pods import PodTemplate
+from situate.framework.results.verdict import Indices, Mask
 from situate.framework.snapshot.derived_columns import Derived, Load, Numbers
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.snapshot.snapshot import Snapshot

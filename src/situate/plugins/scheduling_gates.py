@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
-from situate.framework.plugin_api.status import SUCCESS, Status, unresolvable
 from situate.framework.pod.pods import PodInfo
+from situate.framework.results.status import SUCCESS, Status, unresolvable
 
 
 class SchedulingGates:

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
 from situate.framework.plugin_api.plugin import PreScored, Reads, Scores
-from situate.framework.plugin_api.status import Code
-from situate.framework.plugin_api.verdict import Mask, Verdict, refusals
 from situate.framework.pod.pods import PodInfo
+from situate.framework.results.status import Code
+from situate.framework.results.verdict import Mask, Verdict, refusals
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.nodes import Node, Taint

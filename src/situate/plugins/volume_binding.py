@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from situate.framework.plugin_api.actions import Action, AwaitedClaim, AwaitedVolume, AwaitVolumes, Patch
 from situate.framework.plugin_api.events import EventHint
 from situate.framework.plugin_api.plugin import RESERVED, SKIPPED, PreFiltered, PreScored, Reserved, Scores
-from situate.framework.plugin_api.status import SKIP, SUCCESS, Code, Status
-from situate.framework.plugin_api.verdict import Refusals, Verdict, refusals
 from situate.framework.pod.pods import PodInfo
+from situate.framework.results.status import SKIP, SUCCESS, Code, Status
+from situate.framework.results.verdict import Refusals, Verdict, refusals
 from situate.framework.snapshot.node_table import take
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.framework.volumes.storage import GivenVolume, Reservation, Storage, WantedVolume

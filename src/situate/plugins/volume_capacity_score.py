@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from situate.framework.plugin_api.plugin import Scores
-from situate.framework.plugin_api.verdict import Mask
+from situate.framework.results.verdict import Mask
 from situate.framework.snapshot.node_load import Amounts
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.volumes.storage import Storage

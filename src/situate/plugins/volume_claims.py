@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from situate.framework.plugin_api.status import Status, unresolvable
 from situate.framework.pod.pods import PodInfo
+from situate.framework.results.status import Status, unresolvable
 from situate.framework.volumes.storage import Storage
 from situate.framework.volumes.volume_use import claim_name
 from situate.objects.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolumeClaim

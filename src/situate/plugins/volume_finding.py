@@ -12,8 +12,8 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from situate.framework.plugin_api.verdict import Indices, Mask
 from situate.framework.pod.node_selection import Term
+from situate.framework.results.verdict import Indices, Mask
 from situate.framework.snapshot.node_load import Amounts
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.volumes.persistent_map import EMPTY_MAP, PersistentMap

@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from situate.framework.plugin_api.verdict import Indices
 from situate.framework.pod.node_selection import Term
+from situate.framework.results.verdict import Indices
 from situate.framework.snapshot.node_table import NodeTable
 from situate.objects.label_selectors import Selector
 from situate.objects.pods import NodeSelectorRequirement

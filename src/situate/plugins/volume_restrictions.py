@@ -10,9 +10,9 @@ import numpy as np
 
 from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
 from situate.framework.plugin_api.plugin import SKIPPED, PreFiltered
-from situate.framework.plugin_api.status import Code, unresolvable
-from situate.framework.plugin_api.verdict import Mask, Verdict, refuse_in_turn
 from situate.framework.pod.pods import PodInfo
+from situate.framework.results.status import Code, unresolvable
+from situate.framework.results.verdict import Mask, Verdict, refuse_in_turn
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.framework.volumes.volume_use import claim_key, disk_key
 from situate.objects.pods import Volume

@@ -10,9 +10,9 @@ import numpy as np
 
 from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
 from situate.framework.plugin_api.plugin import SKIPPED, PreFiltered
-from situate.framework.plugin_api.status import Code, Status, unresolvable
-from situate.framework.plugin_api.verdict import Mask, Verdict, refuse
 from situate.framework.pod.pods import PodInfo
+from situate.framework.results.status import Code, Status, unresolvable
+from situate.framework.results.verdict import Mask, Verdict, refuse
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.framework.volumes.storage import Storage

@@ -15,8 +15,8 @@ import structlog
 from situate.framework.cycle.cycle import PluginFailed
 from situate.framework.engine.decisions import Binding, Decision, Failed, Placed, PlacedRun, Refused, Waiting
 from situate.framework.plugin_api.actions import Action, Evict, Nominate
-from situate.framework.plugin_api.status import Code
 from situate.framework.pod.pods import PodInfo, PodKey
+from situate.framework.results.status import Code
 from situate.runtime.outcomes import BrokenInvariant
 from situate.scheduler.acting import Acting, Means
 from situate.scheduler.binding import NotBound

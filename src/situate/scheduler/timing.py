@@ -15,8 +15,8 @@ from functools import partial
 from inspect import getattr_static
 from typing import Any, Final
 
-from situate.framework.plugin_api.status import Code
 from situate.framework.profile.profile import Profile, with_each
+from situate.framework.results.status import Code
 from situate.scheduler.metrics import SchedulerMetrics
 
 _SAMPLED: Final = 0.1

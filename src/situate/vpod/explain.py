@@ -13,9 +13,9 @@ from situate.objects.counts import counted
 from situate.vpod.model.options import PolicyName, Shrink
 from situate.vpod.model.pod_classes import Cause, PodClass, Verdict
 from situate.vpod.model.vpod import Key, pod_name
+from situate.vpod.placement import resize_by_policy
 from situate.vpod.placement.decide import Decision, decide
 from situate.vpod.placement.shortage import FULL, TOO_SMALL
-from situate.vpod.policy import resize
 from situate.vpod.scaling.autoscaler import Beat
 from situate.vpod.state.state import State
 from situate.vpod.state.vpod_view import Situation
@@ -170,4 +170,4 @@ def _refused(state: State, key: Key) -> Mapping[int, str]:
     if entry is None or not state.options.safe or state.options.policy is not PolicyName.POLICY:
         return {}
     situation = Situation.of(state, entry.as_vpod())
-    return resize.refusals(situation, situation.start)
+    return resize_by_policy.refusals(situation, situation.start)

@@ -18,12 +18,12 @@ from situate.framework.plugin_api.catalog_keeper import CATALOGED, CatalogKeeper
 from situate.framework.plugin_api.configuration import KubeSchedulerConfiguration
 from situate.framework.plugin_api.events import ClusterEvent
 from situate.framework.plugin_api.plugin import Diagnosis, Scores
-from situate.framework.plugin_api.verdict import Indices
 from situate.framework.pod.pods import PodInfo
 from situate.framework.preemption.extenders import EXTENDER
 from situate.framework.preemption.preemption import Candidate, Hopeless, cost, dry_run
 from situate.framework.profile.profile import Profile
 from situate.framework.profile.profiles import profiles_of
+from situate.framework.results.verdict import Indices
 from situate.objects.codec import decode
 from situate.objects.resources import NODES, PERSISTENTVOLUMECLAIMS, PERSISTENTVOLUMES, PODS, ResourceType
 from situate.objects.settings import parse_section

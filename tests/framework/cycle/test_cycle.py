@@ -12,9 +12,9 @@ from situate.framework.engine.decisions import Failed, Placed, Refused
 from situate.framework.engine.engine import Engine
 from situate.framework.engine.messages import refusal
 from situate.framework.plugin_api.plugin import Scores
-from situate.framework.plugin_api.verdict import Verdict, refuse
 from situate.framework.pod.pods import PodInfo
 from situate.framework.profile.profile import profile_of
+from situate.framework.results.verdict import Verdict, refuse
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.meta import ObjectMeta
 from situate.objects.nodes import Node

@@ -4,9 +4,9 @@ from situate.framework.cycle.handle import Handle, HandlePlugin
 from situate.framework.engine.decisions import Placed, Refused, Waiting
 from situate.framework.engine.engine import Engine
 from situate.framework.plugin_api.actions import Evict, Patch
-from situate.framework.plugin_api.status import SUCCESS, Code, Status
 from situate.framework.pod.pods import PodInfo
 from situate.framework.profile.profile import profile_of
+from situate.framework.results.status import SUCCESS, Code, Status
 from situate.objects.meta import ObjectMeta
 from situate.objects.nodes import Node, NodeStatus
 from situate.objects.quantity import parse_quantity

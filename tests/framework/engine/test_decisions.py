@@ -10,8 +10,8 @@ import pytest
 from situate.framework.engine.decisions import Failed, Placed, Refused, Waiting
 from situate.framework.engine.engine import Engine
 from situate.framework.plugin_api.actions import Action, Patch
-from situate.framework.plugin_api.status import SKIP, SUCCESS, Code, Status, unschedulable
 from situate.framework.pod.pods import PodInfo
+from situate.framework.results.status import SKIP, SUCCESS, Code, Status, unschedulable
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.pods import Pod
 from tests.framework.engine.test_engine import WAIT, Recorder, engine_of, node, pod

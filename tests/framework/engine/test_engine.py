@@ -12,11 +12,11 @@ from situate.framework.engine.decisions import Failed, Placed, Refused, Waiting
 from situate.framework.engine.engine import Engine
 from situate.framework.plugin_api.actions import Action, Bind, Evict
 from situate.framework.plugin_api.plugin import Reads, Reserved
-from situate.framework.plugin_api.status import SUCCESS, Code, Status, unschedulable
-from situate.framework.plugin_api.verdict import Mask, Verdict, pass_all
 from situate.framework.pod.pods import PodInfo, PodTemplate
 from situate.framework.profile.profile import profile_of
 from situate.framework.queue.scheduling_queue import QueueSettings
+from situate.framework.results.status import SUCCESS, Code, Status, unschedulable
+from situate.framework.results.verdict import Mask, Verdict, pass_all
 from situate.framework.snapshot.derived_columns import Derived, Gauge, Numbers
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.snapshot.snapshot import Snapshot

@@ -5,9 +5,9 @@ import numpy as np
 from situate.framework.engine.decisions import Refused
 from situate.framework.engine.messages import no_node, refusal
 from situate.framework.plugin_api.plugin import Diagnosis, PostFiltered
-from situate.framework.plugin_api.status import Code, Status, unresolvable, unschedulable
-from situate.framework.plugin_api.verdict import refusals
 from situate.framework.queue.queued_pod import WaitingPod
+from situate.framework.results.status import Code, Status, unresolvable, unschedulable
+from situate.framework.results.verdict import refusals
 from situate.framework.snapshot.node_table import node_row, node_table
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.meta import ObjectMeta

@@ -15,8 +15,8 @@ from situate.framework.explain.explain import Explanation, Question, explain
 from situate.framework.explain.least_change import Change, LeastChange, least_change
 from situate.framework.explain.relaxations import Kind, relaxations, tolerating, toleration_of, with_priority
 from situate.framework.plugin_api.actions import Evict
-from situate.framework.plugin_api.status import Code
 from situate.framework.pod.resources import CPU, PODS, amounts
+from situate.framework.results.status import Code
 from situate.objects.nodes import Node, Taint
 from situate.objects.pods import (
     Affinity,

@@ -12,9 +12,9 @@ from situate.framework.engine.decisions import Placed
 from situate.framework.engine.engine import Engine
 from situate.framework.explain.what_if import Outcome, kinds, room_for, settle
 from situate.framework.plugin_api.plugin import PreFiltered
-from situate.framework.plugin_api.verdict import Verdict
 from situate.framework.pod.pods import PodInfo
 from situate.framework.profile.profile import profile_of
+from situate.framework.results.verdict import Verdict
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.pods import Pod, PodSchedulingGate, PodSpec
 from situate.plugins.node_name import NodeName

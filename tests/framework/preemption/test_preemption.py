@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from situate.framework.cycle.cycle import find_feasible
-from situate.framework.plugin_api.status import Code
 from situate.framework.preemption import preemption
 from situate.framework.preemption.costs import checks_of
 from situate.framework.preemption.nominations import Nominations
 from situate.framework.profile.profile import profile_of
+from situate.framework.results.status import Code
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.framework.volumes.catalog import Budget
 from situate.objects.label_selectors import selector_of

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from situate.framework.plugin_api.events import Change, ClusterEvent, EventHint, Hint, Subject
-from situate.framework.plugin_api.status import SUCCESS, Status, unresolvable
-from situate.framework.plugin_api.verdict import Verdict, pass_all
 from situate.framework.pod.pods import PodInfo
 from situate.framework.profile.profile import profile_of
 from situate.framework.queue.queued_pod import Place, WaitingPod
 from situate.framework.queue.scheduling_queue import ANYTHING, QueueSettings, SchedulingQueue
+from situate.framework.results.status import SUCCESS, Status, unresolvable
+from situate.framework.results.verdict import Verdict, pass_all
 from situate.plugins.priority_sort import PrioritySort
 from situate.plugins.scheduling_gates import SchedulingGates
 from tests.framework.pods import SCHEDULER, pod_info

@@ -14,10 +14,10 @@ from situate.framework.engine.decisions import Failed, Placed, PlacedRun, Refuse
 from situate.framework.engine.engine import Engine
 from situate.framework.plugin_api.actions import Action, Bind, Patch
 from situate.framework.plugin_api.plugin import Reads
-from situate.framework.plugin_api.status import SKIP, SUCCESS, Status
-from situate.framework.plugin_api.verdict import Verdict, pass_all, refuse
 from situate.framework.pod.pods import PodInfo, PodReader
 from situate.framework.profile.profile import profile_of
+from situate.framework.results.status import SKIP, SUCCESS, Status
+from situate.framework.results.verdict import Verdict, pass_all, refuse
 from situate.framework.snapshot.device_allocations import Holding
 from situate.framework.snapshot.node_table import Vocabulary, node_row, node_table
 from situate.framework.snapshot.snapshot import Snapshot

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from situate.framework.plugin_api.status import Code
 from situate.framework.pod.pods import PodInfo
+from situate.framework.results.status import Code
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.plugins.gpu_share.best_fit_score import BestFitScore
 from situate.plugins.gpu_share.dot_product_score import DotProductScore

@@ -25,7 +25,6 @@ from situate.vm.api.well_known import (
 from situate.vm.backends.kubevirt_migrations import KubeVirtMigrations
 from situate.vm.backends.kubevirt_names import INSTANCE_MIGRATIONS
 from situate.vm.backends.systems import NEONVM, system_of
-from situate.vm.config.permissions import permissions
 from situate.vm.config.settings import KubeVirtSettings, VmSettings
 from situate.vm.controller.setup import vm_setup
 from situate.vm.model.events import WrittenHandOver
@@ -33,6 +32,7 @@ from situate.vm.model.migrations import Beneficiary, BeneficiaryKind, Claim, Mov
 from situate.vm.model.pods_and_nodes import Ref
 from situate.vm.model.policy import GIB, Rules
 from situate.vm.model.resource_amounts import Amounts
+from situate.vm.permissions import permissions
 from tests.vm.kubevirt.objects import migration
 
 RULES = Rules()

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.vpod.policy.evenspread import SpreadOver, even_spread
 from tests.vpod.policy.clusters import cluster, placements, vpod
+from tests.vpod.policy.evenspread import SpreadOver, even_spread
 
 
 @pytest.mark.parametrize(

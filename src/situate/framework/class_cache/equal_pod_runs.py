@@ -16,8 +16,8 @@ import numpy as np
 from situate.framework.class_cache.pod_class import PodClass
 from situate.framework.class_cache.pod_class_cache import Classes
 from situate.framework.class_cache.static_scores import Totals
-from situate.framework.plugin_api.verdict import Indices, Mask
 from situate.framework.pod.pods import PodInfo
+from situate.framework.results.verdict import Indices, Mask
 from situate.framework.snapshot.snapshot import Snapshot
 
 _SLACK: Final = 16

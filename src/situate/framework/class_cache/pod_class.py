@@ -13,9 +13,9 @@ from situate.framework.class_cache.nominated_conflicts import Crowded
 from situate.framework.class_cache.running_maximum import LONG, Maxima
 from situate.framework.class_cache.static_scores import Standing, Totals
 from situate.framework.plugin_api.plugin import FilterPlugin
-from situate.framework.plugin_api.verdict import Indices, Mask
 from situate.framework.pod.pods import PodInfo
 from situate.framework.profile.profile import Weighted
+from situate.framework.results.verdict import Indices, Mask
 from situate.framework.snapshot.derived_columns import Gauge
 from situate.framework.snapshot.node_subset import Part, Parts
 from situate.framework.snapshot.node_table import NodeTable

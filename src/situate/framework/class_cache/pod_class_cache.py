@@ -24,10 +24,10 @@ from situate.framework.class_cache.score_board import Boards
 from situate.framework.class_cache.static_scores import Standing, Standings, Totals
 from situate.framework.cycle.cycle import PluginFailed, call, check_scores
 from situate.framework.plugin_api.plugin import NeedsPlugin, PreScorePlugin, Reads, reads
-from situate.framework.plugin_api.status import Code
-from situate.framework.plugin_api.verdict import Indices, Mask
 from situate.framework.pod.pods import PodInfo, PodTemplate
 from situate.framework.profile.profile import Profile, Weighted
+from situate.framework.results.status import Code
+from situate.framework.results.verdict import Indices, Mask
 from situate.framework.snapshot.derived_columns import NO_SAY, Derived, Gauge, GaugedFilter, GaugedScore, Load, Numbers
 from situate.framework.snapshot.snapshot import Snapshot
 

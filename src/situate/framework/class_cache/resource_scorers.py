@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from situate.framework.plugin_api.plugin import FilterPlugin
-from situate.framework.plugin_api.verdict import Indices, Mask
 from situate.framework.pod.pods import PodTemplate
 from situate.framework.profile.profile import Weighted
+from situate.framework.results.verdict import Indices, Mask
 from situate.framework.snapshot.derived_columns import Derived, Load, Numbers
 from situate.framework.snapshot.node_table import NodeTable
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.plugin_api.verdict import Indices
+from situate.framework.results.verdict import Indices
 
 Totals = NDArray[np.signedinteger[Any]]
 

@@ -21,9 +21,9 @@ from situate.framework.class_cache.running_maximum import BLOCK, LONG
 from situate.framework.class_cache.static_scores import Standing
 from situate.framework.cycle.cycle import call
 from situate.framework.plugin_api.plugin import FilterPlugin
-from situate.framework.plugin_api.verdict import Indices, Mask
 from situate.framework.pod.pods import PodTemplate
 from situate.framework.profile.profile import Weighted
+from situate.framework.results.verdict import Indices, Mask
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.snapshot.snapshot import Snapshot
 

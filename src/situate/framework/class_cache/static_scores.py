@@ -27,10 +27,10 @@ from situate.framework.plugin_api.plugin import (
     heeds_requests,
     reads,
 )
-from situate.framework.plugin_api.status import Code
-from situate.framework.plugin_api.verdict import Indices, Mask
 from situate.framework.pod.pods import PodInfo, PodTemplate
 from situate.framework.profile.profile import Profile, Weighted
+from situate.framework.results.status import Code
+from situate.framework.results.verdict import Indices, Mask
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.snapshot.snapshot import Snapshot
 

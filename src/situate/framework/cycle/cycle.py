@@ -24,10 +24,10 @@ from situate.framework.plugin_api.plugin import (
     Reads,
     Scores,
 )
-from situate.framework.plugin_api.status import SUCCESS, Code, Status
-from situate.framework.plugin_api.verdict import Indices, Mask, Refusals, Verdict, first_refusals
 from situate.framework.pod.pods import PodInfo
 from situate.framework.profile.profile import Profile, Weighted
+from situate.framework.results.status import SUCCESS, Code, Status
+from situate.framework.results.verdict import Indices, Mask, Refusals, Verdict, first_refusals
 from situate.framework.snapshot.nominated_pods import Promised
 from situate.framework.snapshot.snapshot import Snapshot
 

@@ -12,9 +12,9 @@ import numpy as np
 from situate.framework.cycle.cycle import NO_NODES, Feasibility, Nominations, find_feasible, score
 from situate.framework.cycle.node_sampling import best
 from situate.framework.plugin_api.plugin import Diagnosis, Scores
-from situate.framework.plugin_api.verdict import Indices
 from situate.framework.pod.pods import PodInfo
 from situate.framework.profile.profile import Profile
+from situate.framework.results.verdict import Indices
 from situate.framework.snapshot.snapshot import Snapshot
 
 

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.plugin_api.verdict import Indices, Mask
+from situate.framework.results.verdict import Indices, Mask
 
 _LEAST_NODES: Final = 100
 _LEAST_PERCENTAGE: Final = 5

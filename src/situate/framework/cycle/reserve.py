@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from situate.framework.cycle.cycle import PluginFailed, call
 from situate.framework.plugin_api.plugin import RESERVED, Reserved
-from situate.framework.plugin_api.status import Status
 from situate.framework.pod.pods import PodInfo
 from situate.framework.profile.profile import Profile
+from situate.framework.results.status import Status
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.framework.volumes.storage import Reservation
 

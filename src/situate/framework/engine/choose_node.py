@@ -27,10 +27,10 @@ from situate.framework.plugin_api.plugin import (
     about_claims,
     reads,
 )
-from situate.framework.plugin_api.status import Code
-from situate.framework.plugin_api.verdict import Indices, Mask
 from situate.framework.pod.pods import PodInfo
 from situate.framework.profile.profile import ALL_NODES, Profile, Weighted
+from situate.framework.results.status import Code
+from situate.framework.results.verdict import Indices, Mask
 from situate.framework.snapshot.node_subset import Part
 from situate.framework.snapshot.nominated_pods import Promised
 from situate.framework.snapshot.snapshot import Snapshot

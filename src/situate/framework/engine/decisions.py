@@ -11,12 +11,12 @@ from situate.framework.engine.choose_node import Choice
 from situate.framework.plugin_api.actions import Action, BindByExtender
 from situate.framework.plugin_api.configuration import Extender
 from situate.framework.plugin_api.plugin import Diagnosis, PostFiltered, about_claims
-from situate.framework.plugin_api.status import Code
-from situate.framework.plugin_api.verdict import Indices
 from situate.framework.pod.pods import PodInfo
 from situate.framework.preemption.extenders import Question
 from situate.framework.profile.profile import Profile
 from situate.framework.queue.queued_pod import WaitingPod
+from situate.framework.results.status import Code
+from situate.framework.results.verdict import Indices
 from situate.framework.snapshot.snapshot import Snapshot
 
 

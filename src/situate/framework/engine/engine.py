@@ -40,7 +40,6 @@ from situate.framework.plugin_api.changes import events_of, node_change, pod_cha
 from situate.framework.plugin_api.configuration import Extender
 from situate.framework.plugin_api.events import Change, ClusterEvent, Subject
 from situate.framework.plugin_api.plugin import Diagnosis, PostFiltered
-from situate.framework.plugin_api.status import Code, Status
 from situate.framework.pod.pods import PodInfo
 from situate.framework.preemption.extenders import Reply, Steps, asks, in_turn, interested
 from situate.framework.preemption.nominations import Nominations
@@ -48,6 +47,7 @@ from situate.framework.preemption.post_filter import run_post_filter
 from situate.framework.profile.profile import Profile
 from situate.framework.queue.queued_pod import Place, WaitingPod
 from situate.framework.queue.scheduling_queue import QueueSettings, SchedulingQueue
+from situate.framework.results.status import Code, Status
 from situate.framework.snapshot.cache import Cache
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.framework.volumes.catalog import Catalog

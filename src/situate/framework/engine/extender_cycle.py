@@ -16,12 +16,12 @@ from situate.framework.cycle.cycle import Feasibility
 from situate.framework.engine.choose_node import Choice, Chooser, Tie
 from situate.framework.plugin_api.configuration import Extender
 from situate.framework.plugin_api.plugin import Diagnosis, PostFiltered
-from situate.framework.plugin_api.verdict import Indices
 from situate.framework.pod.pods import PodInfo
 from situate.framework.preemption.extenders import EXTENDER, ExtenderFailed, Steps, filter_by, filtered, scores_of
 from situate.framework.preemption.nominations import Nominations
 from situate.framework.preemption.post_filter import post_filter_steps
 from situate.framework.profile.profile import Profile
+from situate.framework.results.verdict import Indices
 from situate.framework.snapshot.snapshot import Snapshot
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from situate.framework.engine.decisions import Refused
 from situate.framework.plugin_api.plugin import Diagnosis
-from situate.framework.plugin_api.verdict import count_reasons
+from situate.framework.results.verdict import count_reasons
 
 
 def refusal(refused: Refused) -> str:

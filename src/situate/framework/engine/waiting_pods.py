@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from situate.framework.cycle.cycle import PluginFailed, call
-from situate.framework.plugin_api.status import Code, Status
 from situate.framework.pod.pods import PodInfo
 from situate.framework.profile.profile import Profile
 from situate.framework.queue.queued_pod import WaitingPod
+from situate.framework.results.status import Code, Status
 
 LONGEST_S: Final = 15 * 60.0
 """No plugin holds a pod longer, whatever it asks for."""

@@ -24,8 +24,6 @@ from situate.framework.engine.engine import Engine
 from situate.framework.engine.messages import no_node
 from situate.framework.plugin_api.configuration import Extender
 from situate.framework.plugin_api.plugin import HIGHEST, Diagnosis, PostFiltered, Scores
-from situate.framework.plugin_api.status import Code, Status
-from situate.framework.plugin_api.verdict import Indices, count_reasons
 from situate.framework.pod.pods import PodInfo, PodReader
 from situate.framework.preemption.extenders import (
     EXTENDER,
@@ -40,6 +38,8 @@ from situate.framework.preemption.extenders import (
 from situate.framework.preemption.nominations import Nominations
 from situate.framework.preemption.post_filter import post_filter_steps, run_post_filter
 from situate.framework.profile.profile import Profile
+from situate.framework.results.status import Code, Status
+from situate.framework.results.verdict import Indices, count_reasons
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.pods import Pod
 

@@ -40,9 +40,9 @@ from situate.framework.explain.relaxations import (
 )
 from situate.framework.plugin_api.actions import Evict
 from situate.framework.plugin_api.plugin import Need, NeedsPlugin
-from situate.framework.plugin_api.verdict import Indices, Mask
 from situate.framework.pod.pods import PodKey
 from situate.framework.pod.resources import CPU, EPHEMERAL, HUGE_PAGES, MEMORY, MOST, PODS
+from situate.framework.results.verdict import Indices, Mask
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.counts import counted

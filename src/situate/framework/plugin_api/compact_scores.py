@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.plugin_api.verdict import Indices, Mask
+from situate.framework.results.verdict import Indices, Mask
 
 W = TypeVar("W", bound=np.signedinteger[Any])
 

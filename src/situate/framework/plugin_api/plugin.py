@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from situate.framework.plugin_api.actions import Action
 from situate.framework.plugin_api.compact_scores import Grades
 from situate.framework.plugin_api.events import EventHint
-from situate.framework.plugin_api.status import SKIP, SUCCESS, Code, Status
-from situate.framework.plugin_api.verdict import Mask, Refusals, Verdict
 from situate.framework.pod.pods import PodInfo
+from situate.framework.results.status import SKIP, SUCCESS, Code, Status
+from situate.framework.results.verdict import Mask, Refusals, Verdict
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.framework.volumes.storage import Reservation
 

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from situate.framework.cycle.cycle import Nominations
-from situate.framework.plugin_api.verdict import Indices, Mask
 from situate.framework.pod.pods import PodInfo
 from situate.framework.preemption.costs import Amounts, Checks, costs, kept_free
 from situate.framework.profile.profile import Profile
+from situate.framework.results.verdict import Indices, Mask
 from situate.framework.snapshot.snapshot import Snapshot
 
 Cost = tuple[int, int, int, int, float]

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from situate.framework.cycle.cycle import Nominations, Prepared, call
 from situate.framework.plugin_api.plugin import Need, Reads
-from situate.framework.plugin_api.verdict import Indices, Mask, Verdict, count_reasons
 from situate.framework.pod.pods import PodInfo
 from situate.framework.profile.profile import Profile
+from situate.framework.results.verdict import Indices, Mask, Verdict, count_reasons
 from situate.framework.snapshot.nominated_pods import Promised
 from situate.framework.snapshot.placed_pods import NOT_STARTED, PlacedPods
 from situate.framework.snapshot.snapshot import Snapshot

@@ -18,10 +18,10 @@ import numpy as np
 from situate.framework.cycle.cycle import Feasibility, PluginFailed
 from situate.framework.plugin_api.configuration import Extender
 from situate.framework.plugin_api.plugin import HIGHEST, Scores
-from situate.framework.plugin_api.status import Code
-from situate.framework.plugin_api.verdict import Codes, Indices, Refusals, Verdict
 from situate.framework.pod.pods import PodInfo
 from situate.framework.preemption.preemption import Candidate, importance
+from situate.framework.results.status import Code
+from situate.framework.results.verdict import Codes, Indices, Refusals, Verdict
 from situate.framework.snapshot.snapshot import Snapshot
 
 R = TypeVar("R")

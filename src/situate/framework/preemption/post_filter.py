@@ -9,11 +9,11 @@ from typing import Protocol, runtime_checkable
 from situate.framework.cycle.cycle import Feasibility, PluginFailed, call
 from situate.framework.plugin_api.configuration import Extender
 from situate.framework.plugin_api.plugin import Diagnosis, PostFiltered, PostFilterPlugin
-from situate.framework.plugin_api.status import Code, unschedulable
 from situate.framework.pod.pods import PodInfo
 from situate.framework.preemption.extenders import Steps, finished
 from situate.framework.preemption.nominations import Nominations
 from situate.framework.profile.profile import Profile
+from situate.framework.results.status import Code, unschedulable
 
 
 @dataclass(frozen=True, slots=True, eq=False)

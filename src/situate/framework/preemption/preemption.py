@@ -14,8 +14,6 @@ import numpy as np
 
 from situate.framework.cycle.cycle import Nominations, Prepared, allotted, call, with_pod, without_pod
 from situate.framework.plugin_api.plugin import FilterPlugin, Reads
-from situate.framework.plugin_api.status import Code
-from situate.framework.plugin_api.verdict import Codes, Indices, Verdict
 from situate.framework.pod.pods import PodInfo
 from situate.framework.preemption.cost_cache import Cost, known_costs
 from situate.framework.preemption.costs import (
@@ -29,6 +27,8 @@ from situate.framework.preemption.costs import (
     takes,
 )
 from situate.framework.profile.profile import Profile
+from situate.framework.results.status import Code
+from situate.framework.results.verdict import Codes, Indices, Verdict
 from situate.framework.snapshot.placed_pods import NOT_STARTED, started_at
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.framework.volumes.disruption_budgets import split_by_budget

@@ -15,13 +15,13 @@ from operator import itemgetter
 from typing import Final
 
 from situate.framework.plugin_api.events import ANY_CHANGE, Change, ClusterEvent, EventHint, Hint, Subject, label
-from situate.framework.plugin_api.status import SUCCESS, Status, unresolvable
 from situate.framework.pod.pods import PodInfo
 from situate.framework.preemption.extenders import EXTENDER
 from situate.framework.profile.profile import Profile
 from situate.framework.queue.active_pods import ActiveQueue
 from situate.framework.queue.backoff import WINDOW_S, Backoff, BackoffQueue
 from situate.framework.queue.queued_pod import Place, WaitingPod
+from situate.framework.results.status import SUCCESS, Status, unresolvable
 
 FLUSH_UNSCHEDULABLE_S: Final = 30.0
 """How often pods are looked for that have been unschedulable for too long."""

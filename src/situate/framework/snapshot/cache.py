@@ -12,9 +12,9 @@ from enum import Enum
 
 import msgspec
 
-from situate.framework.plugin_api.verdict import Indices
 from situate.framework.pod.interning import SharedParts
 from situate.framework.pod.pods import PodInfo, PodReader
+from situate.framework.results.verdict import Indices
 from situate.framework.snapshot.node_table import NodeRow, Vocabulary, alternating, node_row, node_table
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.framework.volumes.catalog import EMPTY, Catalog

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.plugin_api.verdict import Indices
 from situate.framework.pod.pods import PodInfo
+from situate.framework.results.verdict import Indices
 from situate.framework.snapshot.labels import Ids
 
 Units = NDArray[np.int64]

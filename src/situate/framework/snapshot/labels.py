@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.plugin_api.verdict import Mask
+from situate.framework.results.verdict import Mask
 
 Labels = Mapping[str, str]
 Ids = NDArray[np.int32]

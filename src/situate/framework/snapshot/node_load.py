@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.plugin_api.verdict import Indices, Mask
 from situate.framework.pod.pods import ANY_ADDRESS, HostPort, PodInfo, PodTemplate
 from situate.framework.pod.resources import ResourceColumns
+from situate.framework.results.verdict import Indices, Mask
 from situate.framework.snapshot.derived_columns import DerivedColumns
 from situate.framework.snapshot.device_allocations import Holdings
 from situate.framework.snapshot.labels import Ids

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from situate.framework.plugin_api.verdict import Indices, Mask
+from situate.framework.results.verdict import Indices, Mask
 
 P = TypeVar("P")
 

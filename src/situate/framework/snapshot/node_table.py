@@ -14,8 +14,8 @@ from typing import Any, Final, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.plugin_api.verdict import Indices, Mask
 from situate.framework.pod.resources import PODS, ResourceColumns, amounts
+from situate.framework.results.verdict import Indices, Mask
 from situate.framework.snapshot.labels import Ids, LabelSets, NodeLabels
 from situate.objects.nodes import Node, Taint
 

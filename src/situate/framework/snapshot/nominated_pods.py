@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.plugin_api.verdict import Indices
 from situate.framework.pod.pods import PodInfo
+from situate.framework.results.verdict import Indices
 
 Amounts = NDArray[np.int64]
 

@@ -8,8 +8,8 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.plugin_api.verdict import Indices, Mask
 from situate.framework.pod.pods import PodInfo, PodTemplate
+from situate.framework.results.verdict import Indices, Mask
 
 A = TypeVar("A", bound=np.generic)
 

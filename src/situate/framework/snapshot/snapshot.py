@@ -14,8 +14,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.plugin_api.verdict import Indices, Mask
 from situate.framework.pod.pods import HostPort, PodInfo
+from situate.framework.results.verdict import Indices, Mask
 from situate.framework.snapshot.derived_columns import Derived, Load, Numbers
 from situate.framework.snapshot.device_allocations import Holding, Units
 from situate.framework.snapshot.labels import Domains, Ids

@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.plugin_api.verdict import Indices, Mask
 from situate.framework.pod.pods import PodInfo
+from situate.framework.results.verdict import Indices, Mask
 from situate.framework.snapshot.labels import Domains
 
 Weight = Callable[[PodInfo], int]

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.plugin_api.verdict import Mask
+from situate.framework.results.verdict import Mask
 from situate.framework.snapshot.device_allocations import Holding
 from situate.framework.snapshot.labels import Ids
 from situate.framework.snapshot.node_table import NodeTable

@@ -8,10 +8,10 @@ from typing import Any, Final
 from situate.framework.plugin_api.actions import Action, Patch
 from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
 from situate.framework.plugin_api.plugin import SKIPPED, PreFiltered, Reads
-from situate.framework.plugin_api.status import SKIP, SUCCESS, Code, Status
-from situate.framework.plugin_api.verdict import Verdict, refuse_in_turn
 from situate.framework.pod.pods import PodInfo
 from situate.framework.pod.resources import amounts
+from situate.framework.results.status import SKIP, SUCCESS, Code, Status
+from situate.framework.results.verdict import Verdict, refuse_in_turn
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.nodes import Node
 from situate.plugins.gpu_share.devices import Devices, idle, tightest

@@ -14,14 +14,12 @@ import msgspec
 
 from situate.objects.pods import NodeSelectorRequirement, Toleration
 from situate.spot.model.pods_nodes_workloads import CLASS, DECISION, DELETION_COST, HOSTNAME, Capacity
-from situate.spot.workloads.constraints import PREFERRED, REQUIRED, Json, listed, mapping, not_empty
+from situate.spot.workloads.constraints import EVICTING, PREFERRED, REQUIRED, Json, listed, mapping, not_empty
 
 Operation = Mapping[str, Any]
 WEIGHT: Final = 100
 _POOL_WEIGHT: Final = 50
 """Of wishes against crowded pools: less than the wish for spot."""
-EVICTING: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-"""Taints of a lost node, whose default tolerations last 300 s."""
 DEFAULT_EVICTION_S: Final = 300
 MOST_AVOIDED: Final = 20
 """Nodes that one wish names (B22)."""

@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 
 from situate.framework.cycle.cycle import Feasibility, PluginFailed, find_feasible, score
-from situate.framework.plugin_api.verdict import Indices, Mask
 from situate.framework.pod.pods import BadPod, PodInfo
 from situate.framework.profile.profile import Profile
+from situate.framework.results.verdict import Indices, Mask
 from situate.framework.snapshot.cache import Cache
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.pods import Affinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, Toleration

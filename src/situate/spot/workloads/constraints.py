@@ -24,6 +24,8 @@ Json = Mapping[str, Any]
 NO_NODES: Final[Nodes] = {}
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+EVICTING: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+"""Taints of a lost node, whose default tolerations last 300 s."""
 
 
 @dataclass(frozen=True, slots=True)

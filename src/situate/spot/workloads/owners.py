@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from situate.objects.pods import Pod
 from situate.objects.timestamps import BadTime, parse_time
-from situate.spot.admission.patch import EVICTING
 from situate.spot.model.counts import Nodes
 from situate.spot.model.pods_nodes_workloads import (
     CLASS,
@@ -29,7 +28,7 @@ from situate.spot.model.pods_nodes_workloads import (
     PodKey,
 )
 from situate.spot.nodes.node_signals import Signal
-from situate.spot.workloads.constraints import NO_NODES, Json, mapping, pinned
+from situate.spot.workloads.constraints import EVICTING, NO_NODES, Json, mapping, pinned
 from situate.spot.workloads.on_demand_target import known_annotations
 
 _REVISION_NUMBER: Final = "deployment.kubernetes.io/revision"

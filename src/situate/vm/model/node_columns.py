@@ -15,8 +15,8 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.plugin_api.verdict import Mask
 from situate.framework.pod.pods import PodInfo
+from situate.framework.results.verdict import Mask
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.vm.model.migrations import Move

@@ -1,6 +1,6 @@
 """What the scheduler holds about pods and nodes: the ledger's entries, as section 2.3 of the reference counts them.
 
-Reading them from objects is `situate.vm.reading`; what may change in them is decided by `situate.vm.ledger.step`.
+Reading them from objects is `situate.vm.api`; what may change in them is decided by `situate.vm.ledger.step`.
 """
 
 from __future__ import annotations

@@ -31,9 +31,9 @@ from situate.framework.plugin_api.plugin import (
     Reserved,
     Scores,
 )
-from situate.framework.plugin_api.status import SKIP, SUCCESS, Code, Status, unresolvable, unschedulable
-from situate.framework.plugin_api.verdict import Mask, Refusals, Verdict, refusals
 from situate.framework.pod.pods import PodInfo
+from situate.framework.results.status import SKIP, SUCCESS, Code, Status, unresolvable, unschedulable
+from situate.framework.results.verdict import Mask, Refusals, Verdict, refusals
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.nodes import Node as WireNode
 from situate.objects.pods import Pod as WirePod

@@ -19,9 +19,8 @@ from situate.vpod.model.options import PolicyName, ReferenceVersion
 from situate.vpod.model.pod_classes import Cause, PodClass
 from situate.vpod.model.records import NO_PLACES, Entry, Places
 from situate.vpod.model.vpod import Key, NotEnoughReplicas, Placements, VPod, priority_of
-from situate.vpod.placement import fill, shrink, spare_copies
+from situate.vpod.placement import fill, resize_by_policy, shrink, spare_copies
 from situate.vpod.placement.shortage import Shortage, shortage
-from situate.vpod.policy import resize
 from situate.vpod.state.fairness_limits import Limit, Rule, limit
 from situate.vpod.state.state import State
 from situate.vpod.state.vpod_view import Situation
@@ -316,7 +315,7 @@ def _shrunk(situation: Situation, own: dict[int, int], surplus: int, *, returns:
         own = {o: n for o, n in own.items() if n}
         surplus -= cut
     if state.options.policy is PolicyName.POLICY:
-        return resize.shrunk(situation, own, surplus)
+        return resize_by_policy.shrunk(situation, own, surplus)
     return remove(own, surplus)
 
 
@@ -326,7 +325,7 @@ def _grown(situation: Situation, own: dict[int, int], emptied: list[int], missin
         return own
     match situation.state.options.policy:
         case PolicyName.POLICY:
-            return resize.grown(situation, own, missing)
+            return resize_by_policy.grown(situation, own, missing)
         case PolicyName.PACK:
             added = fill.pack(situation, own, missing)
         case PolicyName.SPREAD:
@@ -344,7 +343,7 @@ def _binding(
         return limited
     if situation.state.options.topology_required and situation.has_room(own):
         return Limit(0, Rule.TOPOLOGY, f"a {situation.state.options.topology} that lags behind has no room")
-    if situation.state.options.policy is PolicyName.POLICY and (refusal := resize.refusal(situation, own)):
+    if situation.state.options.policy is PolicyName.POLICY and (refusal := resize_by_policy.refusal(situation, own)):
         return Limit(0, Rule.PREDICATES, refusal)
     return None
 

@@ -14,8 +14,8 @@ from itertools import chain
 from situate.vpod.model.options import PolicyName, Topology
 from situate.vpod.model.pod_classes import PodClass
 from situate.vpod.model.vpod import Key
+from situate.vpod.placement import resize_by_policy
 from situate.vpod.placement.decide import Decision, MoveCause, resettled
-from situate.vpod.policy import resize
 from situate.vpod.state.state import State
 from situate.vpod.state.vpod_view import Situation
 
@@ -122,7 +122,7 @@ def _emptiest(
     first = next(takers, None)
     if first is None or situation.state.options.policy is not PolicyName.POLICY:
         return first
-    refused = resize.refusals(situation, own | {giver: own[giver] - 1})
+    refused = resize_by_policy.refusals(situation, own | {giver: own[giver] - 1})
     return next((ordinal for ordinal in chain((first,), takers) if ordinal not in refused), None)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from situate.framework.cycle.node_sampling import best
-from situate.framework.plugin_api.verdict import first_refusals, refuse
+from situate.framework.results.verdict import first_refusals, refuse
 from situate.vpod.policy.filters import Filter
 from situate.vpod.policy.registry import CompiledPolicy
 from situate.vpod.policy.scores import Direction

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from situate.vpod.model.options import Options, PolicyName, Topology
 from situate.vpod.model.pod_classes import Cause, PodClass
 from situate.vpod.model.records import Entry
+from situate.vpod.placement import resize_by_policy
 from situate.vpod.placement.decide import effective_target
-from situate.vpod.policy import resize
 from situate.vpod.policy.registry import EVEN_POD_SPREAD
 from situate.vpod.state.fairness_limits import limit, namespace_quota
 from situate.vpod.state.state import State
@@ -180,4 +180,4 @@ def _is_helped(state: State, entry: Entry) -> bool:
         return False  # a quota or the like keeps it short, whatever room there is
     if state.options.policy is not PolicyName.POLICY:
         return True
-    return resize.is_helped_by_a_pod(situation, situation.start, entry.wanted)
+    return resize_by_policy.is_helped_by_a_pod(situation, situation.start, entry.wanted)

@@ -14,8 +14,8 @@ from situate.vpod.model.pod_classes import NodeFacts, PodFacts
 from situate.vpod.model.records import DrainGoal
 from situate.vpod.model.vpod import Key, Placement, PlainVPod, total_vreplicas
 from situate.vpod.placement.decide import Decision, MoveCause, commit, decide
+from situate.vpod.placement.resize_by_policy import refusals
 from situate.vpod.policy.registry import DEFAULT_PLACING, Policy, Predicate, Priority
-from situate.vpod.policy.resize import refusals
 from situate.vpod.scaling.autoscaler import Memory, beat
 from situate.vpod.scaling.demand import pods_needed
 from situate.vpod.state.state import State

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from situate.spot.config.permissions import permissions
+from situate.spot.permissions import permissions
 
 
 @pytest.mark.rule("spot:B36", "spot:I6")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from situate.sharding.supervisor.permissions import supervisor_permissions
+from situate.sharding.permissions import supervisor_permissions
 
 
 @pytest.mark.rule("sharding:K10")

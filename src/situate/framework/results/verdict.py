@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from situate.framework.plugin_api.status import Code
+from situate.framework.results.status import Code
 
 Mask: TypeAlias = NDArray[np.bool_]
 """(nodes,)"""
