@@ -9,6 +9,7 @@ from pathlib import Path
 
 import yaml
 
+_DEFINED = re.compile(r"^\s*- \*\*([A-Z]\d+)\*\*|^\| \**([A-Z]\d+)\** \|", re.MULTILINE)
 _SPAN = re.compile(r"([A-Z])(\d+)(?:-[A-Z]?(\d+))?")
 
 
@@ -17,14 +18,23 @@ def page(root: Path) -> str:
     parts = [
         "# Rules and the tests that prove them",
         "",
-        "Made by `python -m tests.rules` from the marks on the tests. The numbers are those that the tests, the commit",
-        "messages and the code use.",
+        "Made by `python -m tests.rules` from the marks on the tests. The specifications have the rules in full:",
+        "[vpod](spec/vpod.md), [vm](spec/vm.md), [spot](spec/spot.md), [sharding](spec/sharding.md), and the",
+        "[framework](spec/framework.md), whose rules have no numbers.",
     ]
     tests = _tests_by_rule(root / "tests")
     for statements in sorted((root / "tests" / "rules").glob("*.yaml")):
         product = statements.stem
         rules: dict[str, str] = yaml.safe_load(statements.read_text(encoding="utf-8"))
-        parts += ["", f"## {product}", "", "| rule | what it says | tests |", "| --- | --- | --- |"]
+        parts += [
+            "",
+            f"## {product}",
+            "",
+            f"[The rules of {product} in full](spec/{product}.md)",
+            "",
+            "| rule | what it says | tests |",
+            "| --- | --- | --- |",
+        ]
         for number, statement in rules.items():
             named = tests.get(f"{product}:{number}", [])
             parts.append(f"| {number} | {statement} | {', '.join(named) or 'none'} |")
@@ -32,6 +42,11 @@ def page(root: Path) -> str:
         if unknown:
             raise ValueError(f"tests name rules that {statements.name} does not have: {', '.join(unknown)}")
     return "\n".join(parts) + "\n"
+
+
+def defined(specification: str) -> list[str]:
+    """List the rules that a page of docs/spec defines: items that begin with a bold code, rows that begin with one."""
+    return [item or row for item, row in _DEFINED.findall(specification)]
 
 
 def _tests_by_rule(folder: Path) -> dict[str, list[str]]:
