@@ -1,4 +1,4 @@
-"""The page of answers shows what the commands print."""
+"""The page of answers and the README show what the commands print."""
 
 from __future__ import annotations
 
@@ -13,11 +13,18 @@ from situate.cli.main import app
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "answers.md").read_text(encoding="utf-8")
-SHOWN = re.findall(r"```\n\$ situate ([^\n]*)\n(.*?)\n```", PAGE, re.DOTALL)
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+_SHOWN = re.compile(r"```\n\$ situate ([^\n]*)\n(.*?)\n```", re.DOTALL)
+SHOWN = _SHOWN.findall(PAGE)
 
 
 def test_the_page_shows_every_verb_that_needs_no_cluster() -> None:
     assert {command.split()[1] for command, _ in SHOWN} == {"explain", "what-if", "replay"}
+
+
+def test_the_readme_shows_one_of_them() -> None:
+    (shown,) = _SHOWN.findall(README)
+    assert shown in SHOWN
 
 
 @pytest.mark.parametrize(("command", "output"), SHOWN, ids=[command for command, _ in SHOWN])
