@@ -23,7 +23,7 @@ from situate.vm.backends.kubevirt_names import (
 from situate.vm.backends.systems import system_of
 from situate.vm.config.settings import VmSettings
 from situate.vm.model.policy import Deadlines, Rules
-from tests.vm.kubevirt.objects import migration
+from tests.vm.backends.kubevirt_objects import migration
 
 PAGE = (Path(__file__).parents[2] / "docs" / "vm-kubevirt.md").read_text(encoding="utf-8")
 

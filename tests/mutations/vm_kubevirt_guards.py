@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutations.patch import Mutation
 
 _PODS, _MIGRATIONS = "tests/vm/backends/test_kubevirt_pods.py", "tests/vm/backends/test_kubevirt_migrations.py"
-_CONTROLLER = "tests/vm/kubevirt/test_controller.py"
+_CONTROLLER = "tests/vm/backends/test_kubevirt_controller.py"
 
 VM_KUBEVIRT_GUARDS = (
     Mutation(

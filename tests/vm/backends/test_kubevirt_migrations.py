@@ -33,7 +33,7 @@ from situate.vm.model.pods_and_nodes import Ref
 from situate.vm.model.policy import GIB, Rules
 from situate.vm.model.resource_amounts import Amounts
 from situate.vm.permissions import permissions
-from tests.vm.kubevirt.objects import migration
+from tests.vm.backends.kubevirt_objects import migration
 
 RULES = Rules()
 BACKEND = KubeVirtMigrations(RULES, pin_target=True)

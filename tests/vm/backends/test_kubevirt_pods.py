@@ -17,7 +17,7 @@ from situate.vm.model.pods_and_nodes import Machine, Node, Phase, Ref, Role
 from situate.vm.model.policy import GIB, Rules
 from situate.vm.model.resource_amounts import Amounts
 from situate.vm.protocol.resize_request import ResizeRequest, refused
-from tests.vm.kubevirt.objects import OWNER, instance, launcher
+from tests.vm.backends.kubevirt_objects import OWNER, instance, launcher
 from tests.vm.objects import pod
 
 RULES = Rules()
