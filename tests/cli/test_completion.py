@@ -16,7 +16,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from situate.cli.cluster_names import WITHIN_S
+from situate.cli.input.cluster_names import WITHIN_S
 from situate.cli.main import app
 from situate.testing.sharding.shipped.reports import definition, report
 from tests.cli.processes import KUBECTL, call, process

@@ -14,8 +14,8 @@ from situate.cli.demo.cast import Cast
 from situate.cli.demo.chapters import Chapter, Unfulfilled
 from situate.cli.demo.command import played
 from situate.cli.demo.stage import Stage
-from situate.cli.manifests import Installation, printed
-from situate.cli.products import Product
+from situate.cli.input.products import Product
+from situate.cli.manifests.manifests import Installation, printed
 from situate.kube.connection import Connection, Pem
 from situate.kube.kubeconfig import load_kubeconfig
 from situate.objects.authorization import ResourceAttributes

@@ -10,10 +10,10 @@ import pytest
 from rich.console import Console, Group
 
 from situate.archive.options import ArchiveOptions
-from situate.cli.configured import SECTIONS, sharding_entries
 from situate.cli.demo.shard_objects import COUNT, LEASE_S, configuration, deployment
 from situate.cli.demo.shard_picture import drawn
 from situate.cli.demo.shard_scene import DemoExecutor, DemoRender, ShardScene, overlaps, runs
+from situate.cli.input.configuration import SECTIONS, sharding_entries
 from situate.runtime.configuration import parse_configuration
 
 RUNNING = DemoExecutor("a", "runs", "1")

@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 from rich.console import Console, Group
 
-from situate.cli.agent_file import agent_settings
-from situate.cli.configured import SECTIONS, vm_settings
 from situate.cli.demo.vm_objects import (
     BEGIN,
     CPUS,
@@ -26,6 +24,8 @@ from situate.cli.demo.vm_objects import (
 from situate.cli.demo.vm_picture import drawn
 from situate.cli.demo.vm_scene import DemoMachine, DemoMove, DemoPlainPod, VmScene
 from situate.cli.demo.vm_story import grew_early
+from situate.cli.input.agent_file import agent_settings
+from situate.cli.input.configuration import SECTIONS, vm_settings
 from situate.runtime.configuration import parse_configuration
 from situate.vm.agent.decide.scaling import Scaling
 

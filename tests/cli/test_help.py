@@ -17,10 +17,10 @@ import typer.main
 from typer.testing import CliRunner
 
 from situate import __version__
-from situate.cli import simulate_spot, simulate_vm
-from situate.cli.failures import ExitCode
 from situate.cli.main import app
-from situate.cli.streams import UNREAD
+from situate.cli.simulate import spot, vm
+from situate.cli.terminal.failures import ExitCode
+from situate.cli.terminal.streams import UNREAD
 from tests.cli.processes import KUBECTL, call
 
 ROOT = Path(__file__).parents[2]
@@ -124,7 +124,7 @@ def test_help_names_a_page_that_exists(name: str) -> None:
 
 def test_simulate_names_every_wave_and_every_load() -> None:
     told = " ".join(printed("simulate", "--help").split()).replace("- ", "-")
-    assert [each for each in (*simulate_spot.BUILT_IN, *simulate_vm.BUILT_IN) if each not in told] == []
+    assert [each for each in (*spot.BUILT_IN, *vm.BUILT_IN) if each not in told] == []
 
 
 HEAVY = ("numpy", "rich", "structlog", "aiohttp", "situate.kube", "situate.cluster", "situate.framework")

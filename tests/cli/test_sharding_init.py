@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from situate.cli.configured import load, sharding_entries
+from situate.cli.input.configuration import load, sharding_entries
 from situate.cli.main import app
 from situate.cli.sharding.init import words_of, write
 from situate.objects.resources import unstructured

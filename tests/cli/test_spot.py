@@ -9,7 +9,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from situate.cli.configured import load, spot_settings, without_file
+from situate.cli.input.configuration import load, spot_settings, without_file
 from situate.cli.main import app
 from situate.runtime.configuration import BadConfiguration
 from situate.spot.config.settings import SpotSettings

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from situate.cli.configured import load
+from situate.cli.input.configuration import load
 from situate.cli.main import app
 from situate.runtime.configuration import BadConfiguration
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import typer.main
 
-from situate.cli.configured import SECTIONS
+from situate.cli.input.configuration import SECTIONS
 from situate.cli.main import app
 from situate.cli.verbs import ALIASES
 from situate.runtime.configuration import parse_configuration

@@ -17,7 +17,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 from typer.testing import CliRunner
 
-from situate.cli.configured import load, vm_settings
+from situate.cli.input.configuration import load, vm_settings
 from situate.cli.main import app
 from situate.objects.settings import parse_section
 from situate.vm.agent.controller.metrics import AgentMetrics

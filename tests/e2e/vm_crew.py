@@ -17,7 +17,7 @@ import yaml
 from typer.testing import CliRunner
 
 from situate.cli.main import app
-from situate.cli.manifests_spot import POD_VARIABLE
+from situate.cli.manifests.spot import POD_VARIABLE
 from situate.vm.api.well_known import (
     APPROVED,
     AUTO_MIGRATION_LABEL,

@@ -11,8 +11,9 @@ from typing import Annotated, Final
 import typer
 
 from situate import __version__
-from situate.cli.formats import DataFormat, Format
-from situate.cli.options import (
+from situate.cli.input.products import Placed, Product, product_names, product_of
+from situate.cli.terminal.formats import DataFormat, Format
+from situate.cli.terminal.options import (
     ContextOption,
     DataOutputOption,
     InstallationNamespaceOption,
@@ -21,7 +22,6 @@ from situate.cli.options import (
     OutputOption,
     SetOption,
 )
-from situate.cli.products import Placed, Product, product_names, product_of
 from situate.runtime.settings import LogFormat, LogLevel
 
 _MOST_NODES: Final = 20_000
@@ -110,7 +110,7 @@ def simulate(
 
     Page: docs/simulate.md
     """
-    from situate.cli.simulate import show
+    from situate.cli.simulate.vpod import show
 
     show(scenario, variant or [], runs, seed, plot, output)
 
@@ -184,7 +184,7 @@ def check(
 
     Page: docs/one-product.md
     """
-    from situate.cli.check import run
+    from situate.cli.check.check import run
 
     run(file, assignments or [], kubeconfig, context, output, offline=offline, schema=schema, in_force=show)
 
@@ -207,7 +207,7 @@ def crds(
 
     Page: docs/one-product.md
     """
-    from situate.cli.crds import show
+    from situate.cli.manifests.crds import show
 
     show(products or [], output)
 
@@ -257,7 +257,7 @@ def manifests(
 
     Page: docs/one-product.md
     """
-    from situate.cli.manifests import Installation, show
+    from situate.cli.manifests.manifests import Installation, show
 
     show(product, file, Installation(installation, image, replicas), resource or (), executor_image, output)
 
@@ -289,7 +289,7 @@ def run(
 
     Page: docs/one-product.md
     """
-    from situate.cli.run import run_schedulers
+    from situate.cli.run.run import run_schedulers
 
     flags = {"log.level": log_level, "log.format": log_format}
     given = [*(assignments or ()), *(f"{path}={value}" for path, value in flags.items() if value)]

@@ -14,9 +14,9 @@ from typing import Any
 
 import typer
 
-from situate.cli.failures import ExitCode, WrongInput, mendable_failures
-from situate.cli.progress import progress
-from situate.cli.streams import complain
+from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.terminal.progress import progress
+from situate.cli.terminal.streams import complain
 from situate.cluster.controllers.machinery.controllers import Cluster, Controller
 from situate.cluster.controllers.machinery.settings import KubeletSettings, MachinerySettings
 from situate.cluster.controllers.node.nodes import nodes

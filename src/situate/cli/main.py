@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import situate as package
-from situate.cli.streams import writable_output
+from situate.cli.terminal.streams import writable_output
 from situate.cli.verbs import VerbGroup
 
 app = typer.Typer(

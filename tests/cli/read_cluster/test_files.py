@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from situate.cli.failures import WrongInput
 from situate.cli.read_cluster.files import FileTransport, guessed_plural
+from situate.cli.terminal.failures import WrongInput
 from situate.kube.client import Client
 from situate.kube.errors import MethodNotAllowed, NotFound
 from situate.kube.patches import MergePatch

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from situate.cli.failures import WrongInput
 from situate.cli.read_cluster.where import Where
+from situate.cli.terminal.failures import WrongInput
 from situate.embedded.kubeconfig import kubeconfig, write_kubeconfig
 from situate.kube.connection import BadConnection
 from situate.objects.resources import PODS

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from situate.cli.configured import load, vm_settings
+from situate.cli.input.configuration import load, vm_settings
 from situate.objects.settings import parse_section
 from situate.runtime.configuration import BadConfiguration
 from situate.vm.config.neon_settings import read_reference

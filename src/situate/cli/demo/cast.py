@@ -13,7 +13,7 @@ from situate.cli.demo.shard_cast import ShardCast
 from situate.cli.demo.spot_cast import SpotCast
 from situate.cli.demo.vm_cast import VmCast
 from situate.cli.demo.waiting import PREPARED_S, until_usable
-from situate.cli.failures import WrongInput
+from situate.cli.terminal.failures import WrongInput
 from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, NotFound
 from situate.kube.patches import ApplyPatch, MergePatch

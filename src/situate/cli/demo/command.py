@@ -27,8 +27,8 @@ from situate.cli.demo.spot_cast import SpotCast, reserved_port
 from situate.cli.demo.stage import DidNotStart, Stage, hints, stage
 from situate.cli.demo.story import STORY
 from situate.cli.demo.vm_cast import VmCast
-from situate.cli.failures import ExitCode, mendable_failures
-from situate.cli.streams import complain, say
+from situate.cli.terminal.failures import ExitCode, mendable_failures
+from situate.cli.terminal.streams import complain, say
 from situate.kube.connect import connect, find_connection
 from situate.objects.settings import parse_section
 from situate.vpod.config.settings import StatefulSetSettings

@@ -10,8 +10,8 @@ from typing import Any, Final
 from situate.cli.demo.accounts import Account, Accounts
 from situate.cli.demo.objects import CONFIGURATION, SYSTEM
 from situate.cli.demo.stage import Stage
-from situate.cli.manifests import Installation, printed
-from situate.cli.products import Product
+from situate.cli.input.products import Product
+from situate.cli.manifests.manifests import Installation, printed
 
 SCHEDULERS: Final = ("scheduler-1", "scheduler-2")
 

@@ -17,7 +17,7 @@ from situate.cli.demo.shard_executor import RUNS
 from situate.cli.demo.shard_kind import RENDERS
 from situate.cli.demo.shard_scene import DemoExecutor, DemoRender, ShardScene
 from situate.cli.demo.stage import DidNotStart
-from situate.cli.products import Product
+from situate.cli.input.products import Product
 from situate.embedded.pod_processes import PodEnded, PodProcesses, pod_processes
 from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, NotFound

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from situate.cli.demo import objects, spot_objects
 from situate.cli.demo.products import Products
 from situate.cli.demo.spot_scene import Replica, SpotNode, SpotScene
-from situate.cli.products import Product
+from situate.cli.input.products import Product
 from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, NotFound
 from situate.kube.patches import MergePatch

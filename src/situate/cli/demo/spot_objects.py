@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from situate.cli.demo.objects import CONFIGURATION, SYSTEM, ZONES
-from situate.cli.manifests_spot import admission_objects
+from situate.cli.manifests.spot import admission_objects
 from situate.objects.meta import ObjectMeta
 from situate.objects.settings import parse_section
 from situate.spot.config.settings import SpotSettings

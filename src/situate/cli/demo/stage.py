@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from situate.cli.demo.objects import SYSTEM
-from situate.cli.failures import ExitCode
+from situate.cli.terminal.failures import ExitCode
 
 _READY_S: Final = 120.0
 _STOP_S: Final = 20.0

@@ -17,7 +17,7 @@ from situate.cli.demo import objects, vm_objects
 from situate.cli.demo.products import Products
 from situate.cli.demo.spot_cast import state_of
 from situate.cli.demo.vm_scene import DemoMachine, DemoMove, DemoPlainPod, VmScene
-from situate.cli.products import Product
+from situate.cli.input.products import Product
 from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, NotFound
 from situate.kube.patches import MergePatch

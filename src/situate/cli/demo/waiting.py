@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from situate.cli.failures import WrongInput
+from situate.cli.terminal.failures import WrongInput
 
 PREPARED_S: Final = 120.0
 """For each thing that the stage needs, such as the end of an earlier demo's namespace."""

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
-from situate.cli.dumps import Dumped, read_objects
-from situate.cli.failures import WrongInput
+from situate.cli.input.dumps import Dumped, read_objects
+from situate.cli.terminal.failures import WrongInput
 from situate.cluster.storage.paths import Target, target
 from situate.kube.transport import Stream
 from situate.objects.field_selectors import field_text, parse_field_selector

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from situate.cli.streams import say
+from situate.cli.terminal.streams import say
 from situate.objects.counts import counted
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from situate.cli.failures import WrongInput
 from situate.cli.read_cluster.files import FileTransport
+from situate.cli.terminal.failures import WrongInput
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 

@@ -7,9 +7,9 @@ from typing import Annotated, Final
 
 import typer
 
-from situate.cli.completing import complete_nodes
-from situate.cli.formats import Format
-from situate.cli.options import (
+from situate.cli.terminal.completion import complete_nodes
+from situate.cli.terminal.formats import Format
+from situate.cli.terminal.options import (
     AllNamespacesOption,
     ContextOption,
     KubeconfigOption,

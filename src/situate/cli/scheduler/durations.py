@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from situate.cli.failures import WrongInput
+from situate.cli.terminal.failures import WrongInput
 from situate.objects.durations import BadDuration, parse_duration
 
 

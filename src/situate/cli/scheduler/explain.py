@@ -8,17 +8,17 @@ from typing import Any, Final
 
 import typer
 
-from situate.cli.cluster_names import complete_objects
-from situate.cli.failures import ExitCode, WrongInput, mendable_failures
-from situate.cli.formats import Format
-from situate.cli.object_names import POD, readings, require_explained
-from situate.cli.output import Column, print_data, print_table
-from situate.cli.progress import progress
+from situate.cli.input.cluster_names import complete_objects
+from situate.cli.input.object_names import POD, readings, require_explained
 from situate.cli.read_cluster.where import Where
 from situate.cli.scheduler.extending import Extending
 from situate.cli.scheduler.profiles import read_profiles
 from situate.cli.scheduler.world import World, observe
-from situate.cli.streams import complain, say
+from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.terminal.formats import Format
+from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.progress import progress
+from situate.cli.terminal.streams import complain, say
 from situate.framework.cycle.cycle import PluginFailed
 from situate.framework.explain.explain import Explanation, NodeGroup, NodeScore, Question, explain_steps
 from situate.framework.explain.least_change import Change, LeastChange, least_change

@@ -14,8 +14,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from situate.cli.dumps import Dumped, read_objects
-from situate.cli.failures import WrongInput
+from situate.cli.input.dumps import Dumped, read_objects
+from situate.cli.terminal.failures import WrongInput
 from situate.cluster.apiserver.api import ApiServer
 from situate.cluster.controllers.workloads.templates import pod_from_template
 from situate.cluster.storage.names import Names

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from situate.cli.configured import load, scheduler_settings
-from situate.cli.failures import WrongInput
-from situate.cli.file_kinds import CONFIGURATION, KUBE_SCHEDULER, misplaced
-from situate.cli.scheduling import require_setup
+from situate.cli.input.configuration import load, scheduler_settings
+from situate.cli.input.file_kinds import CONFIGURATION, KUBE_SCHEDULER, misplaced
+from situate.cli.run.scheduler_setup import require_setup
+from situate.cli.terminal.failures import WrongInput
 from situate.framework.engine.engine import Engine
 from situate.framework.plugin_api.configuration import (
     API_VERSION,

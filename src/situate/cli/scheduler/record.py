@@ -13,10 +13,10 @@ from typing import Final
 
 import typer
 
-from situate.cli.failures import ExitCode, WrongInput, mendable_failures
-from situate.cli.progress import progress
 from situate.cli.scheduler.durations import seconds_of
-from situate.cli.streams import complain, say
+from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.terminal.progress import progress
+from situate.cli.terminal.streams import complain, say
 from situate.kube.connect import connect, find_connection
 from situate.kube.errors import Forbidden
 from situate.kube.version import server_version

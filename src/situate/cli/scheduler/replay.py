@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from situate.cli.failures import WrongInput, mendable_failures
-from situate.cli.formats import Format
-from situate.cli.output import Column, print_data, print_table
-from situate.cli.progress import progress
 from situate.cli.scheduler.profiles import Profiles, read_profiles
 from situate.cli.scheduler.world import Remarks
-from situate.cli.streams import complain, say
+from situate.cli.terminal.failures import WrongInput, mendable_failures
+from situate.cli.terminal.formats import Format
+from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.progress import progress
+from situate.cli.terminal.streams import complain, say
 from situate.framework.explain.compare import Agreement, Comparison
 from situate.objects.counts import counted
 from situate.objects.pods import Pod

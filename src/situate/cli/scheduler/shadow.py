@@ -13,13 +13,13 @@ from typing import Any, Final
 
 import typer
 
-from situate.cli.failures import ExitCode, mendable_failures
-from situate.cli.formats import Format
-from situate.cli.output import Column, print_data, print_table
 from situate.cli.scheduler.durations import seconds_of
 from situate.cli.scheduler.profiles import Profiles, read_profiles
 from situate.cli.scheduler.world import Remarks
-from situate.cli.streams import complain, say
+from situate.cli.terminal.failures import ExitCode, mendable_failures
+from situate.cli.terminal.formats import Format
+from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.streams import complain, say
 from situate.framework.engine.engine import Engine
 from situate.framework.plugin_api.configuration import Extender
 from situate.kube.client import Client

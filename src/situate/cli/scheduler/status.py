@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from situate.cli.failures import mendable_failures
-from situate.cli.formats import Format
-from situate.cli.output import Column, print_data, print_table
-from situate.cli.progress import progress
 from situate.cli.read_cluster.others import tell_of_others
 from situate.cli.read_cluster.where import Where
 from situate.cli.scheduler.profiles import read_profiles
 from situate.cli.scheduler.world import Unread, World, observe
-from situate.cli.streams import complain, say
-from situate.cli.watching import show_status
+from situate.cli.terminal.failures import mendable_failures
+from situate.cli.terminal.formats import Format
+from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.progress import progress
+from situate.cli.terminal.streams import complain, say
+from situate.cli.terminal.watch import show_status
 from situate.framework.cycle.cycle import PluginFailed
 from situate.framework.engine.engine import Engine
 from situate.framework.explain.compare import compare

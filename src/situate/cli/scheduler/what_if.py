@@ -12,17 +12,17 @@ from typing import Any, Final
 import msgspec
 import typer
 
-from situate.cli.failures import ExitCode, WrongInput, mendable_failures
-from situate.cli.formats import Format
-from situate.cli.output import Column, print_data, print_table
-from situate.cli.progress import progress
 from situate.cli.read_cluster.where import Where
 from situate.cli.scheduler.explain import CHANGES_UNASKED, change_data, change_lines
 from situate.cli.scheduler.extending import Extending
 from situate.cli.scheduler.manifest_pods import ManifestPods, pods_of
 from situate.cli.scheduler.profiles import read_profiles
 from situate.cli.scheduler.world import World, observe
-from situate.cli.streams import complain, say
+from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.terminal.formats import Format
+from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.progress import progress
+from situate.cli.terminal.streams import complain, say
 from situate.framework.cycle.cycle import PluginFailed
 from situate.framework.engine.engine import Engine
 from situate.framework.explain.explain import Question, explain_steps

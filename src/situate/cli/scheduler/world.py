@@ -14,11 +14,11 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from situate.cli.dumps import read_objects
-from situate.cli.failures import WrongInput
-from situate.cli.progress import progress
+from situate.cli.input.dumps import read_objects
 from situate.cli.read_cluster.where import Where
 from situate.cli.scheduler.profiles import Profiles
+from situate.cli.terminal.failures import WrongInput
+from situate.cli.terminal.progress import progress
 from situate.framework.engine.engine import Engine
 from situate.kube.client import Client
 from situate.kube.errors import Forbidden, NotFound

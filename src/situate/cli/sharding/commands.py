@@ -7,8 +7,18 @@ from typing import Annotated
 
 import typer
 
-from situate.cli.formats import Format
-from situate.cli.options import (
+from situate.cli.sharding.archive.commands import app as archive
+from situate.cli.sharding.options import (
+    ConfigurationOption,
+    ExecutorNamespaceOption,
+    Goal,
+    PartitionOption,
+    PoolOption,
+    ResourceOption,
+)
+from situate.cli.sharding.partition_commands import app as partitions
+from situate.cli.terminal.formats import Format
+from situate.cli.terminal.options import (
     AllNamespacesOption,
     ContextOption,
     DryRunOption,
@@ -23,16 +33,6 @@ from situate.cli.options import (
     WaitOption,
     WatchOption,
 )
-from situate.cli.sharding.archive.commands import app as archive
-from situate.cli.sharding.options import (
-    ConfigurationOption,
-    ExecutorNamespaceOption,
-    Goal,
-    PartitionOption,
-    PoolOption,
-    ResourceOption,
-)
-from situate.cli.sharding.partition_commands import app as partitions
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -11,13 +11,13 @@ from typing import Final
 
 import typer
 
-from situate.cli.cluster_names import offered
-from situate.cli.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.input.cluster_names import offered
 from situate.cli.read_cluster.where import Where
 from situate.cli.sharding.entry import Asked, entry_of
 from situate.cli.sharding.reading import executor_leases, required
-from situate.cli.streams import complain, say
-from situate.cli.timeouts import timeout_s
+from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.terminal.streams import complain, say
+from situate.cli.terminal.timeouts import timeout_s
 from situate.kube.client import Client
 from situate.kube.errors import NotFound
 from situate.kube.patches import MergePatch

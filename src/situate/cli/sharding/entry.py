@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from situate.cli.configured import load, sharding_entries
-from situate.cli.failures import WrongInput
+from situate.cli.input.configuration import load, sharding_entries
 from situate.cli.read_cluster.where import Where
+from situate.cli.terminal.failures import WrongInput
 from situate.objects.settings_options import BadOptions
 from situate.sharding.supervisor.controller.config.section import ShardSettings
 

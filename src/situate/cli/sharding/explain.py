@@ -11,15 +11,15 @@ from typing import Any, assert_never
 
 import typer
 
-from situate.cli.cluster_names import complete_objects
-from situate.cli.failures import ExitCode, WrongInput, mendable_failures
-from situate.cli.formats import Format
-from situate.cli.object_names import ObjectType, readings, require_explained
-from situate.cli.output import Column, print_data, print_table
+from situate.cli.input.cluster_names import complete_objects
+from situate.cli.input.object_names import ObjectType, readings, require_explained
 from situate.cli.sharding.blocking import blocked_by, warnings_of
 from situate.cli.sharding.entry import Asked, entries_of, only_partitions_differ
 from situate.cli.sharding.reading import Observed, entry_for, events_about, observe
-from situate.cli.streams import complain, say
+from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.terminal.formats import Format
+from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.streams import complain, say
 from situate.objects.events import CoreEvent
 from situate.objects.settings import did_you_mean
 from situate.objects.timestamps import rfc3339

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import situate
-from situate.cli.failures import WrongInput, mendable_failures
-from situate.cli.output import yaml_text
-from situate.cli.streams import say
+from situate.cli.terminal.failures import WrongInput, mendable_failures
+from situate.cli.terminal.output import yaml_text
+from situate.cli.terminal.streams import say
 from situate.objects.resources import unstructured
 from situate.objects.settings import shown
 from situate.sharding.fencing.admission_policy import LeaderLease, ServiceAccounts, fencing_policies

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 import typer.core
 
-from situate.cli.formats import Format
-from situate.cli.options import (
+from situate.cli.sharding.options import ConfigurationOption, PartitionByOption, PoolOption, ResourceOption
+from situate.cli.terminal.formats import Format
+from situate.cli.terminal.options import (
     ContextOption,
     DryRunOption,
     InstallationNamespaceOption,
@@ -17,7 +18,6 @@ from situate.cli.options import (
     OutputOption,
     SetOption,
 )
-from situate.cli.sharding.options import ConfigurationOption, PartitionByOption, PoolOption, ResourceOption
 
 if TYPE_CHECKING:
     from situate.cli.sharding.entry import Asked

@@ -15,13 +15,13 @@ from typing import Any
 
 import typer
 
-from situate.cli.failures import ExitCode, WrongInput, mendable_failures
-from situate.cli.formats import Format
-from situate.cli.output import Column, print_data, print_table
 from situate.cli.read_cluster.where import Where
 from situate.cli.sharding.entry import Asked
 from situate.cli.sharding.reading import ENTRY, required, table_of
-from situate.cli.streams import complain, say
+from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.terminal.formats import Format
+from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.streams import complain, say
 from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, Conflict, NotFound
 from situate.kube.patches import MergePatch

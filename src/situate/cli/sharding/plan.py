@@ -8,14 +8,14 @@ from typing import Any
 
 import typer
 
-from situate.cli.failures import ExitCode, WrongInput, mendable_failures
-from situate.cli.formats import Format
-from situate.cli.output import Column, print_data, print_table
-from situate.cli.progress import progress
 from situate.cli.read_cluster.others import tell_of_others
 from situate.cli.sharding.entry import Asked
 from situate.cli.sharding.reading import Observed, observe
-from situate.cli.streams import complain, say
+from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.terminal.formats import Format
+from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.progress import progress
+from situate.cli.terminal.streams import complain, say
 from situate.objects.counts import counted
 from situate.sharding.assignment.desired_executors import SizingConfig, SizingState, desired_executors
 from situate.sharding.model.executors import ExecutorStatus

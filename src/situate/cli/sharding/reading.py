@@ -16,10 +16,10 @@ from typing import Final
 
 from msgspec.structs import replace as replace_entry
 
-from situate.cli.failures import WrongInput
-from situate.cli.progress import progress
 from situate.cli.read_cluster.where import Where
 from situate.cli.sharding.entry import Asked
+from situate.cli.terminal.failures import WrongInput
+from situate.cli.terminal.progress import progress
 from situate.kube.client import Client
 from situate.kube.discovery import Served, discover
 from situate.kube.errors import Forbidden, NotFound

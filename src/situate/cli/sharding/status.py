@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
-from situate.cli.failures import mendable_failures
-from situate.cli.formats import Format
-from situate.cli.output import Column, print_data, print_table
 from situate.cli.sharding.blocking import write_refused
 from situate.cli.sharding.entry import Asked
 from situate.cli.sharding.reading import Observed, observe
-from situate.cli.streams import complain, say
-from situate.cli.watching import show_status
+from situate.cli.terminal.failures import mendable_failures
+from situate.cli.terminal.formats import Format
+from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.streams import complain, say
+from situate.cli.terminal.watch import show_status
 from situate.objects.coordination import Lease
 from situate.sharding.leases.lease_age import age_s
 from situate.sharding.model.executors import Ending, Executor

@@ -6,10 +6,8 @@ from typing import Any
 
 import typer
 
-from situate.cli.cluster_names import complete_objects
-from situate.cli.failures import ExitCode, WrongInput, mendable_failures
-from situate.cli.formats import Format
-from situate.cli.object_names import (
+from situate.cli.input.cluster_names import complete_objects
+from situate.cli.input.object_names import (
     DEPLOYMENT,
     POD,
     STATEFULSET,
@@ -18,11 +16,13 @@ from situate.cli.object_names import (
     readings,
     require_explained,
 )
-from situate.cli.output import Column, print_data, print_table
-from situate.cli.progress import progress
 from situate.cli.spot.reading import Asked, Observed
 from situate.cli.spot.reports import loss_data, moment, workload_data
-from situate.cli.streams import complain, say
+from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.terminal.formats import Format
+from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.progress import progress
+from situate.cli.terminal.streams import complain, say
 from situate.objects.counts import counted
 from situate.objects.settings import did_you_mean
 from situate.spot.admission.ledger import Ledger

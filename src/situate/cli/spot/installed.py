@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from situate.cli.configured import from_text, spot_settings, without_file
-from situate.cli.manifests import ACCOUNT
+from situate.cli.input.configuration import from_text, spot_settings, without_file
+from situate.cli.manifests.manifests import ACCOUNT
 from situate.kube.client import Client
 from situate.kube.errors import Forbidden, NotFound
 from situate.objects.resources import CONFIGMAPS, unstructured

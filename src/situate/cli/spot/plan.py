@@ -10,14 +10,14 @@ import msgspec
 import typer
 
 from situate import __version__
-from situate.cli.failures import ExitCode, mendable_failures
-from situate.cli.formats import DataFormat, Format
-from situate.cli.output import Column, print_data, print_objects, print_table
-from situate.cli.progress import progress
 from situate.cli.read_cluster.others import tell_of_others
 from situate.cli.spot.reading import Asked, Observed
 from situate.cli.spot.reports import ASSUMED, notices_data, recorded_wave, room_data, room_line, workloads
-from situate.cli.streams import complain, say
+from situate.cli.terminal.failures import ExitCode, mendable_failures
+from situate.cli.terminal.formats import DataFormat, Format
+from situate.cli.terminal.output import Column, print_data, print_objects, print_table
+from situate.cli.terminal.progress import progress
+from situate.cli.terminal.streams import complain, say
 from situate.objects.counts import counted
 from situate.objects.quantity import Quantity
 from situate.spot.capacity.headroom import WaveRoom, balloon_objects, displaced, wave_room

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from situate.cli.configured import load, spot_settings, without_file
-from situate.cli.failures import NotAllowed, WrongInput
-from situate.cli.progress import progress
+from situate.cli.input.configuration import load, spot_settings, without_file
 from situate.cli.read_cluster.asked import AskedOfInstallation
 from situate.cli.spot.installed import Unknown, installed_settings
+from situate.cli.terminal.failures import NotAllowed, WrongInput
+from situate.cli.terminal.progress import progress
 from situate.kube.client import Client
 from situate.kube.errors import Forbidden, KubeError, NotFound
 from situate.kube.reflector import Reflector

@@ -6,10 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from situate.cli.failures import mendable_failures
-from situate.cli.formats import Format
-from situate.cli.output import Column, print_data, print_table
-from situate.cli.progress import progress
 from situate.cli.read_cluster.others import tell_of_others
 from situate.cli.spot.reading import Asked, Observed
 from situate.cli.spot.reports import (
@@ -25,8 +21,12 @@ from situate.cli.spot.reports import (
     workload_data,
     workloads,
 )
-from situate.cli.streams import complain, say
-from situate.cli.watching import show_status
+from situate.cli.terminal.failures import mendable_failures
+from situate.cli.terminal.formats import Format
+from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.progress import progress
+from situate.cli.terminal.streams import complain, say
+from situate.cli.terminal.watch import show_status
 from situate.objects.counts import counted
 from situate.spot.capacity.headroom import displaced, wave_room
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeState

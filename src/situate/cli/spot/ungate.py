@@ -14,12 +14,12 @@ from typing import Any, Final
 
 import typer
 
-from situate.cli.failures import ExitCode, mendable_failures
-from situate.cli.formats import Format
-from situate.cli.output import Column, print_data, print_table
-from situate.cli.progress import progress
 from situate.cli.read_cluster.where import Where
-from situate.cli.streams import complain, say
+from situate.cli.terminal.failures import ExitCode, mendable_failures
+from situate.cli.terminal.formats import Format
+from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.progress import progress
+from situate.cli.terminal.streams import complain, say
 from situate.kube.client import Client
 from situate.kube.errors import Forbidden, KubeError, NotFound, Unauthorized
 from situate.kube.patches import JsonPatch

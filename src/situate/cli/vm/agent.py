@@ -14,10 +14,10 @@ from pathlib import Path
 import aiohttp
 import typer
 
-from situate.cli.agent_file import agent_settings
-from situate.cli.ending import ended
-from situate.cli.failures import ExitCode, WrongInput, mendable_failures
-from situate.cli.reaching import Reaching
+from situate.cli.input.agent_file import agent_settings
+from situate.cli.run.end import ended
+from situate.cli.run.reach_cluster import Reaching
+from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
 from situate.cli.vm.variables import NODE_VARIABLE
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection

@@ -7,12 +7,12 @@ from typing import Any
 
 import typer
 
-from situate.cli.cluster_names import complete_objects
-from situate.cli.failures import ExitCode, WrongInput, mendable_failures
-from situate.cli.formats import Format
-from situate.cli.object_names import POD, ObjectName, ObjectType, readings, require_explained
-from situate.cli.output import Column, print_data, print_table
-from situate.cli.streams import complain, say
+from situate.cli.input.cluster_names import complete_objects
+from situate.cli.input.object_names import POD, ObjectName, ObjectType, readings, require_explained
+from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.terminal.formats import Format
+from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.streams import complain, say
 from situate.cli.vm.reading import Asked, Observed, decided
 from situate.vm.backends.kubevirt_names import INSTANCES
 from situate.vm.backends.neonvm import MACHINES

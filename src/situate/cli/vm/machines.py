@@ -11,9 +11,9 @@ from pathlib import Path
 
 import typer
 
-from situate.cli.ending import ended
-from situate.cli.failures import ExitCode, mendable_failures
-from situate.cli.reaching import Reaching
+from situate.cli.run.end import ended
+from situate.cli.run.reach_cluster import Reaching
+from situate.cli.terminal.failures import ExitCode, mendable_failures
 from situate.kube.connect import connect, find_connection
 from situate.kube.connection import Connection
 from situate.kube.election import Candidacy

@@ -8,11 +8,11 @@ from typing import Any
 
 import typer
 
-from situate.cli.failures import ExitCode, mendable_failures
-from situate.cli.formats import Format
-from situate.cli.output import Column, print_data, print_table
 from situate.cli.read_cluster.others import tell_of_others
-from situate.cli.streams import complain, say
+from situate.cli.terminal.failures import ExitCode, mendable_failures
+from situate.cli.terminal.formats import Format
+from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.streams import complain, say
 from situate.cli.vm.reading import Asked, Observed, decided
 from situate.cli.vm.status import machine_of, moves_as_data, short_text
 from situate.vm.explain.formatting import moved, quantities

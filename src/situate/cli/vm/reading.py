@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from situate.cli.configured import load, vm_settings, without_file
-from situate.cli.failures import NotAllowed, WrongInput
-from situate.cli.progress import progress
+from situate.cli.input.configuration import load, vm_settings, without_file
 from situate.cli.read_cluster.asked import AskedOfInstallation
+from situate.cli.terminal.failures import NotAllowed, WrongInput
+from situate.cli.terminal.progress import progress
 from situate.kube.client import Client
 from situate.kube.errors import Forbidden, KubeError, NotFound
 from situate.kube.reflector import Reflector

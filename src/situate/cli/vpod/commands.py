@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from situate.cli.formats import Format
-from situate.cli.options import (
+from situate.cli.terminal.formats import Format
+from situate.cli.terminal.options import (
     AllNamespacesOption,
     ContextOption,
     FileOption,

@@ -7,12 +7,12 @@ from typing import Any
 
 import typer
 
-from situate.cli.cluster_names import complete_objects
-from situate.cli.failures import ExitCode, WrongInput, mendable_failures
-from situate.cli.formats import Format
-from situate.cli.object_names import ObjectName, ObjectType, readings, require_explained
-from situate.cli.output import Column, print_data, print_table
-from situate.cli.streams import say
+from situate.cli.input.cluster_names import complete_objects
+from situate.cli.input.object_names import ObjectName, ObjectType, readings, require_explained
+from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.terminal.formats import Format
+from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.streams import say
 from situate.cli.vpod.reading import (
     Asked,
     chosen_entries,

@@ -14,12 +14,12 @@ from typing import TypeVar
 import msgspec
 import typer
 
-from situate.cli.configured import load, vpod_entries
-from situate.cli.dumps import read_objects
-from situate.cli.failures import ExitCode, WrongInput
-from situate.cli.progress import progress
+from situate.cli.input.configuration import load, vpod_entries
+from situate.cli.input.dumps import read_objects
 from situate.cli.read_cluster.where import Where
-from situate.cli.streams import complain
+from situate.cli.terminal.failures import ExitCode, WrongInput
+from situate.cli.terminal.progress import progress
+from situate.cli.terminal.streams import complain
 from situate.kube.client import Client
 from situate.kube.errors import Forbidden, NotFound
 from situate.objects.codec import decode

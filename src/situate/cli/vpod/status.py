@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from situate.cli.failures import mendable_failures
-from situate.cli.formats import Format
-from situate.cli.output import Column, print_data, print_table
 from situate.cli.read_cluster.others import tell_of_others
-from situate.cli.streams import say
+from situate.cli.terminal.failures import mendable_failures
+from situate.cli.terminal.formats import Format
+from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.streams import say
+from situate.cli.terminal.watch import show_status
 from situate.cli.vpod.reading import (
     Asked,
     Observed,
     observe,
     require_statefulsets,
 )
-from situate.cli.watching import show_status
 from situate.objects.counts import counted
 from situate.vpod.explain import ordinals_to_show
 

@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from situate.cli.formats import Format
-from situate.cli.options import ContextOption, DryRunOption, KubeconfigOption, OutputOption
 from situate.cli.sharding.archive.options import (
     Conditions,
     KindArgument,
@@ -19,6 +17,8 @@ from situate.cli.sharding.archive.options import (
     UrlOption,
     with_conditions,
 )
+from situate.cli.terminal.formats import Format
+from situate.cli.terminal.options import ContextOption, DryRunOption, KubeconfigOption, OutputOption
 
 app = typer.Typer(
     no_args_is_help=True,

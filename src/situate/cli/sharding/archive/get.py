@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from situate.archive.options import ArchiveOptions
 from situate.archive.record import ByName, ByUid, Record
-from situate.cli.failures import mendable_failures
-from situate.cli.formats import Format
-from situate.cli.output import print_data, print_table
-from situate.cli.progress import progress
 from situate.cli.sharding.archive.named import key_of
 from situate.cli.sharding.archive.opened import archive_options, opened, run
 from situate.cli.sharding.archive.shown import COLUMNS, data, rows
+from situate.cli.terminal.failures import mendable_failures
+from situate.cli.terminal.formats import Format
+from situate.cli.terminal.output import print_data, print_table
+from situate.cli.terminal.progress import progress
 
 
 def show(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from situate.archive.record import ByName, ByUid, GroupKind
-from situate.cli.failures import WrongInput
+from situate.cli.terminal.failures import WrongInput
 
 
 def kind_of(text: str) -> GroupKind:

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from situate.archive.opening import BadArchiveUrl
 from situate.archive.options import ArchiveOptions
 from situate.archive.protocol import Archiver
-from situate.cli.failures import WrongInput
+from situate.cli.terminal.failures import WrongInput
 from situate.objects.settings_options import BadOptions
 from situate.runtime.logs import configure_logging
 

@@ -15,15 +15,15 @@ from situate.archive.options import ArchiveOptions
 from situate.archive.query import Query
 from situate.archive.retention import Deletion, Pruned
 from situate.archive.retention import prune as pruned
-from situate.cli.failures import WrongInput, mendable_failures
-from situate.cli.formats import Format
-from situate.cli.output import print_data
-from situate.cli.progress import progress
 from situate.cli.sharding.archive.opened import archive_options, opened, run
 from situate.cli.sharding.archive.options import Conditions
 from situate.cli.sharding.archive.selecting import query_of
 from situate.cli.sharding.archive.shown import bad_data
-from situate.cli.streams import complain, say
+from situate.cli.terminal.failures import WrongInput, mendable_failures
+from situate.cli.terminal.formats import Format
+from situate.cli.terminal.output import print_data
+from situate.cli.terminal.progress import progress
+from situate.cli.terminal.streams import complain, say
 from situate.objects.durations import format_duration
 from situate.objects.timestamps import micro_time
 

@@ -9,14 +9,14 @@ from typing import Any
 from situate.archive.options import ArchiveOptions
 from situate.archive.record import ByName, ByUid
 from situate.archive.restoring import CannotRestore, Content
-from situate.cli.failures import WrongInput, mendable_failures
-from situate.cli.formats import Format
-from situate.cli.output import print_data
-from situate.cli.progress import progress
 from situate.cli.read_cluster.where import Where
 from situate.cli.sharding.archive.named import key_of
 from situate.cli.sharding.archive.opened import archive_options, opened, run
-from situate.cli.streams import complain, say
+from situate.cli.terminal.failures import WrongInput, mendable_failures
+from situate.cli.terminal.formats import Format
+from situate.cli.terminal.output import print_data
+from situate.cli.terminal.progress import progress
+from situate.cli.terminal.streams import complain, say
 from situate.kube.errors import AlreadyExists
 from situate.sharding.model.field_paths import BadFieldPath, FieldPaths
 from situate.sharding.model.supervisor_config import BadConfiguration, SupervisorConfig

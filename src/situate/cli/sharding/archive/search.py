@@ -6,15 +6,15 @@ from typing import Any
 
 from situate.archive.options import ArchiveOptions
 from situate.archive.query import Page, Query
-from situate.cli.failures import mendable_failures
-from situate.cli.formats import Format
-from situate.cli.output import print_data, print_table
-from situate.cli.progress import progress
 from situate.cli.sharding.archive.opened import archive_options, opened, run
 from situate.cli.sharding.archive.options import Conditions
 from situate.cli.sharding.archive.selecting import query_of
 from situate.cli.sharding.archive.shown import COLUMNS, bad_data, data, rows
-from situate.cli.streams import complain, say
+from situate.cli.terminal.failures import mendable_failures
+from situate.cli.terminal.formats import Format
+from situate.cli.terminal.output import print_data, print_table
+from situate.cli.terminal.progress import progress
+from situate.cli.terminal.streams import complain, say
 
 
 def show(

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 from situate.archive.query import BadQuery, Query
 from situate.archive.reading import archive_expressions
-from situate.cli.failures import WrongInput
 from situate.cli.sharding.archive.named import kind_of
 from situate.cli.sharding.archive.options import Conditions
+from situate.cli.terminal.failures import WrongInput
 from situate.objects.durations import BadDuration, parse_duration
 from situate.objects.label_selectors import BadSelector, parse_selector
 from situate.objects.timestamps import BadTime, parse_time

@@ -15,10 +15,10 @@ import typer
 
 from situate.archive.options import ArchiveOptions
 from situate.archive.protocol import Archiver
-from situate.cli.ending import ended
-from situate.cli.failures import ExitCode, WrongInput, mendable_failures
-from situate.cli.reaching import Reaching
+from situate.cli.run.end import ended
+from situate.cli.run.reach_cluster import Reaching
 from situate.cli.sharding.archive.opened import archive_options, opened
+from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.kube.connection import Connection

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from situate.archive.record import BadRecord, Record, encode_record
-from situate.cli.output import Column
+from situate.cli.terminal.output import Column
 from situate.objects.timestamps import rfc3339
 
 COLUMNS: Final = (

@@ -1,0 +1,310 @@
+"""`situate check`: whether a configuration is in order, and whether a cluster is ready for it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import typer
+
+from situate.cli.check.rights import needed_rights
+from situate.cli.check.sharding import supervision
+from situate.cli.check.vm import working
+from situate.cli.input.configuration import (
+    SECTIONS,
+    load,
+    require_product,
+    scheduler_settings,
+    sharding_entries,
+    spot_settings,
+    vm_settings,
+    vpod_entries,
+)
+from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.terminal.formats import Format
+from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.progress import progress
+from situate.kube.client import Client
+from situate.kube.connect import connect, find_connection
+from situate.kube.discovery import discover
+from situate.kube.errors import Forbidden, KubeError, NotFound
+from situate.kube.version import server_version
+from situate.objects.authorization import Permission, ResourceAttributes
+from situate.objects.counts import counted
+from situate.objects.messages import Request
+from situate.objects.resources import CONFIGMAPS, STATEFULSETS
+from situate.runtime.configuration import Configuration, as_plain, configuration_schema
+from situate.sharding.supervisor.controller.config.section import ShardSettings
+from situate.sharding.supervisor.controller.fence_check import Fence, check_fence
+from situate.spot.controller.webhook_check import Found, check_on_demand_policy, check_webhook
+from situate.spot.model.object_names import WEBHOOK
+from situate.spot.model.pods_nodes_workloads import ON_DEMAND
+from situate.spot.nodes.prices import parse_prices
+from situate.spot.workloads.owners import DEFAULT_KINDS
+from situate.vm.backends.systems import system_of
+from situate.vm.config.settings import VmSettings
+from situate.vpod.config.settings import StatefulSetSettings
+from situate.vpod.policy.configmap import parse_policy
+
+_OLDEST = (1, 32)
+"""The oldest Kubernetes that we try; older ones may do."""
+_COLUMNS = (Column("check"), Column("result"), Column("next-step"))
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    check: str
+    ok: bool
+    next_step: str = ""
+    """Empty if all is well."""
+
+
+def run(
+    file: Path | None,
+    assignments: Sequence[str],
+    kubeconfig: Path | None,
+    context: str | None,
+    output: Format,
+    *,
+    offline: bool,
+    schema: bool,
+    in_force: bool,
+) -> None:
+    """Prints findings, the schema or what is in force; ends with 1 if a check failed."""
+    if schema:
+        print_data(configuration_schema(SECTIONS), Format.YAML if output is Format.YAML else Format.JSON)
+        return
+    with mendable_failures():
+        if file is None:
+            raise WrongInput("name the configuration with -f, or ask for --schema")
+        configuration = load(file, assignments)
+        if in_force:
+            print_data(_in_force(configuration, file.parent), Format.JSON if output is Format.JSON else Format.YAML)
+            return
+        require_product(configuration, file)
+        findings = [Finding(f"configuration {file}", ok=True), *_prices(configuration, file)]
+        if not offline:
+            with progress("asking the cluster"):
+                findings += asyncio.run(_check_cluster(configuration, file, kubeconfig, context))
+    if output in (Format.JSON, Format.YAML):
+        print_data([msgspec.to_builtins(finding) for finding in findings], output)
+    else:
+        rows = [(finding.check, "ok" if finding.ok else "FAILED", finding.next_step) for finding in findings]
+        print_table(_COLUMNS, rows, output)
+    failed = sum(not finding.ok for finding in findings)
+    if failed:
+        sys.stderr.write(f"{failed} of {counted(len(findings), 'check')} failed\n")
+        raise typer.Exit(ExitCode.NO)
+
+
+def _in_force(configuration: Configuration, folder: Path) -> dict[str, Any]:
+    """Every key with the value that `situate run` takes, wherever it is written."""
+    shown = as_plain(configuration)
+    settings = scheduler_settings(configuration)
+    if settings is not None:
+        # plugins are arrays' business: what has no scheduler is spared their import
+        from situate.cli.run.scheduler_setup import scheduler_in_force
+
+        shown["scheduler"] = scheduler_in_force(settings, folder)
+    for entry, plain_entry in zip(vpod_entries(configuration), shown.get("vpod") or (), strict=True):
+        plain_entry["retryPeriod"] = entry.options().retry_period  # 0 stands for a default of its own
+    return shown
+
+
+def _prices(configuration: Configuration, file: Path) -> Iterator[Finding]:
+    """Of a file; those of a ConfigMap are named by the process, and by `situate spot status`."""
+    settings = spot_settings(configuration)
+    if settings is None or settings.prices.file is None:
+        return
+    name = settings.prices.file
+    try:
+        text = (file.parent / name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        yield Finding(f"prices {name}", ok=False, next_step=str(problem))
+        return
+    _, mistakes = parse_prices(text, name)
+    yield Finding(f"prices {name}", ok=not mistakes, next_step="; ".join(map(str, mistakes)))
+
+
+async def _check_cluster(
+    configuration: Configuration, file: Path, kubeconfig: Path | None, context: str | None
+) -> list[Finding]:
+    connection = find_connection(kubeconfig, context)
+    client = connect(connection, random.Random())
+    try:
+        findings = [await _version(client)]
+        home = configuration.runtime.leader_election.namespace or connection.namespace
+        entries = vpod_entries(configuration)
+        for entry in entries:
+            findings += [finding async for finding in _entry(client, entry)]
+        findings += [finding async for finding in _further_kinds(client, configuration)]
+        if spot_settings(configuration) is not None:
+            findings += [finding async for finding in _placing(client, home)]
+        vm = vm_settings(configuration)
+        if vm is not None:
+            findings += [finding async for finding in _machines(client, vm)]
+            findings += [Finding(each.check, each.ok, each.next_step) async for each in working(client, vm, home)]
+        for shard in sharding_entries(configuration):
+            findings += [finding async for finding in _shard(client, shard)]
+        async for each in supervision(client, connection, sharding_entries(configuration), home):
+            findings.append(Finding(each.check, each.ok, each.next_step))
+        wanted = needed_rights(configuration, file, connection.namespace)
+        findings += [finding async for finding in _rights(client, wanted)]
+    finally:
+        await client.close()
+    return findings
+
+
+async def _further_kinds(client: Client, configuration: Configuration) -> AsyncIterator[Finding]:
+    """Of workloads that spot looks after and that not every cluster serves."""
+    settings = spot_settings(configuration)
+    for kind in settings.kinds if settings is not None else ():
+        if kind.kind in DEFAULT_KINDS:
+            continue
+        request = Request("GET", f"/apis/{kind.group}/{kind.version}/{kind.plural}", (("limit", "1"),))
+        step = f"they count as none: install their definition, or take {kind.kind} out of spot.ownerKinds"
+        yield await _exists(f"resource {kind.plural}.{kind.group} {kind.version}", client.raw(request), step)
+
+
+async def _placing(client: Client, namespace: str) -> AsyncIterator[Finding]:
+    """Whether API servers ask spot's webhook and are answered, and refuse values that it cannot read."""
+    trials = (
+        (f"webhook {WEBHOOK} answers", await check_webhook(client, namespace)),
+        (f"unreadable {ON_DEMAND} is refused", await check_on_demand_policy(client)),
+    )
+    for what, trial in trials:
+        if trial.found is Found.UNKNOWN:
+            yield Finding(f"{what}, which could not be tried ({trial.said})", ok=True)
+        else:
+            yield Finding(what, trial.found is Found.WORKS, trial.said)
+
+
+async def _machines(client: Client, settings: VmSettings) -> AsyncIterator[Finding]:
+    """Without them vm places pods, and there is nothing that grows or moves."""
+    system = system_of(settings)
+    for resource in (system.machines, system.backend(settings.rules()).resource):
+        request = Request("GET", resource.path(), (("limit", "1"),), {"accept": "application/json"})
+        yield await _exists(
+            f"resource {resource.group_resource} {resource.version}", client.raw(request), system.install
+        )
+
+
+async def _version(client: Client) -> Finding:
+    try:
+        version = await server_version(client)
+    except Forbidden:
+        return Finding("Kubernetes, whose version is kept from this account", ok=True)
+    digits = [re.match(r"[0-9]{1,4}", part) for part in (version.major, version.minor)]  # providers write 30+
+    known = tuple(int(found[0]) for found in digits if found)
+    ok = len(known) < 2 or known >= _OLDEST
+    step = "" if ok else f"tried with {_OLDEST[0]}.{_OLDEST[1]} and later; try it on a copy first"
+    return Finding(f"Kubernetes {version.git_version}", ok, step)
+
+
+async def _entry(client: Client, entry: StatefulSetSettings) -> AsyncIterator[Finding]:
+    namespace, name = entry.stateful_set_namespace, entry.stateful_set_name
+    yield await _statefulset(client, namespace, name)
+    for source in entry.completed_sources():
+        within = f"namespaces/{source.namespace}/" if source.namespace else ""
+        path = f"/apis/{source.group}/{source.version}/{within}{source.resource}"
+        request = Request("GET", path, (("limit", "1"),), {"accept": "application/json"})
+        step = f"apply the definition of {source.resource}.{source.group}, for Knative's kinds: situate crds"
+        yield await _exists(f"resource {source.resource}.{source.group} {source.version}", client.raw(request), step)
+    if entry.policy == "policy":
+        for configmap in (entry.scheduler_config, entry.descheduler_config):
+            if configmap is not None:
+                yield await _policy(client, namespace, configmap)
+
+
+async def _shard(client: Client, settings: ShardSettings) -> AsyncIterator[Finding]:
+    """Its resource, whether status is a subresource of it, and whether the server fences it."""
+    what = f"resource {settings.resource}"
+    try:
+        served = await discover(client, *settings.group_version_plural)
+    except Forbidden as refused:
+        yield Finding(what, ok=False, next_step=str(refused))
+        return
+    yield Finding(what, served is not None, "" if served is not None else "apply its definition, or correct resource")
+    if served is None:
+        return
+    step = "" if served.has_status else "add `subresources: {status: {}}` to the definition: users could write status"
+    yield Finding(f"status of {settings.resource} is a subresource", served.has_status, step)
+    found = await check_fence(client, served.resource, settings.namespace)
+    what = f"fencing policy of {settings.resource}"
+    match found.fence:
+        case Fence.ENFORCED:
+            yield Finding(what, ok=True)
+        case Fence.MISSING:
+            yield Finding(what, ok=False, next_step=found.said)
+        case Fence.UNKNOWN:
+            yield Finding(f"{what}, which could not be tried ({found.said})", ok=True)
+
+
+async def _statefulset(client: Client, namespace: str, name: str) -> Finding:
+    what = f"StatefulSet {namespace}/{name}"
+    try:
+        found = await client.get(STATEFULSETS, name, namespace)
+    except NotFound:
+        return Finding(what, ok=False, next_step="create it, or correct statefulSetNamespace and statefulSetName")
+    except Forbidden as refused:
+        return Finding(what, ok=False, next_step=str(refused))
+    start = found.spec.ordinals.start
+    step = f"spec.ordinals.start is {start}; vpod counts pods from 0: remove it" if start else ""
+    return Finding(what, ok=not step, next_step=step)
+
+
+async def _exists(what: str, answer: object, step: str) -> Finding:
+    try:
+        await answer  # type: ignore[misc]  # any awaitable of the client
+    except NotFound:
+        return Finding(what, ok=False, next_step=step)
+    except Forbidden as refused:
+        return Finding(what, ok=False, next_step=str(refused))
+    return Finding(what, ok=True)
+
+
+async def _policy(client: Client, namespace: str, name: str) -> Finding:
+    what = f"policy {namespace}/{name}"
+    try:
+        found = await client.get(CONFIGMAPS, name, namespace)
+    except KubeError as problem:
+        return Finding(what, ok=False, next_step=str(problem))
+    parsed = parse_policy(found.data)
+    return Finding(what, ok=not parsed.mistakes, next_step="; ".join(map(str, parsed.mistakes)))
+
+
+async def _rights(client: Client, wanted: tuple[Permission, ...]) -> AsyncIterator[Finding]:
+    """One line for each right, also where several products need it; all verbs of it are asked for."""
+    reasons: dict[Permission, list[str]] = {}
+    for each in wanted:
+        reasons.setdefault(replace(each, why=""), []).append(each.why)
+    for right, why in reasons.items():
+        resource, _, subresource = right.resource.partition("/")
+        missing = []
+        for verb in right.verbs:
+            review = await client.review_access(
+                ResourceAttributes(
+                    namespace=right.namespace or "",
+                    verb=verb,
+                    group=right.group,
+                    resource=resource,
+                    subresource=subresource,
+                    name=right.name,
+                )
+            )
+            if not review.allowed:
+                missing.append(verb)
+        which = f" {right.name}" if right.name else ""
+        where = f" in {right.namespace}" if right.namespace else ""
+        what = f"may {', '.join(right.verbs)} {right.group_resource}{which}{where}"
+        step = f"needed for {', and for '.join(why)}; missing: {', '.join(missing)}; situate manifests prints the roles"
+        yield Finding(what, ok=not missing, next_step=step if missing else "")

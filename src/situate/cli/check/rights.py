@@ -1,0 +1,94 @@
+"""What a configuration needs in a cluster: the rights of all its products, and the files that it names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from situate.cli.input.configuration import (
+    scheduler_settings,
+    sharding_entries,
+    spot_settings,
+    vm_settings,
+    vpod_entries,
+)
+from situate.cli.terminal.failures import WrongInput
+from situate.kube.lease_record import LeaseName
+from situate.objects.authorization import Permission
+from situate.runtime.configuration import Configuration
+from situate.sharding.permissions import supervisor_permissions
+from situate.sharding.supervisor.controller.config.section import ShardSettings
+from situate.spot.config.settings import SpotSettings
+from situate.spot.permissions import permissions as spot_permissions
+from situate.vm.backends.systems import system_of
+from situate.vm.permissions import permissions as vm_permissions
+from situate.vpod.permissions import permissions as vpod_permissions
+
+
+def needed_rights(configuration: Configuration, file: Path, namespace: str) -> tuple[Permission, ...]:
+    """Without duplicates. `file`: of the configuration, if there is one; `namespace`: where the process runs."""
+    leases = configuration.runtime.leader_election.namespace or namespace
+    found: dict[Permission, None] = {}
+    entries = vpod_entries(configuration)
+    if entries:
+        found.update(dict.fromkeys(vpod_permissions(entries, leases)))
+    settings = scheduler_settings(configuration)
+    if settings is not None:
+        # plugins are arrays' business: what has no scheduler is spared their import
+        from situate.cli.run.scheduler_setup import require_setup
+        from situate.scheduler.permissions import permissions as scheduler_permissions
+
+        setup = require_setup(settings, file)
+        # a shadow writes nothing that two of them could undo for each other, and stands for no election
+        lease = None if setup.shadow or setup.election is None else setup.election.lease(leases)
+        found.update(dict.fromkeys(scheduler_permissions(lease, shadow=setup.shadow, allots=setup.allots)))
+    spot = spot_settings(configuration)
+    if spot is not None:
+        found.update(dict.fromkeys(_of_spot(spot, namespace, leases)))
+    vm = vm_settings(configuration)
+    if vm is not None:
+        evictions_in = None if vm.moves_evicted is None else namespace
+        certificates_in = namespace if vm.keeps_certificates else None
+        of_vm = LeaseName(leases, vm.lease_name)
+        found.update(dict.fromkeys(vm_permissions(of_vm, vm.rules(), system_of(vm), evictions_in, certificates_in)))
+    for entry in sharding_entries(configuration):
+        found.update(dict.fromkeys(rights_of_supervisor(entry, leases)))
+    return tuple(found)
+
+
+def rights_of_supervisor(settings: ShardSettings, leases: str) -> tuple[Permission, ...]:
+    """`leases`: the namespace of its Lease, unless it says another one."""
+    group, _, plural = settings.group_version_plural
+    lease = settings.leader_elect_namespace or leases, settings.lease_name
+    return supervisor_permissions(
+        group,
+        plural,
+        lease,
+        namespace=settings.namespace,
+        executor_namespace=settings.executor_namespace,
+        archives=settings.archives,
+        table=settings.partition_table or "",
+    )
+
+
+def _of_spot(settings: SpotSettings, namespace: str, leases: str) -> tuple[Permission, ...]:
+    return spot_permissions(
+        namespace, leases, settings.prices.config_map, settings.owner_kinds, normalise=settings.label_nodes
+    )
+
+
+def files_beside(configuration: Configuration, file: Path) -> dict[str, str]:
+    """The files that the configuration names, by their names. Raises `WrongInput` where one cannot be read."""
+    scheduler, spot, vm = scheduler_settings(configuration), spot_settings(configuration), vm_settings(configuration)
+    named = (
+        scheduler.configuration if scheduler is not None else None,
+        spot.prices.file if spot is not None else None,
+        vm.configuration if vm is not None else None,
+    )
+    return {name: _text(file.parent / name) for name in named if name is not None}
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise WrongInput(f"{file}: cannot be read: {problem}") from None

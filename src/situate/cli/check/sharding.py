@@ -1,0 +1,245 @@
+"""Check that the supervisors of a configuration work: each partition has one, and the fence lets it write."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec.structs import replace as replace_entry
+
+from situate.cli.manifests.sharding import NAME, executor_name
+from situate.cli.sharding.reading import read_table, table_of
+from situate.cli.terminal.failures import WrongInput
+from situate.kube.client import Client
+from situate.kube.connect import connect
+from situate.kube.connection import Connection, Impersonation
+from situate.kube.discovery import discover
+from situate.kube.errors import Forbidden, KubeError, NotFound
+from situate.objects.coordination import Lease
+from situate.objects.resources import LEASES, unstructured
+from situate.sharding.leases.lease_age import supervisor_problem
+from situate.sharding.model.decision_inputs import Ownership
+from situate.sharding.model.names import PARTITION, POOL
+from situate.sharding.partitions.ownership import owned_by, owned_under
+from situate.sharding.partitions.partitions import PartitionBy
+from situate.sharding.partitions.slots import SlotTable
+from situate.sharding.supervisor.controller.config.section import ShardSettings
+from situate.sharding.supervisor.controller.fence_check import Writing, check_writing
+from situate.sharding.supervisor.report import supervisor_report
+
+_DEPLOYMENTS = unstructured("apps", "v1", "Deployment", "deployments")
+_PODS = unstructured("", "v1", "Pod", "pods")
+_RESOURCE = "SITUATE_RESOURCE"
+"""Environment variable of an executor's container, as `situate manifests sharding` prints it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One line of `situate check`."""
+
+    check: str
+    ok: bool
+    next_step: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Supervisor:
+    """One entry of the configuration with its Lease."""
+
+    entry: ShardSettings
+    namespace: str
+    """Of the Lease."""
+    lease: Lease | None
+    problem: str
+    """Why no supervisor holds the Lease; empty if one does."""
+
+
+async def supervision(
+    client: Client, connection: Connection, entries: Sequence[ShardSettings], installation: str
+) -> AsyncIterator[Checked]:
+    """`installation`: the namespace of Leases that exist nowhere yet."""
+    wall = datetime.now(UTC)
+    groups: dict[tuple[str, str], list[ShardSettings]] = {}
+    for entry in entries:
+        groups.setdefault((entry.resource, entry.pool), []).append(entry)
+    for group in groups.values():
+        found = [await _supervisor(client, entry, installation, wall) for entry in group]
+        for each in _running(found):
+            yield each
+        async for each in _tables(client, found, wall):
+            yield each
+        for supervisor in found:
+            if not supervisor.problem:
+                yield await _writing(client, connection, supervisor)
+        async for each in _leftovers(client, found, wall):
+            yield each
+
+
+async def _supervisor(client: Client, entry: ShardSettings, installation: str, wall: datetime) -> _Supervisor:
+    namespace, name = entry.leader_elect_namespace or installation, entry.lease_name
+    lease: Lease | None = None
+    try:
+        if entry.leader_elect_namespace is None:
+            page = await client.list(LEASES, None, field_selector=f"metadata.name={name}")
+            named = [each for each in page.items if each.metadata.name == name]
+            lease = max(named, key=lambda each: not supervisor_problem(name, each, wall), default=None)
+        else:
+            lease = await client.get(LEASES, name, namespace)
+    except (NotFound, Forbidden):
+        try:
+            lease = await client.get(LEASES, name, namespace)
+        except NotFound:
+            lease = None
+        except Forbidden as refused:
+            return _Supervisor(entry, namespace, None, str(refused))
+    if lease is not None:
+        namespace = lease.metadata.namespace
+    return _Supervisor(entry, namespace, lease, supervisor_problem(f"{namespace}/{name}", lease, wall))
+
+
+def _running(found: Sequence[_Supervisor]) -> Iterable[Checked]:
+    """Before an installation no supervisor runs at all, and that is in order."""
+    begun = any(each.lease is not None and each.lease.spec.holder_identity for each in found)
+    for each in found:
+        what = f"supervisor of {each.entry.name}"
+        if not each.problem:
+            yield Checked(what, ok=True)
+        elif not begun:
+            yield Checked(f"{what}, which does not run yet", ok=True)
+        else:
+            step = f"{each.problem}; its objects wait: start it with situate run, or apply situate manifests sharding"
+            yield Checked(what, ok=False, next_step=step)
+        report = None if each.lease is None else supervisor_report(each.lease)
+        if report is not None and report.write_refused:
+            yield Checked(f"writes of the {what}", ok=False, next_step=report.write_refused)
+
+
+async def _tables(client: Client, found: Sequence[_Supervisor], wall: datetime) -> AsyncIterator[Checked]:
+    """Whether each table is there, and each of its partitions has an entry or a supervisor elsewhere."""
+    by_table: dict[str, list[_Supervisor]] = {}
+    for each in found:
+        if each.entry.partition_table is not None:
+            by_table.setdefault(each.entry.partition_table, []).append(each)
+    for name, own in by_table.items():
+        first = own[0]
+        what = f"table {first.namespace}/{name}"
+        try:
+            table = table_of(await read_table(first.entry, client, first.namespace), name)
+        except (WrongInput, KubeError) as problem:
+            yield Checked(what, ok=False, next_step=str(problem))
+            continue
+        yield Checked(what, ok=True)
+        known = {each.entry.partition for each in own}
+        for partition in table.partitions:
+            if str(partition) not in known:
+                yield await _foreign_partition(client, first, table, partition, wall)
+
+
+async def _foreign_partition(
+    client: Client, first: _Supervisor, table: SlotTable, partition: int, wall: datetime
+) -> Checked:
+    entry = replace_entry(first.entry, partition=str(partition))
+    try:
+        lease: Lease | None = await client.get(LEASES, entry.lease_name, first.namespace)
+    except NotFound:
+        lease = None
+    except Forbidden as refused:
+        return Checked(f"supervisor of {entry.name}, which could not be read ({refused})", ok=True)
+    problem = supervisor_problem(f"{first.namespace}/{entry.lease_name}", lease, wall)
+    slots = sum(len(each) for each in table.ranges if partition in (each.partition, each.to))
+    step = (
+        f"{problem}, and the configuration has no entry for it; the objects of its {slots} slots wait: add an entry "
+        f"with partition {partition}, or run situate sharding partitions merge {entry.partition_table} {partition} "
+        f"--into {first.entry.partition}"
+    )
+    return Checked(f"supervisor of {entry.name}", ok=not problem, next_step=step if problem else "")
+
+
+async def _writing(client: Client, connection: Connection, supervisor: _Supervisor) -> Checked:
+    """Try an assignment as the account under which the leader runs. Nothing is stored."""
+    entry, lease = supervisor.entry, supervisor.lease
+    assert lease is not None, "held"
+    what = f"the fence lets the supervisor of {entry.name} write"
+    account = await _account(client, lease, supervisor.namespace)
+    as_supervisor = connect(
+        replace(connection, impersonation=Impersonation(f"system:serviceaccount:{account}", groups=_GROUPS)),
+        random.Random(),
+    )
+    try:
+        served = await discover(client, *entry.group_version_plural)
+        if served is None:
+            return Checked(f"{what}, which could not be tried (the resource is not served)", ok=True)
+        owned = owned_by(entry.keyspace())
+        if entry.partition_table is not None:
+            table = table_of(await read_table(entry, client, supervisor.namespace), entry.partition_table)
+            owned = owned_under(table, table, int(entry.partition or 0), PartitionBy(entry.partition_by))
+        found = await check_writing(
+            as_supervisor,
+            served.resource,
+            entry.paths(),
+            lease.spec.lease_transitions,
+            lambda view: owned(view) is Ownership.OURS,
+            entry.namespace,
+        )
+    except (KubeError, WrongInput) as problem:
+        return Checked(f"{what}, which could not be tried ({problem})", ok=True)
+    finally:
+        await as_supervisor.close()
+    if found.writing is Writing.UNKNOWN:
+        return Checked(f"{what}, which could not be tried as {account} ({found.said})", ok=True)
+    refused = found.writing is Writing.REFUSED
+    return Checked(what, ok=not refused, next_step=found.said if refused else "")
+
+
+_GROUPS = ("system:serviceaccounts", "system:authenticated")
+
+
+async def _account(client: Client, lease: Lease, namespace: str) -> str:
+    """`NAMESPACE:NAME` of the ServiceAccount of the leader's Pod; without one, as `situate manifests` names it."""
+    pod = lease.spec.holder_identity.rpartition("_")[0] or lease.spec.holder_identity
+    try:
+        found = await client.get(_PODS, pod, namespace)
+    except (NotFound, Forbidden):
+        return f"{namespace}:{NAME}"
+    return f"{namespace}:{found.content['spec'].get('serviceAccountName') or 'default'}"
+
+
+async def _leftovers(client: Client, found: Sequence[_Supervisor], wall: datetime) -> AsyncIterator[Checked]:
+    """Executors of this resource and pool that no supervisor has: an earlier output made them, for other partitions."""
+    first = found[0]
+    group, _, plural = first.entry.group_version_plural
+    what = f"executors of {first.entry.resource} pool {first.entry.pool}"
+    wanted = {executor_name(each.entry) for each in found}
+    try:
+        listed = await client.list_all(_DEPLOYMENTS, None, label_selector="app.kubernetes.io/managed-by=situate")
+    except Forbidden as refused:
+        yield Checked(f"{what}, of which earlier ones could not be looked for ({refused})", ok=True)
+        return
+    for each in listed.items:
+        labels, resource = _of_executors(each.content)
+        name, namespace = each.metadata.name, each.metadata.namespace
+        if (resource, labels.get(POOL)) != (first.entry.resource, first.entry.pool) or name in wanted:
+            continue
+        part = f".{labels[PARTITION]}" if PARTITION in labels else ""
+        lease_name = f"{plural}.{group}.{first.entry.pool}{part}.supervisor"
+        try:
+            lease: Lease | None = await client.get(LEASES, lease_name, first.namespace)
+        except NotFound:
+            lease = None
+        if problem := supervisor_problem(f"{first.namespace}/{lease_name}", lease, wall):
+            step = (
+                f"no entry of the configuration has them, and no supervisor ({problem}): kubectl delete "
+                f"deployment,serviceaccount,role,rolebinding -n {namespace} -l app.kubernetes.io/name={name}"
+            )
+            yield Checked(f"Deployment {namespace}/{name}", ok=False, next_step=step)
+
+
+def _of_executors(deployment: Mapping[str, Any]) -> tuple[Mapping[str, str], str]:
+    """Labels of the Pods, and the resource that their first container is told; empty if it is told none."""
+    template = deployment["spec"]["template"]
+    variables = template["spec"]["containers"][0].get("env") or ()
+    resource = next((each.get("value", "") for each in variables if each.get("name") == _RESOURCE), "")
+    return (template.get("metadata") or {}).get("labels") or {}, resource

@@ -1,0 +1,174 @@
+"""Check that an installation of vm works: it has a leader, agents find and reach its port, and its webhook answers.
+
+Nothing is changed: the permit port is asked without a token, and the eviction is a dry run. Where a trial proves
+nothing, such as from a computer that cannot reach Pods, the line says so and counts as no failure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import aiohttp
+
+from situate.cli.check.sharding import Checked
+from situate.kube.client import Client
+from situate.kube.errors import (
+    Forbidden,
+    KubeError,
+    MethodNotAllowed,
+    NotFound,
+    ServiceUnavailable,
+    TooManyRequests,
+    Unauthorized,
+)
+from situate.objects.messages import Request
+from situate.objects.pods import Pod
+from situate.objects.resources import LEASES, PODS, unstructured
+from situate.vm.agent.controller.scheduler_lookup import newest
+from situate.vm.api.well_known import AUTO_MIGRATION_LABEL, SCHEDULER_LABEL
+from situate.vm.backends.neonvm import MACHINES
+from situate.vm.config.settings import VmSettings
+from situate.vm.protocol.eviction_webhook_objects import WEBHOOK, configuration_name
+
+_CONFIGURATIONS: Final = unstructured(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingWebhookConfiguration",
+    "validatingwebhookconfigurations",
+    namespaced=False,
+)
+_ASKED: Final = "/explain"
+_WITHOUT_TOKEN: Final = "no token"  # noqa: S105 - words of an answer
+"""The permit port refuses a caller that sends none with these words, and only where it leads."""
+_REACH_S: Final = 3.0
+
+
+async def working(client: Client, settings: VmSettings, namespace: str) -> AsyncIterator[Checked]:
+    """`namespace`: of the installation. Without its Lease nothing is installed there, and nothing is tried."""
+    name = f"Lease {settings.lease_name} in namespace {namespace}"
+    what = f"vm has a leader ({name})"
+    try:
+        lease = await client.get(LEASES, settings.lease_name, namespace)
+    except NotFound:
+        yield Checked(f"{what}, which could not be tried: vm is not installed there", ok=True)
+        return
+    except KubeError as problem:
+        yield Checked(f"{what}, which could not be tried ({problem})", ok=True)
+        return
+    leader = lease.spec.holder_identity
+    yield Checked(what, bool(leader), "" if leader else "no process holds it: look at the logs of the scheduler's Pods")
+    yield await _port(client, settings, namespace)
+    if settings.moves_evicted is not None:
+        yield await _evictions(client, settings, namespace)
+
+
+async def _port(client: Client, settings: VmSettings, namespace: str) -> Checked:
+    selector = f"{SCHEDULER_LABEL}={settings.scheduler_name}"
+    what = f"agents reach the permit port of the Pod labelled {selector}"
+    try:
+        pods = await client.list_all(PODS, namespace, label_selector=selector)
+    except KubeError as problem:
+        return Checked(f"{what}, which could not be tried ({problem})", ok=True)
+    pod = newest(pods.items)
+    if pod is None:
+        step = (
+            f"no Ready Pod in namespace {namespace} has that label, which its leader sets: look at the logs of its Pods"
+        )
+        return Checked(what, ok=False, next_step=step)
+    answer = await _through_api_server(client, settings, pod)
+    if answer is None:
+        answer = await _directly(settings, pod)
+    if answer is None:
+        return Checked(f"{what}, which could not be tried: Pod {pod.metadata.name} is not reachable from here", ok=True)
+    if _WITHOUT_TOKEN in answer:
+        return Checked(what, ok=True)
+    policies = f"NetworkPolicies for port {_number(settings)}"
+    step = f"Pod {pod.metadata.name} answered: {answer}; look at its log, and at {policies}"
+    return Checked(what, ok=False, next_step=step)
+
+
+async def _through_api_server(client: Client, settings: VmSettings, pod: Pod) -> str | None:
+    """The port's words, or why API servers cannot reach it; None: this cluster or account has no such way."""
+    scheme = "http" if _plain(settings) else "https"
+    name = f"{scheme}:{pod.metadata.name}:{_number(settings)}"
+    path = f"{PODS.path(pod.metadata.namespace, name)}/proxy{_ASKED}"
+    try:
+        response = await client.raw(Request("GET", path))
+    except (Forbidden, NotFound, MethodNotAllowed):
+        return None
+    except (Unauthorized, ServiceUnavailable) as answer:
+        return answer.message
+    except KubeError as problem:
+        return str(problem)
+    return f"{response.status}"
+
+
+async def _directly(settings: VmSettings, pod: Pod) -> str | None:
+    """None: no connection, which proves nothing from outside the cluster."""
+    host = f"[{pod.status.pod_ip}]" if ":" in pod.status.pod_ip else pod.status.pod_ip
+    # the certificate is not checked: what is asked is whether anything answers there
+    trusting: ssl.SSLContext | bool = False
+    url = f"{'http' if _plain(settings) else 'https'}://{host}:{_number(settings)}{_ASKED}"
+    try:
+        async with (
+            asyncio.timeout(_REACH_S),
+            aiohttp.ClientSession(trust_env=False) as session,
+            session.get(url, ssl=trusting, allow_redirects=False) as response,
+        ):
+            return (await response.content.read(1024)).decode(errors="replace")
+    except (TimeoutError, OSError, aiohttp.ClientError):
+        return None
+
+
+async def _evictions(client: Client, settings: VmSettings, namespace: str) -> Checked:
+    """A machine's Pod is evicted in a dry run: only the webhook refuses that with its name."""
+    name = configuration_name(namespace)
+    what = f"webhook {WEBHOOK} answers"
+    try:
+        await client.get(_CONFIGURATIONS, name)
+    except NotFound:
+        step = (
+            f"ValidatingWebhookConfiguration {name} does not exist, so an eviction ends a VM: apply the output of "
+            "`situate manifests`, or set vm.evictions: null"
+        )
+        return Checked(what, ok=False, next_step=step)
+    except KubeError as problem:
+        return Checked(f"{what}, which could not be tried ({problem})", ok=True)
+    try:
+        pod = await _migratable(client, settings)
+        if pod is None:
+            return Checked(f"{what}, which could not be tried: no VM that may be moved is running", ok=True)
+        await client.evict(pod, dry_run=True)
+    except TooManyRequests as refusal:
+        if WEBHOOK in refusal.message:
+            return Checked(what, ok=True)
+        said = f"API servers got no answer, and a PodDisruptionBudget refused the eviction: {refusal.message}"
+    except KubeError as problem:
+        return Checked(f"{what}, which could not be tried ({problem})", ok=True)
+    else:
+        said = f"API servers got no answer, so Pod {pod.metadata.namespace}/{pod.metadata.name} would have been evicted"
+    step = f"{said}; look at the EndpointSlices of Service situate-permits, the caBundle of {name}, and NetworkPolicies"
+    return Checked(what, ok=False, next_step=step)
+
+
+async def _migratable(client: Client, settings: VmSettings) -> Pod | None:
+    """A Pod of one that runs."""
+    listed = await client.list_all(MACHINES, None, label_selector=f"{AUTO_MIGRATION_LABEL}=true")
+    for each in listed.items:
+        status: dict[str, Any] = each.content.get("status") or {}
+        ours = (each.content.get("spec") or {}).get("schedulerName") == settings.scheduler_name
+        if ours and status.get("phase") == "Running" and status.get("podName"):
+            return await client.get(PODS, status["podName"], each.metadata.namespace)
+    return None
+
+
+def _plain(settings: VmSettings) -> bool:
+    """Whether the port speaks HTTP."""
+    return settings.compat and settings.permits.certificate is None
+
+
+def _number(settings: VmSettings) -> str:
+    return settings.permits.address.rpartition(":")[2]

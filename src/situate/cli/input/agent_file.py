@@ -1,0 +1,40 @@
+"""The configuration file of `situate vm agent`, for the process and for what installs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from situate.cli.input.file_kinds import AGENT, misplaced
+from situate.cli.terminal.failures import WrongInput
+from situate.objects.settings import Mistake, parse_section
+from situate.objects.settings_overrides import with_overrides, with_sources
+from situate.objects.yaml_text import load_yaml
+from situate.runtime.configuration import BadConfiguration, flag_overrides
+from situate.vm.agent.model.settings import AgentSettings
+
+
+def agent_settings(file: Path | None, assignments: Iterable[str]) -> AgentSettings:
+    """Raises `BadConfiguration` with every mistake, and `WrongInput` without the file."""
+    text = ""
+    if file is not None:
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, ValueError) as problem:
+            raise WrongInput(f"{file}: cannot be read ({problem}); -f names the agent's configuration") from None
+    source = "the command line" if file is None else str(file)
+    data, mistakes = load_yaml(text)
+    if mistakes:
+        raise BadConfiguration(source, _of_the_file(text, mistakes))
+    overrides, wrong = flag_overrides(assignments)
+    data, unfit = with_overrides({} if data is None else data, overrides)
+    settings, mistakes = parse_section(data, AgentSettings)
+    if settings is None or wrong or unfit:
+        raise BadConfiguration(source, (*wrong, *unfit, *_of_the_file(text, with_sources(mistakes, overrides))))
+    return settings
+
+
+def _of_the_file(text: str, mistakes: tuple[Mistake, ...]) -> tuple[Mistake, ...]:
+    """One alone for a file of another kind."""
+    of_another_kind = misplaced(text, AGENT) if mistakes else None
+    return mistakes if of_another_kind is None else (of_another_kind,)

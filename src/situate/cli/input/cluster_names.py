@@ -1,0 +1,112 @@
+"""Complete names of objects from the cluster, for the shell.
+
+The shell waits for the answer, so the cluster has `WITHIN_S` to give it. Without a cluster, or if it refuses, the list
+is empty and nothing is printed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import redirect_stderr
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+
+from situate.cli.input.object_names import ObjectType
+from situate.cli.terminal.failures import WrongInput
+from situate.kube.client import Client
+from situate.kube.connect import connect, find_connection
+from situate.kube.errors import KubeError
+from situate.objects.resources import NAMESPACES, NODES, ResourceType, unstructured
+from situate.runtime.configuration import BadConfiguration
+from situate.runtime.logs import configure_logging
+
+WITHIN_S: Final = 1.5
+_MOST: Final = 500
+"""Names that are asked for; nobody chooses from a longer list."""
+Names = Callable[[Client], Awaitable[list[str]]]
+Types = Sequence[tuple[ObjectType, str]]
+"""Each with its version."""
+
+
+def names_of_nodes(ctx: typer.Context, incomplete: str) -> list[str]:
+    return offered(ctx, incomplete, lambda client: _names(client, NODES, None))
+
+
+def names_of_namespaces(ctx: typer.Context, incomplete: str) -> list[str]:
+    return offered(ctx, incomplete, lambda client: _names(client, NAMESPACES, None))
+
+
+def complete_objects(ctx: typer.Context, incomplete: str, types: Callable[[], Types]) -> list[str]:
+    """Complete an object: NAME with -n, else NAMESPACE/NAME. TYPE/NAME is completed in the context's namespace.
+
+    `types` may read the configuration that the command line names. Files of objects are not looked into.
+    """
+    if ctx.params.get("objects"):
+        return []
+    first, slash, _ = incomplete.partition("/")
+    namespace = ctx.params.get("namespace")
+
+    def context_namespace() -> str:
+        return find_connection(ctx.params.get("kubeconfig"), ctx.params.get("context")).namespace
+
+    async def names(client: Client) -> list[str]:
+        known = types()
+        typed = [each for each in known if slash and each[0].called(first)]
+        found = []
+        for type_, version in typed or known:
+            resource = unstructured(type_.group, version, type_.kind, type_.plural)
+            if typed:
+                found += [
+                    f"{first}/{name}" for name in await _names(client, resource, namespace or context_namespace())
+                ]
+            elif namespace:
+                found += await _names(client, resource, namespace)
+            else:
+                found += await _names(client, resource, first if slash else None, qualified=True)
+        return found
+
+    return offered(ctx, incomplete, names)
+
+
+async def _names(
+    client: Client, resource: ResourceType[Any], namespace: str | None, *, qualified: bool = False
+) -> list[str]:
+    """None of a resource that the cluster does not have, or does not show."""
+    try:
+        page = await client.list(resource, namespace, limit=_MOST)
+    except KubeError as problem:
+        if problem.retriable:
+            raise
+        return []
+    metas = [each.metadata for each in page.items]
+    return [f"{meta.namespace}/{meta.name}" if qualified else meta.name for meta in metas]
+
+
+def offered(ctx: typer.Context, incomplete: str, names: Names) -> list[str]:
+    """Those of the names that begin so, within the time that a shell has; none on any failure."""
+    silence = io.StringIO()
+    with redirect_stderr(silence):
+        configure_logging("error", stream=silence)
+        try:
+            found = asyncio.run(_asked(ctx.params.get("kubeconfig"), ctx.params.get("context"), names))
+        except (KubeError, WrongInput, BadConfiguration, TimeoutError, OSError):
+            return []  # a shell that completes has no place for a sentence
+    return sorted(each for each in found if each.startswith(incomplete))
+
+
+async def _asked(kubeconfig: Path | None, context: str | None, names: Names) -> list[str]:
+    async with asyncio.timeout(WITHIN_S):
+        connection = find_connection(kubeconfig, context)
+        if connection.exec is not None:  # it must not ask for a password while a line is typed
+            connection = replace(connection, exec=replace(connection.exec, interactive_mode="Never"))
+        client = connect(connection, random.Random())
+        try:
+            return await names(client)
+        finally:
+            await client.close()

@@ -1,0 +1,206 @@
+"""Reads the configuration file for a command: the sections of every product, the environment, `--set`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from stat import S_ISDIR
+from typing import TYPE_CHECKING
+
+from situate.cli.input.file_kinds import AUTOSCALE_SCHEDULER, CONFIGURATION, misplaced
+from situate.cli.terminal.failures import WrongInput
+from situate.objects.settings import Mistake
+from situate.objects.yaml_text import load_yaml
+from situate.runtime.configuration import (
+    API_VERSION,
+    KIND,
+    BadConfiguration,
+    Configuration,
+    Section,
+    environment_overrides,
+    flag_overrides,
+    parse_configuration,
+)
+from situate.runtime.reload import ConfigurationFile, NamedFiles, Parse
+from situate.scheduler.configuration import SchedulerSettings
+from situate.sharding.supervisor.controller.config.section import ShardSettings, overlapping, without_secrets
+from situate.spot.config.settings import SpotSettings
+from situate.vm.config.neon_settings import read_reference
+from situate.vm.config.settings import VmSettings
+from situate.vpod.config.settings import ENVIRONMENT, StatefulSetSettings
+
+if TYPE_CHECKING:
+    from situate.scheduler.setup import Setup
+
+ReadText = Callable[[Path], str]
+"""Raises `OSError` or `UnicodeDecodeError`."""
+
+SECTIONS = (
+    Section("vpod", list[StatefulSetSettings], ENVIRONMENT),
+    Section("scheduler", SchedulerSettings),
+    Section("spot", SpotSettings),
+    Section("sharding", list[ShardSettings]),
+    Section("vm", VmSettings),
+)
+"""One for each product."""
+
+
+def configuration_file(file: Path, assignments: Iterable[str] = ()) -> ConfigurationFile:
+    """A file whose content is overridden by the environment, and that by `--set`. Raises `WrongInput` without one."""
+    try:
+        mode = file.stat().st_mode
+    except FileNotFoundError:
+        raise WrongInput(
+            f"{file}: no such file; -f names the configuration, see examples/knative/situate.yaml"
+        ) from None
+    except OSError as problem:
+        raise WrongInput(f"{file}: cannot be read: {problem.strerror}; -f names the configuration") from None
+    if S_ISDIR(mode):
+        raise WrongInput(f"{file}: a folder; -f names the file with the configuration")
+    named = NamedFiles()
+    return ConfigurationFile(file, _parser(file.parent, assignments, named), named)
+
+
+def without_file(assignments: Iterable[str]) -> Configuration:
+    """What `--set` and the environment say alone. Raises `BadConfiguration` with every mistake."""
+    return from_text(f"apiVersion: {API_VERSION}\nkind: {KIND}\n", "the command line", assignments)
+
+
+def from_text(text: str, source: str, assignments: Iterable[str] = ()) -> Configuration:
+    """What a text says that is no file of ours. Raises `BadConfiguration` with every mistake."""
+    configuration, mistakes = _parser(Path(), assignments)(text)
+    if configuration is None:
+        raise BadConfiguration(source, mistakes)
+    return configuration
+
+
+def assignments_of(file: Path | None, product: str) -> tuple[str, ...]:
+    """What `--set` has to say for one product alone: its section of the file, and what all products share.
+
+    Raises what `load` raises. Without a file the product runs on its defaults.
+    """
+    if file is None:
+        return (f"{product}={{}}",)
+    load(file)
+    document, _ = load_yaml(file.read_text(encoding="utf-8"))
+    others = {"apiVersion", "kind", *(section.name for section in SECTIONS)}
+    shared = {key: value for key, value in document.items() if key not in others} if isinstance(document, dict) else {}
+    own = document.get(product) if isinstance(document, dict) else None
+    given = {**shared, product: own or {}}
+    return tuple(f"{key}={json.dumps(value, separators=(',', ':'))}" for key, value in given.items())
+
+
+def _parser(folder: Path, assignments: Iterable[str], named: NamedFiles | None = None) -> Parse:
+    """`folder`: what names of files are relative to. `named`: reads those files and keeps them."""
+    read = (named or NamedFiles()).text
+    from_environment, wrong_environment = environment_overrides(os.environ, SECTIONS)
+    from_flags, wrong_flags = flag_overrides(assignments)
+
+    def parse(text: str) -> tuple[Configuration | None, tuple[Mistake, ...]]:
+        configuration, mistakes = parse_configuration(text, SECTIONS, (*from_environment, *from_flags))
+        if configuration is not None:
+            named_twice = _named_twice(vpod_entries(configuration))
+            shared = overlapping(sharding_entries(configuration))
+            configuration, of_the_reference = _with_reference(configuration, folder, read)
+            profiles = _wrong_profiles(configuration, folder, read)
+            mistakes = (*named_twice, *shared, *profiles, *of_the_reference)
+        if mistakes and (of_another_kind := misplaced(text, CONFIGURATION)) is not None:
+            mistakes = (of_another_kind,)
+        mistakes = (*wrong_environment, *wrong_flags, *without_secrets(mistakes))
+        return None if mistakes else configuration, mistakes
+
+    return parse
+
+
+def _named_twice(entries: Iterable[StatefulSetSettings]) -> Iterator[Mistake]:
+    """One writer a StatefulSet: two entries for one would undo each other's work."""
+    seen: dict[str, int] = {}
+    for number, entry in enumerate(entries):
+        name = f"{entry.stateful_set_namespace}/{entry.stateful_set_name}"
+        first = seen.setdefault(name, number)
+        if first != number:
+            hint = f"vpod[{first}] is about it already; remove one of them"
+            yield Mistake(f"vpod[{number}].statefulSetName", name, "each StatefulSet once", hint)
+
+
+def _wrong_profiles(configuration: Configuration, folder: Path, read: ReadText) -> tuple[Mistake, ...]:
+    settings = scheduler_settings(configuration)
+    if settings is None:
+        return ()
+    # plugins are arrays' business: what has no scheduler is spared their import
+    from situate.cli.run.scheduler_setup import scheduler_setup
+
+    setup, mistakes = scheduler_setup(settings, folder, read)
+    vm = vm_settings(configuration)
+    return mistakes if setup is None or vm is None else tuple(_shared_name(setup, vm))
+
+
+def _shared_name(setup: Setup, vm: VmSettings) -> Iterator[Mistake]:
+    """Two schedulers for one name would bind the same pods."""
+    if vm.scheduler_name in setup.names:
+        allowed = "a name that no profile of scheduler has: vm is a scheduler of its own"
+        yield Mistake("vm.schedulerName", vm.scheduler_name, allowed)
+    elif setup.election is not None and setup.election.name == vm.lease_name:
+        yield Mistake("vm.leaseName", vm.lease_name, "another Lease than the scheduler's")
+
+
+def _with_reference(
+    configuration: Configuration, folder: Path, read_text: ReadText
+) -> tuple[Configuration, tuple[Mistake, ...]]:
+    """With what a file of the scheduler says for which ours stands in."""
+    settings = vm_settings(configuration)
+    if settings is None or settings.configuration is None:
+        return configuration, ()
+    within = f"vm.configuration {settings.configuration}: "
+    try:
+        text = read_text(folder / settings.configuration)
+    except (OSError, UnicodeDecodeError) as problem:
+        return configuration, (Mistake(within, str(problem), "a file that can be read, beside the configuration"),)
+    read, mistakes = read_reference(text, settings)
+    if read is None:
+        of_another_kind = misplaced(text, AUTOSCALE_SCHEDULER)
+        found = mistakes if of_another_kind is None else (of_another_kind,)
+        return configuration, tuple(replace(each, path=within + each.path) for each in found)
+    return replace(configuration, sections={**configuration.sections, "vm": read}), ()
+
+
+def load(file: Path, assignments: Iterable[str] = ()) -> Configuration:
+    """The configuration of a file. Raises `BadConfiguration` with every mistake, `WrongInput` without a file."""
+    return configuration_file(file, assignments).load()
+
+
+def require_product(configuration: Configuration, file: Path | None) -> None:
+    """Raises `WrongInput` for a configuration that names nothing to run. `file` None: there is `--set` alone."""
+    entries = (*vpod_entries(configuration), *sharding_entries(configuration))
+    alone = (scheduler_settings(configuration), spot_settings(configuration), vm_settings(configuration))
+    if not entries and all(each is None for each in alone):
+        said = "-f names no file, and --set names" if file is None else f"{file} names"
+        raise WrongInput(f"{said} nothing to run; add a section: {', '.join(section.name for section in SECTIONS)}")
+
+
+def vpod_entries(configuration: Configuration) -> tuple[StatefulSetSettings, ...]:
+    """The StatefulSets that vpod looks after; empty if the file does not name the product."""
+    return tuple(configuration.section("vpod", list) or ())
+
+
+def sharding_entries(configuration: Configuration) -> tuple[ShardSettings, ...]:
+    """The supervisors; empty if the file does not name the product."""
+    return tuple(configuration.section("sharding", list) or ())
+
+
+def scheduler_settings(configuration: Configuration) -> SchedulerSettings | None:
+    """None if the file does not name the product."""
+    return configuration.section("scheduler", SchedulerSettings)
+
+
+def spot_settings(configuration: Configuration) -> SpotSettings | None:
+    """None if the file does not name the product."""
+    return configuration.section("spot", SpotSettings)
+
+
+def vm_settings(configuration: Configuration) -> VmSettings | None:
+    """None if the file does not name the product."""
+    return configuration.section("vm", VmSettings)

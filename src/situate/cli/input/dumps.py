@@ -1,0 +1,151 @@
+"""Objects from files, as `kubectl get -o yaml` and `-o json` print them: documents, Lists, several files, folders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from situate.cli.input.file_kinds import LISTING, OBJECTS, misplaced, misplaced_document
+from situate.cli.terminal.failures import WrongInput
+from situate.objects.settings import shown
+from situate.objects.yaml_text import Document, load_yaml_documents
+
+_MOST_NODES: Final = 2_000_000
+"""Of a file in YAML, which takes 2 GB of memory then, and minutes: some 10,000 pods. JSON may be larger."""
+_LARGER: Final = "write it as JSON (kubectl get -o json), which takes a twentieth of the time and memory"
+_SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
+
+
+@dataclass(frozen=True, slots=True)
+class Dumped:
+    """One object as plain data, and where it stands."""
+
+    place: str
+    """`--objects cluster.yaml: document 2, line 40, items[3]`, for messages; JSON has no lines."""
+    content: Mapping[str, Any]
+
+    @property
+    def api_version(self) -> str:
+        return str(self.content.get("apiVersion", ""))
+
+    @property
+    def kind(self) -> str:
+        return str(self.content.get("kind", ""))
+
+    @property
+    def name(self) -> str:
+        """`shop/web`, or as much as the object says."""
+        metadata = self.content.get("metadata")
+        if not isinstance(metadata, Mapping):
+            return ""
+        return "/".join(str(metadata[key]) for key in ("namespace", "name") if metadata.get(key))
+
+
+def read_objects(paths: Iterable[Path], option: str) -> Iterator[Dumped]:
+    """The objects of files, and of the YAML and JSON files of folders in the order of their names.
+
+    Raises `WrongInput`, which names `option` (empty: the files are arguments) and the file. What is no object at all is
+    an error, not skipped.
+    """
+    for path in paths:
+        try:
+            files = _files(path)
+        except OSError as problem:
+            raise WrongInput(f"{_told(option, path)}: cannot be read: {problem.strerror}") from None
+        if not files:
+            raise WrongInput(f"{_told(option, path)}: the folder has no file that ends in .yaml, .yml or .json")
+        for file in files:
+            yield from _objects_of(file, option, alone=file == path)
+
+
+def _files(path: Path) -> list[Path]:
+    """The path itself, unless it is a folder."""
+    if not path.is_dir():
+        return [path]
+    return sorted(each for each in path.iterdir() if each.suffix in _SUFFIXES and each.is_file())
+
+
+def _objects_of(path: Path, option: str, *, alone: bool) -> Iterator[Dumped]:
+    """Raises `WrongInput` for a part without `apiVersion` or `kind`, as the last part of a truncated file is.
+
+    `alone`: the file was named, so that it has to hold objects; a folder may hold other files of ours.
+    """
+    documents = _documents(path, option)
+    if alone and not documents:
+        raise WrongInput(f"{option} {path}: the file is empty; write it again with kubectl get -o yaml")
+    for each in documents:
+        several = len(documents) > 1 or each.number > 1
+        number = f"document {each.number}" if several else ""
+        where = _place(path, option, number, each.line)
+        content = each.content
+        if not isinstance(content, Mapping):
+            allowed = "a Kubernetes object, or a List of them"
+            raise WrongInput(f"{where}: found {shown(content)}, allowed: {allowed}")
+        wrong = misplaced_document(content, OBJECTS, LISTING)
+        if wrong is not None:
+            if alone:
+                raise WrongInput(f"{where}: found {wrong.found}, allowed: {wrong.allowed}; {wrong.hint}")
+            continue
+        _require_type(where, content)
+        items = content.get("items")
+        if not isinstance(items, list):
+            yield Dumped(where, content)
+            continue
+        kind = str(content["kind"]).removesuffix("List")
+        for place, item in enumerate(items):
+            line = each.item_lines[place] if each.item_lines else 0
+            within = _place(path, option, number, line, f"items[{place}]")
+            if not isinstance(item, Mapping):
+                raise WrongInput(f"{within}: found {shown(item)}, allowed: a Kubernetes object")
+            # the items of a typed list, such as a PodList, do not repeat what they are
+            known = {"apiVersion": content["apiVersion"], "kind": kind} if kind and "kind" not in item else {}
+            whole = {**known, **item}
+            _require_type(within, whole)
+            yield Dumped(within, whole)
+
+
+def _place(path: Path, option: str, document: str, line: int, item: str = "") -> str:
+    """`--objects cluster.yaml: document 2, line 40, items[3]`, as far as it is known."""
+    parts = [each for each in (document, f"line {line}" if line else "", item) if each]
+    return _told(option, path) + (f": {', '.join(parts)}" if parts else "")
+
+
+def _told(option: str, path: Path) -> str:
+    """The file as it was given, to an option or as an argument."""
+    return f"{option} {path}".strip()
+
+
+def _require_type(where: str, content: Mapping[str, Any]) -> None:
+    for key, example in (("apiVersion", "v1"), ("kind", "List" if "items" in content else "Pod")):
+        value = content.get(key)
+        if not isinstance(value, str) or not value:
+            found = f"found {shown(value)}" if key in content else "missing"
+            raise WrongInput(
+                f"{where}: {key}: {found}, allowed: the {key} of a Kubernetes object, such as {example}; "
+                "add the line, or write the file again if it was cut off"
+            )
+
+
+def _documents(path: Path, option: str) -> list[Document]:
+    """As JSON if it is that, since reading a large dump as YAML takes minutes; JSON has no lines."""
+    try:
+        content = path.read_bytes()
+    except OSError as problem:
+        raise WrongInput(f"{_told(option, path)}: cannot be read: {problem.strerror}") from None
+    with suppress(ValueError, RecursionError):
+        return [Document(msgspec.json.decode(content), 1, 0, ())]
+    try:
+        text = content.decode()
+        documents, mistakes = load_yaml_documents(text, _MOST_NODES, _LARGER, halves=True)
+    except UnicodeDecodeError as problem:
+        raise WrongInput(f"{_told(option, path)}: byte {problem.start} is no UTF-8; allowed is YAML or JSON") from None
+    if mistakes and (of_another_kind := misplaced(text, OBJECTS, LISTING)) is not None:
+        mistakes = (of_another_kind,)
+    if mistakes:
+        raise WrongInput("\n".join(f"{_told(option, path)}: {each}" for each in mistakes))
+    return documents

@@ -1,0 +1,174 @@
+"""Recognize a file that was given to the wrong command, to name its kind and the right command in one sentence.
+
+Called only for files that a command cannot use: it explains a refusal, and never causes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+import msgspec
+
+from situate.objects.settings import Mistake
+from situate.objects.yaml_text import load_yaml_documents
+from situate.runtime.configuration import KIND
+
+
+@dataclass(frozen=True, slots=True)
+class FileKind:
+    """A kind of file, and the command for it."""
+
+    name: str
+    """`a scenario`."""
+    taken_by: str
+    """The command that takes such a file, as a sentence."""
+
+
+CONFIGURATION: Final = FileKind(
+    f"a Situate configuration (kind: {KIND})", "`situate check -f FILE` and `situate run -f FILE` take it"
+)
+SCENARIO: Final = FileKind("a scenario (kind: Scenario)", "`situate simulate FILE` takes it")
+KUBE_SCHEDULER: Final = FileKind(
+    "a KubeSchedulerConfiguration",
+    "name it in `scheduler.configuration` of a Situate configuration, or by `situate scheduler explain -f FILE`",
+)
+AGENT: Final = FileKind("an agent's configuration", "`situate vm agent -f FILE` takes it")
+AUTOSCALE_SCHEDULER: Final = FileKind(
+    "a configuration of neondatabase/autoscaling's scheduler",
+    "name it in `vm.configuration` of a Situate configuration",
+)
+PRICES: Final = FileKind("a list of prices", "name it in `spot.prices.file` of a Situate configuration")
+KUBECONFIG: Final = FileKind("a kubeconfig", "give it with `--kubeconfig FILE`, or as $KUBECONFIG")
+TRACE: Final = FileKind(
+    "a trace of virtual machines (JSON lines)", "`situate simulate FILE` takes it under a name that ends in .jsonl"
+)
+RECORDING: Final = FileKind("a recording of a scheduler (JSON lines)", "`situate scheduler replay FILE` takes it")
+KUSTOMIZATION: Final = FileKind("a kustomization", "`kubectl kustomize FOLDER` prints its objects")
+OBJECTS: Final = FileKind(
+    "Kubernetes objects", "`kubectl apply -f FILE` and `situate scheduler what-if FILE` take them"
+)
+LISTING: Final = FileKind(
+    "a listing of Kubernetes objects",
+    "`situate scheduler explain POD --objects FILE` and `kubectl apply -f FILE` take it",
+)
+_GROUPS: Final = (
+    ("kubescheduler.config.k8s.io/", KUBE_SCHEDULER),
+    ("kustomize.config.k8s.io/", KUSTOMIZATION),
+)
+_SITUATE: Final = "situate.dev/"
+
+
+def misplaced(text: str, *wanted: FileKind) -> Mistake | None:
+    """The one mistake of a text that is of another kind than `wanted`; None if its kind is not recognized."""
+    kind = _of_lines(text)
+    documents: Sequence[object] = ()
+    if kind is None:
+        documents = _documents(text)
+        kind = _of_documents(documents)
+    return _mistake(kind, documents, wanted)
+
+
+def misplaced_document(content: object, *wanted: FileKind) -> Mistake | None:
+    """As `misplaced`, for a text that has been read already."""
+    return _mistake(_of_document(content), (content,), wanted)
+
+
+def _mistake(kind: FileKind | None, documents: Sequence[object], wanted: Sequence[FileKind]) -> Mistake | None:
+    if kind is None or kind in wanted:
+        return None
+    found = f"{kind.name} ({_first_of(documents)})" if kind is OBJECTS else kind.name
+    return Mistake("", found, " or ".join(each.name for each in wanted if each is not LISTING), kind.taken_by)
+
+
+def _first_of(documents: Sequence[object]) -> str:
+    """`Deployment web and 2 more`, of documents that are mappings."""
+    first: Any = documents[0]
+    metadata = first.get("metadata")
+    name = metadata.get("name", "") if isinstance(metadata, Mapping) else ""
+    more = f" and {len(documents) - 1} more" if len(documents) > 1 else ""
+    return f"{first.get('kind', 'a List')} {name}".strip() + more
+
+
+def _documents(text: str) -> list[object]:
+    """None of a text that is neither JSON nor YAML."""
+    with suppress(ValueError, RecursionError):
+        return [msgspec.json.decode(text)]
+    return [each.content for each in load_yaml_documents(text)[0]]
+
+
+def _of_lines(text: str) -> FileKind | None:
+    """By the first line, if that is JSON by itself."""
+    with suppress(ValueError, RecursionError):
+        first = msgspec.json.decode(text.lstrip("\ufeff").lstrip().partition("\n")[0])
+        if isinstance(first, dict) and "situateRecording" in first:
+            return RECORDING
+        if isinstance(first, dict) and {"time", "event", "uid"} <= first.keys():
+            return TRACE
+    return None
+
+
+def _of_documents(documents: Sequence[object]) -> FileKind | None:
+    kinds = {_of_document(each) for each in documents}
+    return OBJECTS if len(documents) > 1 and kinds <= {OBJECTS, LISTING} else kinds.pop() if len(kinds) == 1 else None
+
+
+def _of_document(content: object) -> FileKind | None:
+    if not isinstance(content, Mapping):
+        return None
+    version, kind = content.get("apiVersion"), content.get("kind")
+    if kind == KIND:
+        return CONFIGURATION
+    if kind == "Scenario" and str(version).startswith(_SITUATE):
+        return SCENARIO
+    if (version, kind) == ("v1", "Config"):
+        return KUBECONFIG
+    for group, found in _GROUPS:
+        if str(version).startswith(group):
+            return found
+    if isinstance(version, str) and not version.startswith(_SITUATE):
+        if isinstance(content.get("items"), list):
+            return LISTING
+        if isinstance(kind, str):
+            return OBJECTS
+    return _by_keys(content)
+
+
+def _by_keys(content: Mapping[Any, Any]) -> FileKind | None:
+    """Of a document that does not say what it is: the kind that knows most of its keys, and more than any other."""
+    fits = {kind: len(keys & content.keys()) for kind, keys in _keys().items()}
+    most = max(fits.values())
+    found = [kind for kind, count in fits.items() if count == most]
+    return found[0] if len(found) == 1 and 2 * most > len(content) else None
+
+
+@cache
+def _keys() -> Mapping[FileKind, frozenset[str]]:
+    """The keys at the top of each kind of file that needs no `kind`."""
+    # most files are of the right kind: a command is spared these imports until it meets a wrong one
+    from situate.cli.input.configuration import SECTIONS
+    from situate.runtime.configuration import configuration_schema
+    from situate.sim.spot.settings import SpotScenarioSettings
+    from situate.sim.vpod.settings import ScenarioSettings
+    from situate.spot.nodes.prices import PriceList
+    from situate.vm.agent.model.settings import AgentSettings
+    from situate.vm.config.neon_settings import ReferenceConfiguration
+
+    structs: tuple[tuple[FileKind, tuple[Any, ...]], ...] = (
+        (SCENARIO, (ScenarioSettings, SpotScenarioSettings)),
+        (AGENT, (AgentSettings,)),
+        (AUTOSCALE_SCHEDULER, (ReferenceConfiguration,)),
+        (PRICES, (PriceList,)),
+    )
+    known = {
+        kind: frozenset(field.encode_name for struct in each for field in msgspec.structs.fields(struct))
+        for kind, each in structs
+    }
+    return {
+        CONFIGURATION: frozenset(configuration_schema(SECTIONS)["properties"]),
+        KUBECONFIG: frozenset(("clusters", "contexts", "users", "current-context", "preferences")),
+        **known,
+    }

@@ -1,0 +1,75 @@
+"""What `situate sharding archive serve` needs in a cluster: rights to ask about its users, two Secrets, a port.
+
+The Secrets are made by whoever installs it: `situate-archive-tls` of the type `kubernetes.io/tls`, for the name of the
+Service, and `situate-archive-url` with the archive's URL under the key `url`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from typing import Any, Final
+
+from situate.cli.terminal.failures import WrongInput
+from situate.objects.authorization import Permission
+from situate.sharding.permissions import archive_server_permissions
+
+NAME: Final = "situate-archive"
+TLS_SECRET: Final = "situate-archive-tls"  # noqa: S105 - the name of a Secret
+URL_SECRET: Final = "situate-archive-url"  # noqa: S105 - the name of a Secret
+_TLS, _URL = "/etc/situate/tls", "/etc/situate/archive"
+_PORT: Final = 8443
+
+
+def server_arguments(resources: Sequence[str]) -> tuple[str, ...]:
+    """Of the process. `WrongInput` if nothing is to be served."""
+    if not resources:
+        raise WrongInput("name what is served with --resource, as batch.example.com/v1/reports")
+    named = [each for resource in resources for each in ("--resource", resource)]
+    certificate = ("--tls-cert-file", f"{_TLS}/tls.crt", "--tls-private-key-file", f"{_TLS}/tls.key")
+    return (
+        "sharding",
+        "archive",
+        "serve",
+        *named,
+        "--address",
+        f":{_PORT}",
+        *certificate,
+        "--archive-url-file",
+        f"{_URL}/url",
+    )
+
+
+def server_rights(resources: Sequence[str]) -> tuple[Permission, ...]:
+    """`WrongInput` for what is no resource."""
+    found: dict[Permission, None] = {}
+    for each in resources:
+        group, _, rest = each.partition("/")
+        version, _, plural = rest.partition("/")
+        if not (group and version and plural) or "/" in plural:
+            raise WrongInput(f"--resource: found {each!r}, allowed: GROUP/VERSION/PLURAL")
+        found.update(dict.fromkeys(archive_server_permissions(group, plural)))
+    return tuple(found)
+
+
+def server_deployment(deployment: Mapping[str, Any]) -> dict[str, Any]:
+    """A Deployment of situate as this server needs it."""
+    changed: dict[str, Any] = deepcopy(dict(deployment))
+    pod = changed["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    container["ports"] = [{"name": "https", "containerPort": _PORT}]
+    for probe in ("livenessProbe", "readinessProbe"):
+        container[probe] = {"httpGet": {**container[probe]["httpGet"], "port": "https", "scheme": "HTTPS"}}
+    container["volumeMounts"] = [
+        {"name": "tls", "mountPath": _TLS, "readOnly": True},
+        {"name": "archive", "mountPath": _URL, "readOnly": True},
+    ]
+    pod["volumes"] = [
+        {"name": "tls", "secret": {"secretName": TLS_SECRET}},
+        {"name": "archive", "secret": {"secretName": URL_SECRET}},
+    ]
+    return changed
+
+
+def server_service_spec(labels: Mapping[str, str]) -> dict[str, Any]:
+    return {"selector": dict(labels), "ports": [{"name": "https", "port": 443, "targetPort": "https"}]}

@@ -1,0 +1,342 @@
+"""`situate manifests`: everything that must exist in a cluster before situate can run there.
+
+The rights are those of `situate.cli.check.rights`, so what is printed here is what `situate check` asks for and what
+the tests run under.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from situate import __version__
+from situate.cli.check.rights import files_beside, needed_rights
+from situate.cli.input.configuration import (
+    assignments_of,
+    load,
+    scheduler_settings,
+    sharding_entries,
+    spot_settings,
+    vm_settings,
+    without_file,
+)
+from situate.cli.input.products import Product
+from situate.cli.manifests.archive import NAME as ARCHIVE
+from situate.cli.manifests.archive import server_arguments, server_deployment, server_rights, server_service_spec
+from situate.cli.manifests.sharding import NAME as SHARD
+from situate.cli.manifests.sharding import (
+    earlier_outputs,
+    executor_deployment,
+    executor_name,
+    executor_rights,
+    fencing_objects,
+    lease_objects,
+    shard_assignments,
+    with_archive_url,
+)
+from situate.cli.manifests.spot import admission_objects, deployment_with_webhook
+from situate.cli.manifests.vm import SERVICE as PERMITS
+from situate.cli.manifests.vm import check_files, deployment_with_permits, leading_objects, permit_service_spec
+from situate.cli.manifests.vm_agent import FILE as AGENT_FILE
+from situate.cli.manifests.vm_agent import NAME as VM_AGENT
+from situate.cli.manifests.vm_agent import agent_arguments, agent_daemon_set, agent_rights, check_files_of_agent
+from situate.cli.manifests.vm_machines import NAME as VM_MACHINES
+from situate.cli.manifests.vm_machines import machines_arguments, machines_rights
+from situate.cli.terminal.failures import WrongInput, mendable_failures
+from situate.cli.terminal.formats import DataFormat
+from situate.cli.terminal.output import print_objects
+from situate.cli.terminal.streams import complain
+from situate.objects.authorization import Permission
+from situate.objects.settings import NamespaceName, parse_section, shown
+from situate.runtime.configuration import Configuration
+from situate.spot.model.object_names import NAME as SPOT
+
+ACCOUNT = "situate"
+Object: TypeAlias = dict[str, Any]
+_NAMESPACE_LABELS = {"app.kubernetes.io/name": "situate", "app.kubernetes.io/managed-by": "situate"}
+"""Whatever is installed in it: two products may share one."""
+_PORT = 8080
+_MEMORY_OF_SCHEDULER = "1536Mi"
+"""15,000 nodes and 150,000 pods take less than 1 GiB."""
+
+
+_WITHOUT_FILE = frozenset({Product.ARCHIVE, Product.VM_MACHINES})
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """Where the objects go and what they run."""
+
+    namespace: str
+    image: str
+    replicas: int
+    memory: str = "512Mi"
+    """What a container may use at most."""
+    name: str = ACCOUNT
+    """Of the Deployment, the ServiceAccount and the rest."""
+    arguments: tuple[str, ...] = ("run", "-f", "/etc/situate/situate.yaml")
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return {"app.kubernetes.io/name": self.name, "app.kubernetes.io/managed-by": "situate"}
+
+
+def show(
+    product: Product | None,
+    file: Path | None,
+    where: Installation,
+    resources: Sequence[str],
+    executor_image: str,
+    output: DataFormat,
+) -> None:
+    """Prints them, and on standard error which objects of earlier versions are to be deleted."""
+    with mendable_failures():
+        _check_names(where)
+        _check_files(product, file)
+        objects = printed(product, file, where, resources, executor_image)
+        entries = sharding_entries(load(file)) if file is not None and product in (None, Product.SHARDING) else ()
+    print_objects(objects, output)
+    for note in earlier_outputs(entries):
+        complain(note)
+
+
+def _check_names(where: Installation) -> None:
+    """Raises `WrongInput` for a namespace or an image that the cluster would refuse object by object."""
+    kind: Any = NamespaceName
+    _, mistakes = parse_section(where.namespace, kind, "--installation-namespace")
+    if mistakes:
+        raise WrongInput(str(mistakes[0]))
+    if not where.image or any(each.isspace() for each in where.image):
+        raise WrongInput(f"--image: found {shown(where.image)}, allowed: a reference, such as situate:{__version__}")
+
+
+def _check_files(product: Product | None, file: Path | None) -> None:
+    """Raises `WrongInput` where pods would look for files that are on this computer alone, and what reading raises."""
+    if product is Product.VM_AGENT:
+        check_files_of_agent(file)
+    if product is None and file is not None and (vm := vm_settings(load(file))) is not None:
+        check_files(vm)
+
+
+def printed(
+    product: Product | None,
+    file: Path | None,
+    where: Installation,
+    resources: Sequence[str] = (),
+    executor_image: str = "",
+) -> list[Object]:
+    """All of it, in the order in which it may be applied. `product` None: those of the configuration file.
+
+    Raises what reading the file raises, and `WrongInput`.
+    """
+    if product in _WITHOUT_FILE and file is not None:
+        raise WrongInput(f"{product} is installed without a configuration file; leave -f {file} out")
+    if product is Product.ARCHIVE:
+        return [*_archive(where, resources)]
+    if product is Product.SHARDING:
+        return [*_shard(where, file, resources, executor_image)]
+    if product is Product.VM_AGENT:
+        return [*_vm_agent(where, file)]
+    if product is Product.VM_MACHINES:
+        return [*_vm_machines(where)]
+    if product is not None:
+        return _alone(product, file, where)
+    if file is not None:
+        return _together(file, where)
+    raise WrongInput(f"name the configuration with -f, or a product: {', '.join(Product)}")
+
+
+def _together(file: Path, where: Installation) -> list[Object]:
+    """All products of a configuration file, in one Deployment."""
+    configuration = load(file)
+    files = {"situate.yaml": file.read_text(encoding="utf-8"), **files_beside(configuration, file)}
+    if scheduler_settings(configuration) is not None or vm_settings(configuration) is not None:
+        where = replace(where, memory=_MEMORY_OF_SCHEDULER)
+    return list(installation(where, configuration, files, needed_rights(configuration, file, where.namespace)))
+
+
+def _alone(product: Product, file: Path | None, where: Installation) -> list[Object]:
+    """One product, whose settings are arguments of its process: nothing is printed besides what it needs."""
+    given = assignments_of(file, str(product))
+    configuration = without_file(given)
+    settings = spot_settings(configuration)
+    if settings is not None and settings.prices.file is not None:
+        raise WrongInput(
+            f"spot.prices.file {settings.prices.file}: arguments bring no file along; put it into a ConfigMap under "
+            "the key prices.yaml and name that with spot.prices.configMap, or print all with situate manifests -f"
+        )
+    arguments = ["run"]
+    for each in given:
+        arguments += ["--set", each]
+    where = replace(where, name=SPOT, arguments=tuple(arguments))
+    return list(installation(where, configuration, {}, needed_rights(configuration, Path(), where.namespace)))
+
+
+def _archive(where: Installation, resources: Sequence[str]) -> Iterator[Object]:
+    """The server of what is live and archived, by itself."""
+    where = replace(where, name=ARCHIVE, arguments=server_arguments(resources))
+    yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": where.namespace, "labels": _NAMESPACE_LABELS}}
+    yield _object("v1", "ServiceAccount", where, where.namespace)
+    yield from access(where, server_rights(resources))
+    yield server_deployment(_deployment(where, mounted=False))
+    yield _object("v1", "Service", where, where.namespace, spec=server_service_spec(where.labels))
+
+
+def _shard(where: Installation, file: Path | None, resources: Sequence[str], image: str) -> Iterator[Object]:
+    """Supervisors by themselves, with the executors of each."""
+    given = shard_assignments(file, resources, where.namespace)
+    configuration = without_file(given)
+    arguments = ["run"]
+    for each in given:
+        arguments += ["--set", each]
+    where = replace(where, name=SHARD, arguments=tuple(arguments))
+    yield from installation(where, configuration, {}, needed_rights(configuration, Path(), where.namespace))
+    ports = [{"name": "http", "port": _PORT, "targetPort": "http"}]
+    yield _object("v1", "Service", where, where.namespace, spec={"selector": where.labels, "ports": ports})
+    for entry in sharding_entries(configuration):
+        name, namespace = executor_name(entry), entry.executor_namespace or where.namespace
+        executors = replace(where, name=name, namespace=namespace, image=image)
+        yield _object("v1", "ServiceAccount", executors, namespace)
+        yield from access(executors, executor_rights(entry, where.namespace))
+        yield executor_deployment(_deployment(executors, mounted=False), entry)
+
+
+def _vm_agent(where: Installation, file: Path | None) -> Iterator[Object]:
+    """The agents of virtual machines, one on each node. `file` is theirs."""
+    where = replace(where, name=VM_AGENT, arguments=agent_arguments(file, _PORT, where.namespace))
+    rights = agent_rights(file, where.namespace)
+    yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": where.namespace, "labels": _NAMESPACE_LABELS}}
+    yield _object("v1", "ServiceAccount", where, where.namespace)
+    yield from access(where, rights)
+    if file is not None:
+        text = file.read_text(encoding="utf-8")
+        yield _object("v1", "ConfigMap", where, where.namespace, data={AGENT_FILE: text})
+    yield agent_daemon_set(_deployment(where, mounted=file is not None))
+
+
+def _vm_machines(where: Installation) -> Iterator[Object]:
+    """What lets virtual machines live without a hypervisor."""
+    where = replace(where, name=VM_MACHINES, arguments=machines_arguments(where.namespace, _PORT))
+    yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": where.namespace, "labels": _NAMESPACE_LABELS}}
+    yield _object("v1", "ServiceAccount", where, where.namespace)
+    yield from access(where, machines_rights(where.namespace))
+    yield _deployment(where, mounted=False)
+
+
+def installation(
+    where: Installation, configuration: Configuration, files: Mapping[str, str], rights: Sequence[Permission]
+) -> Iterator[Object]:
+    """The objects in the order in which they may be applied. `files`: of the ConfigMap; none makes none."""
+    spot = spot_settings(configuration)
+    metadata = {"name": where.namespace, "labels": _NAMESPACE_LABELS}
+    yield {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+    yield _object("v1", "ServiceAccount", where, where.namespace)
+    yield from access(where, rights)
+    if files:
+        yield _object("v1", "ConfigMap", where, where.namespace, data=dict(files))
+    deployment = _deployment(where, mounted=bool(files))
+    if spot is not None:
+        leases = configuration.runtime.leader_election.namespace or where.namespace
+        yield from admission_objects(where.namespace, leases, where.labels, spot)
+        deployment = deployment_with_webhook(deployment, spot)
+    vm = vm_settings(configuration)
+    if vm is not None:
+        leases = configuration.runtime.leader_election.namespace or where.namespace
+        yield from leading_objects(where.namespace, leases, where.labels, vm)
+        deployment = deployment_with_permits(deployment, vm)
+        yield _object("v1", "Service", where, where.namespace, PERMITS, spec=permit_service_spec(where.labels, vm))
+    if entries := sharding_entries(configuration):
+        leases = configuration.runtime.leader_election.namespace or where.namespace
+        yield from lease_objects(entries, leases, where.labels)
+        account = f"{where.namespace}:{where.name}"
+        yield from fencing_objects(entries, account, where.namespace, leases, where.labels)
+        deployment = with_archive_url(deployment, entries)
+    yield deployment
+    if files:
+        ports = [{"name": "http", "port": _PORT, "targetPort": "http"}]
+        yield _object("v1", "Service", where, where.namespace, spec={"selector": where.labels, "ports": ports})
+
+
+def access(where: Installation, rights: Iterable[Permission]) -> Iterator[Object]:
+    """A role and its binding for each namespace concerned, and one for the whole cluster.
+
+    Named after the account's namespace, so that a second installation in the cluster does not take them over.
+    """
+    by_namespace: dict[str | None, list[Permission]] = defaultdict(list)
+    for right in rights:
+        by_namespace[right.namespace].append(right)
+    subject = {"kind": "ServiceAccount", "name": where.name, "namespace": where.namespace}
+    group = "rbac.authorization.k8s.io"
+    for namespace, of_namespace in sorted(by_namespace.items(), key=lambda item: item[0] or ""):
+        kind = "Role" if namespace else "ClusterRole"
+        name = f"{where.name}:{where.namespace}"
+        rules = [_rule(right) for right in of_namespace]
+        yield _object(f"{group}/v1", kind, where, namespace, name, rules=rules)
+        yield _object(
+            f"{group}/v1",
+            f"{kind}Binding",
+            where,
+            namespace,
+            name,
+            roleRef={"apiGroup": group, "kind": kind, "name": name},
+            subjects=[subject],
+        )
+
+
+def _rule(right: Permission) -> Object:
+    rule: Object = {"apiGroups": [right.group], "resources": [right.resource], "verbs": list(right.verbs)}
+    if right.name:
+        rule["resourceNames"] = [right.name]
+    return rule
+
+
+def _object(
+    api_version: str, kind: str, where: Installation, namespace: str | None, name: str = "", **content: Any
+) -> Object:
+    """Named after the installation unless it says otherwise."""
+    metadata: Object = {"name": name or where.name} | ({"namespace": namespace} if namespace else {})
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata | {"labels": where.labels}, **content}
+
+
+def _deployment(where: Installation, *, mounted: bool) -> Object:
+    container: Object = {
+        "name": where.name,
+        "image": where.image,
+        "args": list(where.arguments),
+        "env": [{"name": "SITUATE_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}],
+        "ports": [{"name": "http", "containerPort": _PORT}],
+        "livenessProbe": {"httpGet": {"path": "/healthz", "port": "http"}},
+        "readinessProbe": {"httpGet": {"path": "/readyz", "port": "http"}},
+        "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": where.memory}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
+    volumes = {"volumes": [{"name": "configuration", "configMap": {"name": where.name}}]} if mounted else {}
+    pod: Object = {
+        "serviceAccountName": where.name,
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [container],
+        **volumes,
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": "kubernetes.io/hostname",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": where.labels},
+            }
+        ],
+    }
+    if mounted:
+        container["volumeMounts"] = [{"name": "configuration", "mountPath": "/etc/situate", "readOnly": True}]
+    spec = {
+        "replicas": where.replicas,
+        "selector": {"matchLabels": where.labels},
+        "template": {"metadata": {"labels": where.labels}, "spec": pod},
+    }
+    return _object("apps/v1", "Deployment", where, where.namespace, spec=spec)

@@ -1,0 +1,178 @@
+"""What an installation needs besides where supervisors are part of it: executors, their rights, and the fence.
+
+The Leases of supervisors are made empty: the policy's parameter is there before anybody leads, so that terms are judged
+from the first write on. The executors' image is whoever's operator it is.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from situate.cli.input.configuration import assignments_of
+from situate.cli.terminal.failures import WrongInput
+from situate.objects.authorization import Permission
+from situate.objects.resources import unstructured
+from situate.objects.settings_options import BadOptions, options_of
+from situate.sharding.executor.controller.executor_options import ExecutorOptions
+from situate.sharding.fencing.admission_policy import LeaderLease, ServiceAccounts, fencing_policies
+from situate.sharding.fencing.admit import Fence
+from situate.sharding.model.field_paths import FieldPaths
+from situate.sharding.model.names import PARTITION, POOL
+from situate.sharding.permissions import executor_permissions
+from situate.sharding.supervisor.controller.config.section import ShardSettings
+
+NAME: Final = "situate-shard"
+URL_FOLDER: Final = PurePosixPath("/etc/situate/archive")
+"""Where `archive.urlFile` has to be for the Secret to be mounted."""
+URL_SECRET: Final = "situate-archive-url"  # noqa: S105 - the name of a Secret
+_PATHS: Final = FieldPaths.__slots__
+_AFTER_DRAIN_S: Final = 15.0
+"""For the Lease to be given back, and the process to end."""
+
+
+def shard_assignments(file: Path | None, resources: Sequence[str], namespace: str) -> tuple[str, ...]:
+    """What `--set` says of supervisors alone: those of the file, or one for each resource. Raises `WrongInput`.
+
+    Executors are in one namespace, so that their ids are pods' names; an entry may name another one than this.
+    """
+    if file is None:
+        if not resources:
+            raise WrongInput("name the objects with --resource, as batch.example.com/v1/reports, or a file with -f")
+        given: tuple[str, ...] = ()
+        entries: list[dict[str, Any]] = [{"resource": each} for each in resources]
+        _check(entries)
+    else:
+        given = assignments_of(file, "sharding")
+        entries = next((json.loads(each.partition("=")[2]) for each in given if each.startswith("sharding=")), [])
+        if not entries:
+            raise WrongInput(f"{file}: there is no sharding section; name a resource in it, or with --resource")
+    told = [{"executorNamespace": namespace, **each} for each in entries]
+    rest = tuple(each for each in given if not each.startswith("sharding="))
+    return (*rest, f"sharding={json.dumps(told, separators=(',', ':'))}")
+
+
+def _check(entries: Sequence[Mapping[str, Any]]) -> None:
+    """What flags say, told by their names."""
+    for entry in entries:
+        try:
+            ShardSettings.of(entry)
+        except BadOptions as bad:
+            raise WrongInput("\n".join(f"--{each}" for each in bad.mistakes)) from None
+
+
+def earlier_outputs(entries: Sequence[ShardSettings]) -> Iterator[str]:
+    """A note for each partitioned resource: applying deletes nothing, such as executors of other partitions."""
+    for resource in dict.fromkeys(each.resource for each in entries if each.partition is not None):
+        yield (
+            f"note: {resource}: executors of an earlier output with other partitions, or without, are not deleted by "
+            "applying this one; situate check -f names each Deployment to delete"
+        )
+
+
+def lease_objects(entries: Sequence[ShardSettings], leases: str, labels: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """A second apply leaves what stands in them as it is."""
+    for entry in entries:
+        metadata = {
+            "name": entry.lease_name,
+            "namespace": entry.leader_elect_namespace or leases,
+            "labels": dict(labels),
+        }
+        yield {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": {}}
+
+
+def fencing_objects(
+    entries: Sequence[ShardSettings], supervisors: str, namespace: str, leases: str, labels: Mapping[str, str]
+) -> Iterator[dict[str, Any]]:
+    """One set of policies for each resource, however many supervisors it has. `supervisors`: `NAMESPACE:NAME`."""
+    by_resource: dict[tuple[str, str], list[ShardSettings]] = {}
+    for entry in entries:
+        group, _, plural = entry.group_version_plural
+        by_resource.setdefault((group, plural), []).append(entry)
+    for (group, plural), own in by_resource.items():
+        executors = dict.fromkeys(f"{each.executor_namespace or namespace}:{executor_name(each)}" for each in own)
+        first = own[0]
+        if any((each.paths(), each.archive.finalizer) != (first.paths(), first.archive.finalizer) for each in own):
+            raise WrongInput(f"{first.resource}: its entries name different paths or finalizers, and one fence has one")
+        lease = None
+        if len(own) == 1 and first.partition is None:
+            lease = LeaderLease(first.leader_elect_namespace or leases, first.lease_name)
+        yield from fencing_policies(
+            f"situate-fencing.{plural}.{group}",
+            unstructured(group, first.group_version_plural[1], "", plural),
+            ServiceAccounts((supervisors,), tuple(executors)),
+            Fence(first.paths(), first.archive.finalizer),
+            lease,
+            labels,
+        )
+
+
+def executor_name(entry: ShardSettings) -> str:
+    """Of the Deployment and the ServiceAccount."""
+    plural = entry.group_version_plural[2]
+    parts = [plural, *([] if entry.pool == "default" else [entry.pool]), "executor"]
+    return "-".join([*parts, *([entry.partition_name] if entry.partition_name else [])])
+
+
+def executor_rights(entry: ShardSettings, namespace: str) -> tuple[Permission, ...]:
+    group, _, plural = entry.group_version_plural
+    return executor_permissions(group, plural, entry.executor_namespace or namespace, namespace=entry.namespace)
+
+
+def executor_deployment(deployment: Mapping[str, Any], entry: ShardSettings) -> dict[str, Any]:
+    """A Deployment of the operator: who it is comes from its pod, what it is told from the entry.
+
+    A pod that is to go is drained first, by the same path as a node is: it asks for it itself, and waits.
+    """
+    changed: dict[str, Any] = deepcopy(dict(deployment))
+    spec = changed["spec"]
+    spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    labels = {POOL: entry.pool, **({PARTITION: entry.partition_name} if entry.partition_name else {})}
+    spec["template"]["metadata"]["labels"] |= labels
+    pod = spec["template"]["spec"]
+    (container,) = pod["containers"]
+    for name in ("args", "ports", "livenessProbe", "readinessProbe"):
+        container.pop(name, None)
+    usual = FieldPaths()
+    settings = {
+        "SITUATE_POOL": entry.pool,
+        "SITUATE_LEASE_DURATION": f"{entry.lease_duration:g}s",
+        "SITUATE_RESOURCE": entry.resource,
+        **({"SITUATE_NAMESPACE": entry.namespace} if entry.namespace else {}),
+        **{
+            option.variable: getattr(entry, option.field)
+            for option in options_of(ExecutorOptions)
+            if option.field in _PATHS and getattr(entry, option.field) != getattr(usual, option.field)
+        },
+        **({"SITUATE_PARTITION": entry.partition} if entry.partition else {}),
+        **({"SITUATE_EXECUTOR_NAMESPACE": entry.executor_namespace} if entry.executor_namespace else {}),
+    }
+    identity = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace", "POD_UID": "metadata.uid"}
+    container["env"] = [
+        *({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in identity.items()),
+        *({"name": name, "value": value} for name, value in settings.items()),
+    ]
+    wait_s = math.ceil(entry.drain_timeout)
+    command = ["situate", "sharding", "drain", "--self", "--wait", "--timeout", f"{wait_s}s"]
+    container["lifecycle"] = {"preStop": {"exec": {"command": command}}}
+    pod["terminationGracePeriodSeconds"] = math.ceil(wait_s + entry.lease_duration + _AFTER_DRAIN_S)
+    return changed
+
+
+def with_archive_url(deployment: Mapping[str, Any], entries: Sequence[ShardSettings]) -> dict[str, Any]:
+    """The supervisors' Deployment with the Secret that holds the archive's URL, where an entry names a file there."""
+    files = [PurePosixPath(each.archive.archive_url_file) for each in entries if each.archive.archive_url_file]
+    changed: dict[str, Any] = deepcopy(dict(deployment))
+    if not any(each.parent == URL_FOLDER for each in files):
+        return changed
+    pod = changed["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    container.setdefault("volumeMounts", []).append(
+        {"name": "archive-url", "mountPath": str(URL_FOLDER), "readOnly": True}
+    )
+    pod.setdefault("volumes", []).append({"name": "archive-url", "secret": {"secretName": URL_SECRET}})
+    return changed

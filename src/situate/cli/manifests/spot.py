@@ -1,0 +1,90 @@
+"""What an installation needs besides where spot is part of it: a webhook, and pods that hardly anything can stop.
+
+One of its pods answers, whatever it is that loses the others: they stay on demand, apart from each other, and before
+everything else (P4). Of a rollout two pods come and go at once, so that a node short of room does not hold it up (P1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from typing import Any, Final
+
+import msgspec
+
+from situate.cli.terminal.failures import WrongInput
+from situate.objects.pods import NodeSelectorRequirement
+from situate.spot.admission.policy_admission import on_demand_policy
+from situate.spot.admission.webhook_objects import gating_policy, webhook_configuration
+from situate.spot.config.settings import SpotSettings
+from situate.spot.model.object_names import CERTIFICATES, LEADS, NAME, POLICIES
+from situate.spot.nodes.known_signals import on_demand_requirement
+
+_PORT_NAME: Final = "webhook"
+POD_VARIABLE: Final = "SITUATE_POD"
+"""Environment variable with the name of the process's own pod."""
+MEMORY: Final = "512Mi"
+"""20,000 pods take less than 400 MiB."""
+
+
+def admission_objects(
+    namespace: str, lease_namespace: str, labels: Mapping[str, str], settings: SpotSettings
+) -> Iterator[dict[str, Any]]:
+    """Secret, ConfigMap and Lease are empty: the leader fills them, and a second apply leaves them as they are."""
+
+    def metadata(name: str, within: str) -> dict[str, Any]:
+        return {"name": name, "namespace": within, "labels": dict(labels)}
+
+    yield {"apiVersion": "v1", "kind": "Secret", "metadata": metadata(CERTIFICATES, namespace), "type": "Opaque"}
+    yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata(POLICIES, namespace)}
+    yield {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": metadata(NAME, lease_namespace),
+        "spec": {},
+    }
+    yield {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata(NAME, namespace),
+        "spec": {
+            "selector": {**labels, LEADS: "true"},
+            "ports": [{"name": "https", "port": 443, "targetPort": _PORT_NAME}],
+        },
+    }
+    yield webhook_configuration(namespace, int(settings.webhook.timeout), labels, settings.kinds)
+    yield from on_demand_policy(namespace, labels, settings.kinds)
+    if settings.strict is not None and settings.gate_by == "policy":
+        yield from gating_policy(namespace, settings.strict, labels, settings.kinds)
+
+
+def deployment_with_webhook(deployment: Mapping[str, Any], settings: SpotSettings) -> dict[str, Any]:
+    """The Deployment as it has to be where its pods answer for the whole cluster. Raises `WrongInput` (P9)."""
+    changed: dict[str, Any] = deepcopy(dict(deployment))
+    spec = changed["spec"]
+    if settings.strict is not None and spec["replicas"] < 2:
+        raise WrongInput("spot.strict with --replicas 1: without a leader no pod starts; run at least 2 replicas")
+    spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}
+    pod = spec["template"]["spec"]
+    (container,) = pod["containers"]
+    port = int(settings.webhook.address.rpartition(":")[2])
+    container["ports"].append({"name": _PORT_NAME, "containerPort": port})
+    container["env"].append({"name": POD_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}})
+    # certificates pass through a file that exists for a moment
+    container.setdefault("volumeMounts", []).append({"name": "tmp", "mountPath": "/tmp"})  # noqa: S108 - of the container
+    pod.setdefault("volumes", []).append({"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}})
+    pod["priorityClassName"] = "system-cluster-critical"
+    pod["affinity"] = _affinity(on_demand_requirement(settings.table), spec["selector"]["matchLabels"])
+    return changed
+
+
+def _affinity(on_demand: NodeSelectorRequirement, labels: Mapping[str, str]) -> dict[str, Any]:
+    """Apart from each other if possible: with one on-demand node two pods are better than one that waits for ever."""
+    terms = [{"matchExpressions": [msgspec.to_builtins(on_demand)]}]
+    apart = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": dict(labels)}}
+    return {
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}},
+        "podAntiAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": apart}]
+        },
+    }

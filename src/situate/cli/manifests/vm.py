@@ -1,0 +1,86 @@
+"""What an installation needs where vm is part of it: a port for agents, one for API servers, and pods that know their
+own names (B44, B48).
+
+Of a rollout two pods come and go at once, so that one that has caught up is there when the other goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from situate.cli.manifests.spot import POD_VARIABLE
+from situate.cli.terminal.failures import WrongInput
+from situate.vm.api.well_known import SCHEDULER_LABEL
+from situate.vm.config.settings import VmSettings
+from situate.vm.protocol.eviction_webhook_objects import CERTIFICATES, webhook_configuration
+from situate.vm.protocol.eviction_webhook_objects import SERVICE as SERVICE
+
+SECRET: Final = "situate-permits"  # noqa: S105 - a name, no secret
+"""Of type `kubernetes.io/tls`, made by others: mounted where `vm.permits.certificate` says, if that is a whole path.
+Without that setting the permit port shows what the Secret `CERTIFICATES` holds, as the webhook does."""
+_PORT_NAME: Final = "permits"
+_EVICTIONS_PORT_NAME: Final = "evictions"
+_TMP: Final = "tmp"
+
+
+def check_files(settings: VmSettings) -> None:
+    """Raises `WrongInput` where pods would look for a certificate that none of them has."""
+    for name, file in (("certificate", settings.permits.certificate), ("key", settings.permits.key)):
+        if file is not None and not PurePosixPath(file).is_absolute():
+            raise WrongInput(
+                f"vm.permits.{name}: found {file}, which is on this computer and in no pod; leave certificate and key"
+                f" out, or say where the Secret {SECRET} is to be mounted: /etc/permits/tls.crt, and tls.key"
+            )
+
+
+def permit_service_spec(labels: Mapping[str, str], settings: VmSettings) -> dict[str, Any]:
+    """Of the Service that leads to the replica that decides: it bears the scheduler's name."""
+    ports = [{"name": _PORT_NAME, "port": _port(settings.permits.address), "targetPort": _PORT_NAME}]
+    if settings.moves_evicted is not None:
+        ports.append({"name": _EVICTIONS_PORT_NAME, "port": 443, "targetPort": _EVICTIONS_PORT_NAME})
+    return {"selector": {**labels, SCHEDULER_LABEL: settings.scheduler_name}, "ports": ports}
+
+
+def leading_objects(
+    namespace: str, lease_namespace: str, labels: Mapping[str, str], settings: VmSettings
+) -> Iterator[dict[str, Any]]:
+    """Secret and Lease are empty: the leader fills them, and a second apply leaves them as they are."""
+    lease = {"name": settings.lease_name, "namespace": lease_namespace, "labels": dict(labels)}
+    yield {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": lease, "spec": {}}
+    if settings.keeps_certificates:
+        metadata = {"name": CERTIFICATES, "namespace": namespace, "labels": dict(labels)}
+        yield {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque"}
+    if settings.moves_evicted is not None:
+        yield webhook_configuration(namespace, int(settings.moves_evicted.timeout), labels)
+
+
+def deployment_with_permits(deployment: Mapping[str, Any], settings: VmSettings) -> dict[str, Any]:
+    """The Deployment as it has to be where agents ask its pods."""
+    changed: dict[str, Any] = deepcopy(dict(deployment))
+    spec = changed["spec"]
+    spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}
+    pod = spec["template"]["spec"]
+    (container,) = pod["containers"]
+    container["ports"].append({"name": _PORT_NAME, "containerPort": _port(settings.permits.address)})
+    if settings.moves_evicted is not None:
+        port = {"name": _EVICTIONS_PORT_NAME, "containerPort": _port(settings.moves_evicted.address)}
+        container["ports"].append(port)
+    if settings.keeps_certificates and all(each["name"] != _TMP for each in pod.get("volumes", ())):
+        # certificates pass through a file that exists for a moment
+        container.setdefault("volumeMounts", []).append({"name": _TMP, "mountPath": "/tmp"})  # noqa: S108 - of the container
+        pod.setdefault("volumes", []).append({"name": _TMP, "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}})
+    if all(each["name"] != POD_VARIABLE for each in container["env"]):
+        container["env"].append({"name": POD_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}})
+    certificate = PurePosixPath(settings.permits.certificate or "")
+    if certificate.is_absolute():
+        mount = {"name": _PORT_NAME, "mountPath": str(certificate.parent), "readOnly": True}
+        container.setdefault("volumeMounts", []).append(mount)
+        pod.setdefault("volumes", []).append({"name": _PORT_NAME, "secret": {"secretName": SECRET}})
+    return changed
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2])

@@ -1,0 +1,97 @@
+"""What `situate vm agent` needs in a cluster: a pod on each node, its rights, and its configuration if there is one.
+
+What it is not told it finds as an installation of ours in the same namespace has it: the scheduler's pods there, and
+whom to trust in the Secrets that their certificate may come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from situate.cli.input.agent_file import agent_settings
+from situate.cli.manifests.vm import SECRET
+from situate.cli.terminal.failures import WrongInput
+from situate.cli.vm.variables import NODE_VARIABLE
+from situate.objects.authorization import Permission
+from situate.objects.yaml_text import load_yaml
+from situate.vm.agent.permissions import permissions
+from situate.vm.api.well_known import AGENT
+from situate.vm.protocol.eviction_webhook_objects import AUTHORITY_KEYS, CERTIFICATES, SERVICE
+
+NAME: Final = AGENT
+FILE: Final = "agent.yaml"
+AUTHORITIES: Final = "/etc/situate-permits"
+"""Where those of the scheduler's certificate are mounted."""
+_VOLUME: Final = "permits"
+
+
+def agent_assignments(file: Path | None, namespace: str) -> tuple[str, ...]:
+    """Settings beside those of the file, as flags have them. Raises what `agent_settings` raises.
+
+    `namespace`: of the installation, whose scheduler answers no agent of the reference's protocol without TLS.
+    """
+    settings = agent_settings(file, ()).scheduler
+    if settings.url is not None:
+        return ()
+    said = _said(file)
+    found = {"namespace": namespace}
+    if not agent_settings(file, ()).compat and said.get("tls", True):
+        found |= {"tls": "true", "caFile": AUTHORITIES, "serverName": f"{SERVICE}.{namespace}.svc"}
+    return tuple(f"scheduler.{name}={value}" for name, value in found.items() if name not in said)
+
+
+def check_files_of_agent(file: Path | None) -> None:
+    """Raises `WrongInput` where its pods would look for what none of them has, and what `agent_settings` raises."""
+    settings = agent_settings(file, ()).scheduler
+    for name, path in (("caFile", settings.ca_file), ("tokenFile", settings.token_file)):
+        if path is not None and not PurePosixPath(path).is_absolute():
+            here = f"{file}: scheduler.{name}: found {path}, which is on this computer and in no pod"
+            raise WrongInput(f"{here}; leave it out, or say where it is mounted")
+
+
+def agent_arguments(file: Path | None, port: int, namespace: str) -> tuple[str, ...]:
+    """Of the process; the file is mounted under `/etc/situate`."""
+    given = () if file is None else ("-f", f"/etc/situate/{FILE}")
+    told = tuple(part for each in agent_assignments(file, namespace) for part in ("--set", each))
+    return ("vm", "agent", *given, *told, "--health-address", f":{port}")
+
+
+def agent_rights(file: Path | None, namespace: str) -> tuple[Permission, ...]:
+    """Raises `BadConfiguration` and `WrongInput` for a file that no agent would take."""
+    return permissions(agent_settings(file, agent_assignments(file, namespace)))
+
+
+def agent_daemon_set(deployment: Mapping[str, Any]) -> dict[str, Any]:
+    """One on each node, from a Deployment of situate; also where nodes are kept for machines by a taint (B8)."""
+    changed: dict[str, Any] = deepcopy(dict(deployment))
+    changed["kind"] = "DaemonSet"
+    changed["spec"].pop("replicas")
+    pod = changed["spec"]["template"]["spec"]
+    pod.pop("topologySpreadConstraints")
+    pod["tolerations"] = [{"operator": "Exists"}]
+    (container,) = pod["containers"]
+    container["env"].append({"name": NODE_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}})
+    if f"scheduler.caFile={AUTHORITIES}" in container["args"]:
+        mount = {"name": _VOLUME, "mountPath": AUTHORITIES, "readOnly": True}
+        container.setdefault("volumeMounts", []).append(mount)
+        pod.setdefault("volumes", []).append({"name": _VOLUME, "projected": {"sources": [*_sources()]}})
+    return changed
+
+
+def _sources() -> Iterator[dict[str, Any]]:
+    """Authorities alone, for keys are the scheduler's: of the certificates that the installation makes, those before
+    and after the present one too; and of one that others made. Which of them there are is not known here."""
+    own = [{"key": key, "path": key} for key in AUTHORITY_KEYS]
+    others = [{"key": AUTHORITY_KEYS[0], "path": f"{SECRET}.crt"}]
+    for secret, items in ((CERTIFICATES, own), (SECRET, others)):
+        yield {"secret": {"name": secret, "items": items, "optional": True}}
+
+
+def _said(file: Path | None) -> Mapping[str, Any]:
+    """What the file says of the scheduler, which is one that agents take."""
+    data = {} if file is None else load_yaml(file.read_text(encoding="utf-8"))[0]
+    said = data.get("scheduler") if isinstance(data, Mapping) else None
+    return said if isinstance(said, Mapping) else {}

@@ -1,0 +1,35 @@
+"""How a process of services ends that nobody has asked to end."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import structlog
+
+from situate.cli.run.reach_cluster import Reaching
+from situate.cli.terminal.failures import ExitCode
+from situate.cli.terminal.streams import complain
+from situate.kube.errors import KubeError
+from situate.runtime.health import CannotListen
+from situate.runtime.manager import ServiceFailed
+from situate.runtime.serving.listener import CannotServe
+
+
+def ended(
+    failed: ServiceFailed,
+    *expected: type[Exception],
+    reaching: Collection[str] = (Reaching.name,),
+) -> ExitCode:
+    """Says why: what a person can mend, such as what is `expected`, in a sentence; a defect with its stack.
+
+    Raises the `KubeError` of a service of `reaching`, which is to say that the cluster is out of reach.
+    """
+    cause = failed.__cause__
+    if failed.name in reaching and isinstance(cause, KubeError):
+        raise cause from None
+    if isinstance(cause, (CannotListen, CannotServe, *expected)):
+        complain(str(cause))
+    else:
+        structlog.get_logger().error("a defect ends the process", service=failed.name, exc_info=cause)
+        complain(str(failed))
+    return ExitCode.NO

@@ -1,0 +1,502 @@
+"""`situate run`: the composition root of the process that schedules."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import structlog
+import typer
+
+from situate.cli.input.configuration import (
+    configuration_file,
+    require_product,
+    scheduler_settings,
+    sharding_entries,
+    spot_settings,
+    vm_settings,
+    vpod_entries,
+    without_file,
+)
+from situate.cli.manifests.spot import POD_VARIABLE
+from situate.cli.run.end import ended
+from situate.cli.run.reach_cluster import Reaching
+from situate.cli.run.scheduler_setup import require_setup, scheduler_in_force
+from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
+from situate.cli.terminal.streams import say
+from situate.framework.engine.engine import Engine
+from situate.framework.plugin_api.configuration import Extender
+from situate.framework.preemption.extenders import read_only
+from situate.kube.client import Client
+from situate.kube.connect import connect, find_connection
+from situate.kube.connection import Connection
+from situate.kube.election import Candidacy
+from situate.kube.events import MOST_SERIES, EventRecorder
+from situate.kube.lease_record import ElectionTimes
+from situate.kube.reflector import Reflector
+from situate.kube.store import Store
+from situate.kube.urls import is_loopback
+from situate.objects.unstructured import Unstructured
+from situate.runtime.configuration import BadConfiguration, Configuration
+from situate.runtime.health import Health, HealthServer
+from situate.runtime.logs import configure_logging
+from situate.runtime.manager import Manager, ServiceFailed, stop_on_signals
+from situate.runtime.metrics import Metrics
+from situate.runtime.reload import ConfigurationFile, follow
+from situate.runtime.serving.listener import CannotServe
+from situate.runtime.startup import collector_paused, run_process
+from situate.scheduler.configuration import ClientRate
+from situate.scheduler.controller import SchedulerController
+from situate.scheduler.extenders import WHOLE_NODES, ApiDocuments, Extenders, wants_whole_nodes
+from situate.scheduler.metrics import SchedulerMetrics
+from situate.scheduler.setup import Setup
+from situate.scheduler.shadowing import ShadowReporter, ShadowScheduler
+from situate.spot.config.settings import SpotSettings
+from situate.vm.config.settings import VmSettings
+from situate.vpod.config.settings import StatefulSetSettings, served_kinds
+from situate.vpod.controller import VPodController
+from situate.vpod.controller.notify import VPodMetrics
+
+if TYPE_CHECKING:
+    from situate.spot.controller.controller import SpotController
+    from situate.vm.controller.controller import VmController
+
+_NO_FILE = Path("situate.yaml")
+"""What names of files are relative to where no file is given: the folder that we run in."""
+_ANY_PORT = "127.0.0.1:0"
+_NODES, _ZONES = 3, ("a", "b", "c")
+"""Of the cluster that `--embedded` brings."""
+_ELECTION_QPS = 20.0
+"""Of each client for Leases and Events: work never uses up what leadership depends on."""
+_REVIEWS_QPS = 50.0
+"""Of questions whose a token is: each is remembered. Those that nobody knows hold up nothing but one another."""
+_WRITERS, _WRITERS_OF_MANY = 4, 12
+"""Events that are written at a time, without and with a scheduler: fewer than its calls, so that pods get their nodes
+first where the API server is what both wait for. kube-scheduler's Events lag farther behind (bench.e2e shows both)."""
+_MANY_EVENTS = 50_000
+"""Events that may wait where each binding brings one."""
+_OTHER_CALLS = 8
+"""Calls of the scheduler beside those that `callsInFlight` bounds: relists, reads, what PreBind waits for."""
+
+
+def run_schedulers(
+    file: Path | None, assignments: Sequence[str], kubeconfig: Path | None, context: str | None, *, embedded: bool
+) -> None:
+    """Runs until it is ended, and ends with the process's exit code."""
+    with mendable_failures():
+        if embedded and (kubeconfig or context):
+            raise WrongInput("--embedded brings a cluster of its own; leave out --kubeconfig and --context")
+        source = None if file is None else configuration_file(file, assignments)
+        configuration = without_file(assignments) if source is None else source.load()
+        settings = scheduler_settings(configuration)
+        require_product(configuration, file)
+        setup = None if settings is None else require_setup(settings, file or _NO_FILE)
+        connection = None if embedded else find_connection(kubeconfig, context)
+        log = configuration.runtime.log
+        configure_logging(log.level, log.format)
+        if connection is None:
+            raise typer.Exit(run_process(_run_embedded(source, configuration, setup)))
+        raise typer.Exit(run_process(_run(source, configuration, connection, setup)))
+
+
+async def _run_embedded(
+    source: ConfigurationFile | None, configuration: Configuration, setup: Setup | None
+) -> ExitCode:
+    # who has a cluster is spared the import of another one
+    from situate.cluster.controllers.node.nodes import nodes
+    from situate.embedded.running import EmbeddedServer
+
+    async with EmbeddedServer() as server:
+        server.create_nodes(nodes(_NODES, zones=_ZONES))
+        say(f"a cluster of {_NODES} nodes answers until this ends: kubectl --server {server.url} get nodes")
+        sys.stdout.flush()
+        return await _run(source, configuration, Connection(server.url, "--embedded"), setup)
+
+
+async def _run(
+    source: ConfigurationFile | None, configuration: Configuration, connection: Connection, setup: Setup | None
+) -> ExitCode:
+    to_close: list[Closing] = []
+    try:
+        await _Composition(source, configuration, connection, to_close).manager(setup).run()
+    except ServiceFailed as failed:
+        return ended(failed)
+    except CannotServe as wrong:
+        raise WrongInput(str(wrong)) from None
+    finally:
+        for each in to_close:
+            await each.close()
+    return ExitCode.DONE
+
+
+def _health_address(configuration: Configuration, connection: Connection) -> str | None:
+    """As the configuration says; where it says nothing and the cluster is on this machine, a free port of loopback.
+
+    Several processes on one machine, tried out by hand, would otherwise take port 8080 of all its addresses in turn.
+    """
+    given = configuration.given.get("health")
+    says = isinstance(given, Mapping) and "address" in given
+    return _ANY_PORT if not says and is_loopback(connection.server) else configuration.runtime.health.listens
+
+
+class Closing(Protocol):
+    """What holds connections."""
+
+    async def close(self) -> None: ...
+
+
+class _Composition:
+    """Everything that the process runs, in the order in which it starts."""
+
+    def __init__(
+        self,
+        source: ConfigurationFile | None,
+        configuration: Configuration,
+        connection: Connection,
+        to_close: list[Closing],
+    ) -> None:
+        """`source`: None where there is nothing to follow. `to_close`: noted there is what has to be closed."""
+        self._source = source
+        self._configuration = configuration
+        self._connection = connection
+        self._to_close = to_close
+        runtime = configuration.runtime
+        self._manager = Manager(shutdown_timeout_s=runtime.shutdown_timeout)
+        self._metrics, self._health = Metrics(), Health()
+        self._of_schedulers: SchedulerMetrics | None = None
+        times = runtime.leader_election
+        self._candidacy = Candidacy(
+            times.namespace or os.environ.get("SITUATE_NAMESPACE") or connection.namespace,
+            times.identity or f"{socket.gethostname()}_{os.urandom(4).hex()}",
+            ElectionTimes(times.lease_duration, times.renew_deadline, times.retry_period),
+        )
+        self._elections = self._client(_ELECTION_QPS)
+
+    def manager(self, setup: Setup | None) -> Manager:
+        """`setup`: of the scheduler, if there is to be one."""
+        manager = self._manager
+        stop_on_signals(manager)
+        self._health.add_readiness("stopping", lambda: "the process is stopping" if manager.stopping else None)
+        address = _health_address(self._configuration, self._connection)
+        if address is not None:
+            manager.add(HealthServer(address, self._health, self._metrics.render))
+        reaching = Reaching(self._elections, random.Random())
+        self._health.add_readiness("connection", reaching.not_ready)
+        manager.add(reaching, ready=reaching.reached)
+        vm = vm_settings(self._configuration)
+        recorder = self._recorder(setup.rate if setup is not None else ClientRate() if vm is not None else None)
+        controllers = [*self._vpod(recorder)]
+        listings = [controller.watched.wait_synced for controller in controllers]
+        if setup is not None:
+            scheduler = self._shadow(setup, recorder) if setup.shadow else self._scheduler(setup, recorder)
+            listings.append(scheduler.watched.wait_synced)
+        spot = self._spot(recorder)
+        if spot is not None:
+            listings.append(spot.watched.wait_synced)
+        if vm is not None:
+            listings.append(self._vm(vm, recorder).watched.all.wait_synced)
+        self._sharding()
+        manager.add(_FirstListing(listings))
+        if self._source is not None:
+            manager.add(_Reload(self._source, self._configuration, controllers, spot, self._metrics))
+        return manager
+
+    def _vpod(self, recorder: EventRecorder) -> Iterator[VPodController]:
+        runtime, metrics = self._configuration.runtime, self._metrics
+        entries = vpod_entries(self._configuration)
+        if not entries:
+            return
+        work = self._client(runtime.client.qps, runtime.client.burst)
+        vpod_metrics = VPodMetrics(metrics.registry)
+        served = served_kinds(entries)
+        teller = next((entry for entry in entries if any(s.source_kind for s in entry.completed_sources())), None)
+        for entry in entries:
+            controller = VPodController(
+                entry,
+                work,
+                self._candidacy,
+                record=recorder.record_apart,
+                metrics=vpod_metrics,
+                wall=_wall,
+                rng=random.Random(),
+                election_client=self._elections,
+                workers=runtime.workers,
+                observe_election=metrics.observe_election,
+                served=served if entry is teller else None,
+            )
+            self._health.add_readiness(controller.name, controller.not_ready)
+            metrics.add_queue(controller.name, controller.queue)
+            for reflector in controller.watched.reflectors():
+                metrics.add_reflector(reflector)
+            self._manager.add(controller)
+            yield controller
+
+    def _spot(self, recorder: EventRecorder) -> SpotController | None:
+        settings = spot_settings(self._configuration)
+        if settings is None:
+            return None
+        # a web server and cryptography: what answers nobody is spared their import
+        from situate.spot.controller.controller import Place, SpotController
+        from situate.spot.controller.observe.prices import Pricing
+        from situate.spot.server.metrics import AdmissionMetrics
+
+        runtime = self._configuration.runtime
+        namespace = os.environ.get("SITUATE_NAMESPACE") or self._connection.namespace
+        client = self._client(runtime.client.qps, runtime.client.burst)
+        controller = SpotController(
+            settings,
+            client,
+            self._candidacy,
+            Place(namespace, os.environ.get(POD_VARIABLE, "")),
+            record=recorder.record,
+            metrics=AdmissionMetrics(self._metrics.registry),
+            wall=_wall,
+            rng=random.Random(),
+            token=lambda: os.urandom(8).hex(),
+            election_client=self._elections,
+            observe_election=self._metrics.observe_election,
+        )
+        self._health.add_readiness(controller.name, controller.not_ready)
+        for reflector in controller.reflectors():
+            self._metrics.add_reflector(reflector)
+        folder = _NO_FILE.parent if self._source is None else self._source.folder
+        self._manager.add(Pricing(client, lambda: controller.settings.prices, folder, controller.moving.reprice))
+        self._manager.add(controller)
+        return controller
+
+    def _sharding(self) -> None:
+        entries = sharding_entries(self._configuration)
+        if not entries:
+            return
+        # archives and strategies: what supervises nothing is spared their import
+        from situate.cli.run.supervise import SupervisorService
+
+        rate = self._configuration.runtime.client
+        for entry in entries:
+            service = SupervisorService(
+                entry,
+                lambda: connect(self._connection, random.Random(), qps=rate.qps, burst=rate.burst),
+                self._candidacy,
+                self._metrics,
+            )
+            self._health.add_readiness(service.name, service.not_ready)
+            self._manager.add(service)
+
+    def _scheduler(self, setup: Setup, recorder: EventRecorder) -> SchedulerController:
+        work = self._client(setup.rate.qps, setup.rate.burst, setup.calls_in_flight + _OTHER_CALLS)
+        controller = SchedulerController(
+            setup,
+            work,
+            self._candidacy,
+            record=recorder.record,
+            metrics=self._scheduler_metrics(),
+            wall=_wall,
+            rng=random.Random(),
+            rebuilding=collector_paused,
+            extending=self._extending(setup.extenders, work),
+            election_client=self._elections,
+            observe_election=self._metrics.observe_election,
+        )
+        self._health.add_readiness(controller.name, controller.not_ready)
+        for reflector in controller.watched.reflectors():
+            self._metrics.add_reflector(reflector)
+        self._manager.add(controller)
+        return controller
+
+    def _vm(self, settings: VmSettings, recorder: EventRecorder) -> VmController:
+        # arrays and a scheduler of its own: what has no machines is spared their import
+        from situate.vm.controller.controller import VmController
+        from situate.vm.controller.metrics import VmMetrics
+        from situate.vm.controller.setup import vm_setup
+        from situate.vm.server.service import PermitServer
+
+        namespace = os.environ.get("SITUATE_NAMESPACE") or self._connection.namespace
+        setup = replace(vm_setup(settings), namespace=namespace, pod=os.environ.get(POD_VARIABLE, ""))
+        work = self._client(setup.rate.qps, setup.rate.burst, setup.calls_in_flight + setup.workers + _OTHER_CALLS)
+        controller = VmController(
+            setup,
+            work,
+            self._candidacy,
+            record=recorder.record,
+            metrics=self._scheduler_metrics(),
+            vm_metrics=VmMetrics(
+                self._metrics.registry, compat=setup.rules.compat, node_labels=setup.node_metric_labels
+            ),
+            wall=_wall,
+            rng=random.Random(),
+            rebuilding=collector_paused,
+            extending=self._extending((), work),
+            election_client=self._elections,
+            observe_election=self._metrics.observe_election,
+        )
+        self._health.add_readiness(controller.name, controller.not_ready)
+        for reflector in controller.reflectors():
+            self._metrics.add_reflector(reflector)
+        self._manager.add(controller)
+        self._manager.add(
+            PermitServer(
+                controller,
+                settings.permits,
+                work,
+                self._client(_REVIEWS_QPS),
+                self._metrics.registry,
+                folder=_NO_FILE.parent if self._source is None else self._source.folder,
+                namespace=namespace,
+                call_timeout_s=setup.call_timeout_s,
+                certificates=controller.certificates if setup.issues else None,
+                for_known=self._client(_REVIEWS_QPS),
+            )
+        )
+        return controller
+
+    def _scheduler_metrics(self) -> SchedulerMetrics:
+        """One for all schedulers of the process."""
+        if self._of_schedulers is None:
+            self._of_schedulers = SchedulerMetrics(self._metrics.registry)
+        return self._of_schedulers
+
+    def _shadow(self, setup: Setup, recorder: EventRecorder) -> ShadowScheduler:
+        """Beside another scheduler: it has no performer, and so nothing that could bind."""
+        work = self._client(setup.rate.qps, setup.rate.burst)
+        reporter = ShadowReporter(self._metrics.registry, recorder.record if setup.shadow_events else None)
+        extenders = read_only(setup.extenders)
+        shadow = ShadowScheduler(
+            lambda: Engine(setup.profiles, setup.queue, extenders=extenders),
+            work,
+            reporter,
+            reporter.tell,
+            rng=random.Random(),
+            ask=self._extending(extenders, work).ask if extenders else None,
+        )
+        self._health.add_readiness(shadow.name, shadow.not_ready)
+        for reflector in shadow.watched.reflectors():
+            self._metrics.add_reflector(reflector)
+        self._manager.add(shadow)
+        return shadow
+
+    def _extending(self, extenders: Sequence[Extender], client: Client) -> Extenders:
+        nodes: Store[Unstructured] = Store("whole nodes")
+        if wants_whole_nodes(extenders):
+            reflector = Reflector(client, WHOLE_NODES, nodes, rng=random.Random())
+            self._manager.add(reflector, ready=nodes.wait_synced)
+        found = Extenders.of(extenders, ApiDocuments(client, nodes), os.environ)
+        self._to_close.append(found)
+        return found
+
+    def _recorder(self, rate: ClientRate | None) -> EventRecorder:
+        """`rate`: of bindings, each of which brings an Event; None where nothing is bound."""
+        client = self._client(_ELECTION_QPS) if rate is None else self._client(rate.qps, rate.burst)
+        recorder = EventRecorder(
+            client,
+            "situate",
+            self._candidacy.identity,
+            wall_clock=_wall,
+            rng=random.Random(),
+            writers=_WRITERS if rate is None else _WRITERS_OF_MANY,
+            most=MOST_SERIES if rate is None else _MANY_EVENTS,
+        )
+        self._metrics.add_events(recorder)
+        self._manager.add(recorder)
+        return recorder
+
+    def _client(self, qps: float, burst: int = 100, connections: int = 64) -> Client:
+        client = connect(self._connection, random.Random(), qps=qps, burst=burst, max_connections=connections)
+        self._to_close.append(client)
+        return client
+
+
+class _FirstListing:
+    """Spares the first listing of everything the garbage collections that would come to nothing."""
+
+    name = "first listing"
+    _AT_MOST_S = 60.0  # a resource that is missing may never be listed, and the collector must come back
+
+    def __init__(self, listings: Sequence[Callable[[], Awaitable[None]]]) -> None:
+        self._listings = listings
+
+    async def run(self) -> None:
+        with collector_paused(), contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._AT_MOST_S):
+                for seen in self._listings:
+                    await seen()
+        await asyncio.get_running_loop().create_future()  # until cancelled: a service runs as long as the process
+
+
+class _Reload:
+    """Follows the configuration file."""
+
+    name = "configuration"
+
+    def __init__(
+        self,
+        source: ConfigurationFile,
+        configuration: Configuration,
+        controllers: Iterable[VPodController],
+        spot: SpotController | None,
+        metrics: Metrics,
+    ) -> None:
+        self._source = source
+        self._spot = spot
+        self._scheduler = self._scheduler_of(configuration)
+        self._sharding = sharding_entries(configuration)
+        self._vm = vm_settings(configuration)
+        self._controllers = {_name(controller.settings): controller for controller in controllers}
+        self._metrics = metrics
+        self._log = structlog.get_logger()
+
+    async def run(self) -> None:
+        await follow(self._source, self._accepted, self._rejected)
+
+    def _accepted(self, configuration: Configuration) -> None:
+        self._metrics.observe_reload(accepted=True)
+        entries = {_name(entry): entry for entry in vpod_entries(configuration)}
+        for name, controller in self._controllers.items():
+            if name in entries and entries[name] != controller.settings:
+                controller.reconfigure(entries[name])
+        if entries.keys() != self._controllers.keys():
+            changed = sorted(entries.keys() ^ self._controllers.keys())
+            self._log.warning("entries were added or removed; restart to take them over", statefulsets=changed)
+        self._accepted_spot(spot_settings(configuration))
+        if self._scheduler_of(configuration) != self._scheduler:
+            self._log.warning("settings of the scheduler have changed; restart to take them over")
+        if sharding_entries(configuration) != self._sharding:
+            self._log.warning("settings of sharding have changed; restart to take them over")
+        if vm_settings(configuration) != self._vm:
+            self._log.warning("settings of vm have changed; restart to take them over")
+        self._log.info("the configuration was taken over")
+
+    def _scheduler_of(self, configuration: Configuration) -> dict[str, Any] | None:
+        """Its values, wherever they are written: the section may name a file."""
+        settings = scheduler_settings(configuration)
+        if settings is None:
+            return None
+        return scheduler_in_force(settings, self._source.folder, self._source.named.last)
+
+    def _accepted_spot(self, settings: SpotSettings | None) -> None:
+        if (settings is None) != (self._spot is None):
+            self._log.warning("spot was added or removed; restart to take it over")
+        elif self._spot is not None and settings is not None and settings != self._spot.settings:
+            if settings.webhook.address != self._spot.settings.webhook.address:
+                self._log.warning("spot.webhook.address has changed; restart to take it over")
+            self._spot.reconfigure(settings)
+
+    def _rejected(self, problem: BadConfiguration) -> None:
+        self._metrics.observe_reload(accepted=False)
+        self._log.error("the configuration is not in force; the last good one stays", mistakes=str(problem))
+
+
+def _name(entry: StatefulSetSettings) -> str:
+    return f"{entry.stateful_set_namespace}/{entry.stateful_set_name}"
+
+
+def _wall() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,71 @@
+"""From the `scheduler:` section to what a scheduler is made of: the file that it names, and the plugins of others."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from situate.cli.input.configuration import ReadText
+from situate.cli.input.file_kinds import KUBE_SCHEDULER, misplaced
+from situate.cli.terminal.failures import WrongInput
+from situate.framework.plugin_api.configuration import KubeSchedulerConfiguration
+from situate.objects.settings import Mistake
+from situate.plugins.registry import GROUP, registry
+from situate.scheduler.configuration import SchedulerSettings
+from situate.scheduler.setup import Setup, in_force, kube_configuration, set_up
+
+
+def read_text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def scheduler_setup(
+    settings: SchedulerSettings, folder: Path, read: ReadText = read_text
+) -> tuple[Setup | None, tuple[Mistake, ...]]:
+    """The setup, or None and every mistake. `folder`: what the name of a file is relative to.
+
+    A plugin of somebody else that cannot be loaded is a mistake even if no profile names it: whoever installed it
+    expects it to be there.
+    """
+    loaded: KubeSchedulerConfiguration | None = None
+    if settings.configuration is not None:
+        loaded, mistakes = _loaded(folder / settings.configuration, read)
+        if loaded is None:
+            return None, _within(f"scheduler.configuration {settings.configuration}: ", mistakes)
+    plugins, mistakes = registry(entry_points(group=GROUP))
+    if mistakes:
+        return None, mistakes
+    setup, mistakes = set_up(settings, loaded, plugins)
+    within = "scheduler." if loaded is None else f"scheduler.configuration {settings.configuration}: "
+    return setup, _within(within, mistakes)
+
+
+def scheduler_in_force(settings: SchedulerSettings, folder: Path, read: ReadText = read_text) -> dict[str, Any]:
+    """The section with the values that a scheduler would run with. For a section without mistakes."""
+    loaded = None if settings.configuration is None else _loaded(folder / settings.configuration, read)[0]
+    plugins, _ = registry(entry_points(group=GROUP))
+    return in_force(settings, loaded, plugins)
+
+
+def require_setup(settings: SchedulerSettings, file: Path) -> Setup:
+    """For a configuration that has been read without mistakes. Raises `WrongInput` if that is so no more."""
+    setup, mistakes = scheduler_setup(settings, file.parent)
+    if setup is None:
+        raise WrongInput("\n".join(f"{file}: {each}" for each in mistakes))
+    return setup
+
+
+def _loaded(path: Path, read: ReadText) -> tuple[KubeSchedulerConfiguration | None, tuple[Mistake, ...]]:
+    try:
+        text = read(path)
+    except (OSError, UnicodeDecodeError) as problem:
+        return None, (Mistake("", str(problem), "a file that can be read, beside the configuration"),)
+    loaded, mistakes = kube_configuration(text)
+    if loaded is None and (of_another_kind := misplaced(text, KUBE_SCHEDULER)) is not None:
+        return None, (of_another_kind,)
+    return loaded, mistakes
+
+
+def _within(path: str, mistakes: tuple[Mistake, ...]) -> tuple[Mistake, ...]:
+    return tuple(Mistake(path + each.path, each.found, each.allowed, each.hint) for each in mistakes)

@@ -1,0 +1,107 @@
+"""`situate simulate` for loads of virtual machines: the reference's rules and ours, side by side."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from situate.cli.input.file_kinds import TRACE, misplaced
+from situate.cli.terminal.failures import WrongInput
+from situate.cli.terminal.formats import Format
+from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.progress import progress
+from situate.cli.terminal.streams import say
+from situate.objects.durations import format_duration
+from situate.objects.settings import did_you_mean
+from situate.runtime.configuration import BadConfiguration
+from situate.sim.vm.account import Outcome
+from situate.sim.vm.comparison import VARIANTS
+from situate.sim.vm.scenarios import SCENARIOS, Chance
+from situate.sim.vm.simulation import Simulation
+from situate.sim.vm.trace import Trace, read_trace
+from situate.vm.model.policy import Rules
+
+SUFFIX: Final = ".jsonl"
+"""Of files with a trace."""
+BUILT_IN: Final[Mapping[str, Callable[[Chance, int], Trace]]] = {f"vm-{name}": SCENARIOS[name] for name in SCENARIOS}
+"""By the names that stand for loads."""
+NODES: Final = 6
+_COLUMNS: Final = (
+    Column("variant"),
+    Column("wishes", right=True),
+    Column("granted", right=True),
+    Column("p50 s", right=True),
+    Column("p99 s", right=True),
+    Column("moves", right=True),
+    Column("frozen-s", right=True),
+    Column("short-s", right=True),
+    Column("denied", wide=True, right=True),
+    Column("GiB moved", wide=True, right=True),
+    Column("overcommitted-s", wide=True, right=True),
+    Column("broken-claims", wide=True, right=True),
+)
+_FIGURES: Final = (
+    "wishes",
+    "wishes_granted",
+    "time_to_grant_s_p50",
+    "time_to_grant_s_p99",
+    "moves",
+    "frozen_s",
+    "vm_s_short",
+    "grants_denied",
+    "gib_moved",
+    "overcommitted_node_s",
+    "claims_broken",
+)
+
+
+def built_in(name: str, seed: int) -> Trace:
+    """The load of that name."""
+    return BUILT_IN[name](random.Random(seed), NODES)
+
+
+def traced(file: Path) -> Trace:
+    """Raises `BadConfiguration` with every mistake, `WrongInput` if the file cannot be read."""
+    try:
+        content = file.read_bytes()
+    except OSError as problem:
+        raise WrongInput(f"{file} cannot be read: {problem.strerror or problem}") from None
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as problem:
+        line = content.count(b"\n", 0, problem.start) + 1
+        raise WrongInput(f"{file} cannot be read: line {line} is no UTF-8; write it as JSON lines in UTF-8") from None
+    trace, mistakes = read_trace(text, file.name)
+    if trace is None:
+        of_another_kind = misplaced(text, TRACE)
+        raise BadConfiguration(str(file), mistakes if of_another_kind is None else (of_another_kind,))
+    return trace
+
+
+def simulate(trace: Trace, variants: Sequence[str], output: Format) -> None:
+    """Plays it with each of the variants, all where none is named, and shows what came of it."""
+    chosen = _chosen(variants)
+    found: dict[str, Outcome] = {}
+    with progress("simulating", len(chosen) * trace.duration_s) as bar:
+        for number, (name, rules) in enumerate(chosen.items()):
+
+            def tell(at: float, name: str = name, before: float = number * trace.duration_s) -> None:
+                bar.tell(f"simulating {name}", before + at)
+
+            found[name] = Simulation(trace, rules, tell=tell).play()
+    data = [{"variant": name, **outcome.as_data()} for name, outcome in found.items()]
+    if output in (Format.JSON, Format.YAML):
+        print_data(data, output)
+        return
+    say(f"{trace.name}: {format_duration(trace.duration_s)}")
+    print_table(_COLUMNS, [(each["variant"], *(each[key] for key in _FIGURES)) for each in data], output)
+
+
+def _chosen(names: Sequence[str]) -> Mapping[str, Rules]:
+    for name in names:
+        if name not in VARIANTS:
+            hint = did_you_mean(name, VARIANTS)
+            raise WrongInput(f"--variant {name}: there are {', '.join(VARIANTS)}{'; ' + hint if hint else ''}")
+    return {name: rules for name, rules in VARIANTS.items() if not names or name in names}

@@ -1,0 +1,209 @@
+"""`situate simulate`: the shipped decisions on a simulated cluster, for several settings side by side."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from situate.cli.input.file_kinds import SCENARIO, misplaced, misplaced_document
+from situate.cli.simulate import spot, vm
+from situate.cli.terminal.failures import WrongInput, mendable_failures
+from situate.cli.terminal.formats import Format
+from situate.cli.terminal.output import Column, print_data, print_table
+from situate.cli.terminal.progress import progress
+from situate.cli.terminal.streams import say
+from situate.objects.settings import Mistake, did_you_mean
+from situate.objects.yaml_text import load_yaml
+from situate.runtime.configuration import BadConfiguration
+from situate.sim.spot.baselines import RUNS
+from situate.sim.spot.settings import Plan, parse_plan
+from situate.sim.vpod.picture import picture
+from situate.sim.vpod.report import Report, time_text
+from situate.sim.vpod.scenario import Scenario, Variant, parse_scenario
+from situate.sim.vpod.simulation import Simulation
+
+_COLUMNS = (  # what is not wide fits a terminal of 80 columns
+    Column("variant"),
+    Column("pod-hours", right=True),
+    Column("cost", right=True),
+    Column("used", right=True),
+    Column("peak", right=True),
+    Column("moves", right=True),
+    Column("ran", right=True),
+    Column("longest", right=True),
+    Column("skew", right=True),
+    Column("zone-share", wide=True, right=True),
+    Column("node-hours", wide=True, right=True),
+    Column("scaled", wide=True, right=True),
+    Column("writes", wide=True, right=True),
+    Column("short", wide=True, right=True),
+    Column("unplaced", wide=True, right=True),
+    Column("moves-by-cause", wide=True),
+    Column("longest-of", wide=True),
+)
+
+
+_Parsed = TypeVar("_Parsed")
+
+
+def show(
+    scenario: Path, variant: list[str], runs: int | None, seed: int | None, plot: Path | None, output: Format
+) -> None:
+    """Prints what came of it."""
+    with mendable_failures():
+        if plot is not None:
+            _check_picture(plot)
+        if scenario.suffix == vm.SUFFIX or (str(scenario) in vm.BUILT_IN and not scenario.exists()):
+            _simulate_vm(scenario, variant, runs, seed, plot, output)
+            return
+        if str(scenario) in spot.BUILT_IN and not scenario.exists():
+            _simulate_spot(str(scenario), None, variant, runs, seed, plot, output)
+            return
+        data = _document(scenario)
+        if isinstance(data, Mapping) and "spot" in data:
+            plan = _parsed(scenario, data, parse_plan)
+            _simulate_spot(scenario.name, plan, variant, runs, seed, plot, output)
+            return
+        for name, value in (("--runs", runs), ("--seed", seed)):
+            if value is not None:
+                raise WrongInput(f"{name} {value}: only for scenarios with a spot section, which {scenario} has not")
+        parsed = _parsed(scenario, data, parse_scenario)
+        reports = _played(parsed, _chosen(parsed, variant))
+        if plot is not None:
+            _write(plot, picture(parsed, reports))
+    if output in (Format.JSON, Format.YAML):
+        print_data([report.as_data() for report in reports], output)
+        return
+    settings = parsed.settings
+    say(f"{settings.title or scenario.name}: {time_text(settings.duration)}, seed {settings.seed}")
+    print_table(_COLUMNS, [_row(report) for report in reports], output)
+    if plot is not None:
+        say(f"drawn: {plot}")
+
+
+def _simulate_spot(
+    name: str,
+    plan: Plan | None,
+    policies: Sequence[str],
+    runs: int | None,
+    seed: int | None,
+    plot: Path | None,
+    output: Format,
+) -> None:
+    """`plan`: what a file says; without one the built-in scenario of that name."""
+    if plan is None and name == spot.BASELINE:
+        if policies or plot is not None:
+            option = "--variant" if policies else "--plot"
+            raise WrongInput(f"{option}: {name} is one table of eleven waves; leave the option out")
+        spot.baselines(RUNS if runs is None else runs, 1 if seed is None else seed, output)
+        return
+    chosen = spot.chosen(plan or spot.built_in(name), policies, runs, seed)
+    reports = spot.played(chosen)
+    if plot is not None:
+        _write(plot, spot.drawn(chosen, reports))
+    spot.show(chosen, reports, output)
+    if plot is not None and output not in (Format.JSON, Format.YAML):
+        say(f"drawn: {plot}")
+
+
+def _simulate_vm(
+    scenario: Path, variants: Sequence[str], runs: int | None, seed: int | None, plot: Path | None, output: Format
+) -> None:
+    built_in = scenario.suffix != vm.SUFFIX
+    given = {"--runs": runs, "--plot": plot, "--seed": None if built_in else seed}
+    for name, value in given.items():
+        if value is not None:
+            raise WrongInput(f"{name} {value}: {scenario} is played once for each variant; leave the option out")
+    trace = vm.built_in(str(scenario), 1 if seed is None else seed) if built_in else vm.traced(scenario)
+    vm.simulate(trace, variants, output)
+
+
+def _document(file: Path) -> object:
+    """Raises `BadConfiguration` if it is no YAML, `WrongInput` if the file cannot be read."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        built_in = (*spot.BUILT_IN, *vm.BUILT_IN)
+        names, hint = ", ".join(built_in), did_you_mean(str(file), built_in)
+        raise WrongInput(
+            f"{file}: no such file; examples/vpod-day.yaml and examples/spot-wave.yaml are scenarios to begin with, "
+            f"and without a file there are {names}{'; ' + hint if hint else ''}"
+        ) from None
+    except (OSError, UnicodeDecodeError) as problem:
+        raise WrongInput(f"{file} cannot be read: {problem}") from None
+    data, mistakes = load_yaml(text)
+    if mistakes:
+        of_another_kind = misplaced(text, SCENARIO)
+        raise BadConfiguration(str(file), mistakes if of_another_kind is None else (of_another_kind,))
+    return data
+
+
+def _parsed(file: Path, data: object, parse: Callable[[object], tuple[_Parsed | None, tuple[Mistake, ...]]]) -> _Parsed:
+    """Raises `BadConfiguration` with every mistake."""
+    found, mistakes = parse(data)
+    if found is None:
+        of_another_kind = misplaced_document(data, SCENARIO)
+        mistakes = mistakes or (Mistake("", "", "a scenario"),)
+        raise BadConfiguration(str(file), mistakes if of_another_kind is None else (of_another_kind,))
+    return found
+
+
+def _chosen(scenario: Scenario, names: Sequence[str]) -> Sequence[Variant]:
+    known = {each.name: each for each in scenario.variants}
+    for name in names:
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise WrongInput(f"--variant {name}: the scenario has {', '.join(known)}{'; ' + hint if hint else ''}")
+    return [each for each in scenario.variants if not names or each.name in names]
+
+
+def _played(scenario: Scenario, variants: Sequence[Variant]) -> list[Report]:
+    reports = []
+    with progress("simulating", len(variants) * scenario.settings.duration) as bar:
+        for number, variant in enumerate(variants):
+            simulation = Simulation(scenario, variant, random.Random)
+            for when in scenario.sample_times():
+                simulation.advance(when)
+                bar.tell(f"simulating {variant.name}", number * scenario.settings.duration + when)
+            reports.append(simulation.report())
+    return reports
+
+
+def _row(report: Report) -> tuple[object, ...]:
+    longest = report.longest
+    return (
+        report.variant,
+        f"{report.pod_hours:.1f}",
+        f"{report.cost:.2f}" if report.cost else "-",
+        f"{report.utilisation:.0%}",
+        report.peak_pods,
+        report.all_moves,
+        f"{report.available:.3%}",
+        time_text(longest.seconds) if longest is not None else "-",
+        f"{report.skew:.2f}",
+        f"{report.zone_share:.0%}",
+        f"{report.node_hours:.1f}",
+        f"{report.scale_ups}/{report.scale_downs}",
+        report.status_writes,
+        time_text(report.short_seconds),
+        time_text(report.unplaced_seconds),
+        ", ".join(f"{cause} {vreplicas}" for cause, vreplicas in sorted(report.moves.items())) or "-",
+        f"{longest.key} at {time_text(longest.since)}" if longest is not None else "-",
+    )
+
+
+def _check_picture(file: Path) -> None:
+    """Refuse what cannot be drawn before minutes are spent on the simulation."""
+    if file.suffix.lower() != ".svg":
+        raise WrongInput(f"--plot {file}: found {file.suffix or 'no ending'}, allowed: a file that ends in .svg")
+    if not file.parent.is_dir():
+        raise WrongInput(f"--plot {file} cannot be written: there is no folder {file.parent}; create it first")
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as problem:
+        raise WrongInput(f"--plot {file} cannot be written: {problem.strerror}") from None

@@ -1,0 +1,22 @@
+"""Complete names of nodes and namespaces from the cluster, for the shell.
+
+The client is imported once somebody presses Tab: help and the parser do without.
+"""
+
+from __future__ import annotations
+
+import typer
+
+
+def complete_nodes(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Names of nodes."""
+    from situate.cli.input.cluster_names import names_of_nodes
+
+    return names_of_nodes(ctx, incomplete)
+
+
+def complete_namespaces(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Names of namespaces."""
+    from situate.cli.input.cluster_names import names_of_namespaces
+
+    return names_of_namespaces(ctx, incomplete)

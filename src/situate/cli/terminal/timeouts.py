@@ -1,0 +1,20 @@
+"""How long a command waits, as `--timeout` says."""
+
+from __future__ import annotations
+
+import math
+
+from situate.cli.terminal.failures import WrongInput
+from situate.objects.durations import BadDuration, parse_duration
+from situate.objects.settings import shown
+
+
+def timeout_s(text: str) -> float:
+    """Seconds; infinite for 0. Raises `WrongInput`."""
+    try:
+        found = parse_duration(text)
+    except BadDuration as bad:
+        raise WrongInput(f"--timeout: found {shown(text)}; {bad}") from None
+    if found < 0:
+        raise WrongInput(f"--timeout: found {shown(text)}, allowed: a duration such as 90s or 10m, or 0 for no end")
+    return found or math.inf

@@ -1,0 +1,117 @@
+"""`--watch` of the status commands: show the status again at each change, until Ctrl-C.
+
+The command reads the cluster at an interval, as `watch` does: a status is computed from many kinds of objects. It draws
+a terminal in place. Elsewhere it prints another table, as `kubectl get -w` does.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, replace
+from typing import Final
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from situate.cli.terminal.failures import ExitCode, mendable_failures
+from situate.cli.terminal.formats import Format
+
+INTERVAL_S: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The output of one run of a command."""
+
+    output: str
+    complaints: str
+    """On standard error."""
+
+
+Draw = Callable[[Frame], None]
+
+
+def show_status(show: Callable[[], None], form: Format, *, watch: bool) -> None:
+    """Run `show` once, or with `watch` until Ctrl-C, which ends the command with 130."""
+    if not watch:
+        show()
+        return
+    with mendable_failures(), drawing(Console(file=sys.stdout), form) as draw:
+        follow(show, draw, lambda: time.sleep(INTERVAL_S))
+
+
+def follow(show: Callable[[], None], draw: Draw, wait: Callable[[], None]) -> None:
+    """Run `show` and draw what it prints, again after each `wait`, until one of them raises.
+
+    A failure ends the command at the first run alone. Later the last status stays, with the failure above it: an API
+    server may be restarted, and a StatefulSet may be created.
+    """
+    last: Frame | None = None
+    while True:
+        frame, code = _captured(show)
+        if code == ExitCode.INTERRUPTED:
+            raise KeyboardInterrupt
+        if code in (ExitCode.WRONG_INPUT, ExitCode.CLUSTER):
+            if last is None:
+                sys.stderr.write(frame.complaints)
+                raise typer.Exit(code)
+            frame = replace(frame, output=last.output)
+        draw(frame)
+        last = frame
+        wait()
+
+
+@contextmanager
+def drawing(console: Console, form: Format) -> Iterator[Draw]:
+    """In place on a terminal that can; else as a new table, or document, for each change."""
+    if not console.is_terminal or console.is_dumb_terminal or form in (Format.JSON, Format.YAML):
+        yield _Sequence(form).draw
+        return
+    with Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False) as live:
+        yield lambda frame: live.update(Text.from_ansi(frame.complaints + frame.output), refresh=True)
+
+
+class _Sequence:
+    """One after the other; mutable."""
+
+    def __init__(self, form: Format) -> None:
+        self._between = {Format.JSON: "", Format.YAML: "---\n"}.get(form, "\n")
+        self._last = Frame("", "")
+
+    def draw(self, frame: Frame) -> None:
+        if frame.complaints != self._last.complaints:
+            sys.stderr.write(frame.complaints)
+            sys.stderr.flush()
+        if frame.output != self._last.output:
+            sys.stdout.write((self._between if self._last.output else "") + frame.output)
+            sys.stdout.flush()
+        self._last = frame
+
+
+class _Captured(io.StringIO):
+    """Takes what is printed; a table is bold where the terminal behind it can."""
+
+    def __init__(self, *, terminal: bool) -> None:
+        super().__init__()
+        self._terminal = terminal
+
+    def isatty(self) -> bool:
+        return self._terminal
+
+
+def _captured(show: Callable[[], None]) -> tuple[Frame, int]:
+    """And the exit code with which the command would end."""
+    output, complaints = _Captured(terminal=sys.stdout.isatty()), _Captured(terminal=False)
+    code = 0
+    with redirect_stdout(output), redirect_stderr(complaints):
+        try:
+            show()
+        except typer.Exit as ended:
+            code = ended.exit_code
+    return Frame(output.getvalue(), complaints.getvalue()), code
