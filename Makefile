@@ -87,11 +87,11 @@ soak-vpod: $(STAMP) ## 100,000 histories of vpod under faults
 	@$(BIN)/python -m situate.testing.vpod soak $(ARGS)
 
 soak-spot: $(STAMP) ## 10,000 pods and situations for each property of admission, then 100,000 histories under faults
-	@$(BIN)/python -m situate.testing.soaking spot-properties $(BIN)/python -m pytest -q -n 0 --hypothesis-profile soak tests/spot/admission/test_patch.py tests/spot/admission/test_admit.py
+	@$(BIN)/python -m situate.testing.histories.soak spot-properties $(BIN)/python -m pytest -q -n 0 --hypothesis-profile soak tests/spot/admission/test_patch.py tests/spot/admission/test_admit.py
 	@$(BIN)/python -m situate.testing.spot soak $(ARGS)
 
 soak-shard: $(STAMP) ## every order of events in sharding's small worlds, then 100,000 histories under faults
-	@$(BIN)/python -m situate.testing.soaking sharding-explored $(BIN)/python -m situate.testing.sharding explore --large
+	@$(BIN)/python -m situate.testing.histories.soak sharding-explored $(BIN)/python -m situate.testing.sharding explore --large
 	@$(BIN)/python -m situate.testing.sharding soak $(ARGS)
 
 soak-vm: $(STAMP) ## 100,000 interleavings of the steps of vm's ledger, then 100,000 histories of its processes under faults

@@ -15,10 +15,10 @@ from situate.sharding.model.field_paths import Content
 from situate.sharding.partitions.hashing import fnv1a64
 from situate.sharding.partitions.partitions import partition_of, static_partition
 from situate.sharding.rebalancing import Goal, RebalanceConfig
-from situate.testing.network import Weather
 from situate.testing.sharding import events
 from situate.testing.sharding.shipped.place import Member
 from situate.testing.sharding.shipped.town import PODS, Town
+from situate.testing.virtual_time.network import Weather
 
 REVISION = "pod-template-hash"
 _LONG_S = 600.0

@@ -26,7 +26,7 @@ from situate.testing.sharding.shipped.caches import split_caches
 from situate.testing.sharding.shipped.outage import TTL_S, outage
 from situate.testing.sharding.shipped.place import Member
 from situate.testing.sharding.shipped.town import Town
-from situate.testing.undisturbed import collector_at_rest, logs_off
+from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
 
 _LEASE_S: Final = LeaseTimes().lease_s
 _DRAIN_S: Final = SupervisorConfig().drain_timeout

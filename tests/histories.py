@@ -12,7 +12,7 @@ from typing import TypeVar
 import msgspec
 import pytest
 
-from situate.testing.playing import AnyHistory, Product
+from situate.testing.histories.play import AnyHistory, Product
 
 H = TypeVar("H", bound=AnyHistory)
 

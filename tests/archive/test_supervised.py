@@ -10,7 +10,7 @@ from situate.archive.protocol import Archiver
 from situate.archive.query import Query
 from situate.archive.record import Record
 from situate.sharding.assignment.archive_steps import Retry, Step
-from situate.testing.archive import GETTING, PUTTING, Call, Fault, FaultyArchiver
+from situate.testing.builders.archive import GETTING, PUTTING, Call, Fault, FaultyArchiver
 from tests.conformance.ksched_archive_play import Play
 from tests.conformance.ksched_archive_steps import Result
 

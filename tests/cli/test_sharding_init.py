@@ -17,7 +17,7 @@ from situate.cli.sharding.init import words_of, write
 from situate.objects.resources import unstructured
 from situate.sharding import SupervisorOptions
 from situate.sharding.permissions import executor_permissions, supervisor_permissions
-from situate.testing.operators import documents, local_cluster
+from situate.testing.builders.operators import documents, local_cluster
 from tests.examples.rights import granted, needed
 
 

@@ -18,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from situate.cli.main import app
-from situate.testing.operators import documents
+from situate.testing.builders.operators import documents
 from tests.controlplane.process import Process
 from tests.e2e.shard_pods import environment_of, is_ready, kubeconfig_of
 from tests.e2e.vpod_cluster import Cluster

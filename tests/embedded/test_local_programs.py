@@ -15,7 +15,7 @@ from situate.embedded.kubeconfig import kubeconfig
 from situate.embedded.local_programs import BadImage, LocalPrograms, acting_as, parse_images
 from situate.embedded.pod_processes import PodProcesses, pod_processes
 from situate.kube.connect import find_connection
-from situate.testing.operators import local_cluster
+from situate.testing.builders.operators import local_cluster
 
 pytestmark = pytest.mark.finding("N28")
 

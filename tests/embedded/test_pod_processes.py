@@ -9,7 +9,7 @@ import pytest
 
 from situate.embedded.pod_processes import PodEnded
 from situate.objects.resources import PODS
-from situate.testing.operators import LocalCluster, local_cluster
+from situate.testing.builders.operators import LocalCluster, local_cluster
 
 STAYS = "import sys, time; print(*sys.argv[1:], flush=True); time.sleep(600)"
 COUNTS = "import pathlib, sys; f = pathlib.Path(sys.argv[1]); f.open('a').write('x'); sys.exit(int(sys.argv[2]))"

@@ -15,7 +15,7 @@ from situate.archive import Query, Record
 from situate.archive.filesystem import FilesystemArchiver
 from situate.cli.sharding.init import fence
 from situate.sharding.permissions import executor_permissions, supervisor_permissions
-from situate.testing.operators import documents, local_cluster
+from situate.testing.builders.operators import documents, local_cluster
 from tests.examples.rights import granted, needed
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "sharding-build"

@@ -14,7 +14,7 @@ from situate.kube.client import Client
 from situate.kube.election import ElectionChange, ElectionNews, Elector, Leadership
 from situate.kube.lease_record import ElectionTimes, LeaseName, Record, free_at
 from situate.objects.messages import Request
-from situate.testing.processes import Process, World
+from situate.testing.virtual_time.processes import Process, World
 from tests.kube.hostile_server import Fault, HostileServer
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/situate/leases/spot"

@@ -25,7 +25,7 @@ from situate.objects.events import ObjectReference
 from situate.objects.meta import ObjectMeta
 from situate.objects.pods import Pod
 from situate.objects.resources import PODS
-from situate.testing.processes import World
+from situate.testing.virtual_time.processes import World
 from tests.kube.hostile_server import Fault, HostileServer
 
 WEB = reference(PODS, Pod(metadata=ObjectMeta("web", "default", uid="u1", resource_version="7")))

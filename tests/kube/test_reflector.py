@@ -19,7 +19,7 @@ from situate.objects.codec import decode
 from situate.objects.messages import Request
 from situate.objects.pods import Pod
 from situate.objects.resources import PODS
-from situate.testing.processes import World
+from situate.testing.virtual_time.processes import World
 from tests.kube.hostile_server import Fault, HostileServer, settle
 
 PATH = "/api/v1/namespaces/default/pods"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from situate.runtime.manager import Manager, ServiceFailed, stop_on_signals
-from situate.testing.processes import World
+from situate.testing.virtual_time.processes import World
 
 
 def virtually(main: Callable[[], Coroutine[Any, Any, None]]) -> None:

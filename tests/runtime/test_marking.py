@@ -11,7 +11,7 @@ from situate.kube.client import Client
 from situate.kube.patches import MergePatch
 from situate.objects.resources import PODS
 from situate.runtime.marking import Mark, keep_marked
-from situate.testing.processes import World
+from situate.testing.virtual_time.processes import World
 from tests.kube.hostile_server import HostileServer
 
 MARK = Mark("situate", "here", "leads", "true")

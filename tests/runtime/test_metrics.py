@@ -18,7 +18,7 @@ from situate.objects.resources import PODS
 from situate.runtime.metrics import Metrics
 from situate.runtime.reconciler import Attempt, Verdict
 from situate.runtime.workqueue import WorkQueue
-from situate.testing.processes import World
+from situate.testing.virtual_time.processes import World
 from tests.kube.hostile_server import HostileServer
 
 

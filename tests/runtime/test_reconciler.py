@@ -12,7 +12,7 @@ from situate.kube.errors import Conflict, Unreachable
 from situate.runtime.outcomes import BrokenInvariant, Result, Retriable, Terminal
 from situate.runtime.reconciler import Attempt, Reconciler, Verdict
 from situate.runtime.workqueue import WorkQueue
-from situate.testing.processes import World
+from situate.testing.virtual_time.processes import World
 
 
 def virtually(main: Callable[[], Coroutine[Any, Any, None]]) -> None:

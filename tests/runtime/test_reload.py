@@ -9,7 +9,7 @@ import pytest
 from situate.objects.settings import Mistake
 from situate.runtime.configuration import BadConfiguration, Configuration, parse_configuration
 from situate.runtime.reload import Accepted, ConfigurationFile, NamedFiles, Rejected, follow
-from situate.testing.processes import World
+from situate.testing.virtual_time.processes import World
 
 HEAD = "apiVersion: situate.dev/v1alpha1\nkind: Situate\n"
 

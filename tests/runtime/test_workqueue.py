@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from situate.kube.backoff import Backoff
 from situate.runtime.workqueue import ShutDown, WorkQueue
-from situate.testing.processes import World
+from situate.testing.virtual_time.processes import World
 
 
 def virtually(main: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -11,10 +11,10 @@ from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.scheduler.acting import Extending
 from situate.scheduler.setup import Setup
-from situate.testing.network import Answering
-from situate.testing.objects import pod as pod_object
+from situate.testing.builders.objects import pod as pod_object
 from situate.testing.scheduler.invariants import Watchdog
 from situate.testing.scheduler.world import NAMESPACE, SchedulerWorld
+from situate.testing.virtual_time.network import Answering
 
 PODS_PATH = f"/api/v1/namespaces/{NAMESPACE}/pods"
 Answer = Response | Watch | None

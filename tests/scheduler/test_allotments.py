@@ -10,9 +10,9 @@ from situate.objects.messages import Request, Response
 from situate.plugins.gpu_share.gpu_share import GpuShare
 from situate.plugins.gpu_share.requests import COUNT, INDEX, MILLI
 from situate.scheduler.permissions import permissions
-from situate.testing.objects import pod as pod_object
+from situate.testing.builders.objects import pod as pod_object
 from situate.testing.scheduler.world import default_setup, with_plugins
-from situate.testing.world import RESTART_S
+from situate.testing.virtual_time.world import RESTART_S
 from tests.scheduler.stage import PODS_PATH, Answer, Stage, stage
 
 SETUP = default_setup(with_plugins(GpuShare))

@@ -17,8 +17,8 @@ from situate.framework.results.status import Code, Status
 from situate.framework.results.verdict import Verdict, pass_all
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.scheduler.configuration import SchedulerSettings
-from situate.testing.processes import ProcessState
 from situate.testing.scheduler.world import default_setup, with_plugins
+from situate.testing.virtual_time.processes import ProcessState
 from tests.scheduler.stage import PODS_PATH, Answer, Stage, stage
 
 SCHEDULED = "Successfully assigned work/web to {}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from situate.runtime.outcomes import Retriable
 from situate.scheduler.dispatching import Dispatcher, Relevance
-from situate.testing.processes import World
+from situate.testing.virtual_time.processes import World
 
 STATUS, BINDING, EVICTION = Relevance.STATUS, Relevance.BINDING, Relevance.EVICTION
 

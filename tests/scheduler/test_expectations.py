@@ -13,9 +13,9 @@ from situate.framework.pod.pods import PodInfo
 from situate.framework.results.status import SKIP, SUCCESS, Code, Status
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.messages import Request, Response
-from situate.testing.network import Weather
 from situate.testing.scheduler.world import default_setup, with_plugins
-from situate.testing.world import RESTART_S
+from situate.testing.virtual_time.network import Weather
+from situate.testing.virtual_time.world import RESTART_S
 from tests.scheduler.stage import PODS_PATH, Answer, Stage, stage
 
 

@@ -8,7 +8,7 @@ import pytest
 from situate.sharding.model.supervisor_config import SupervisorConfig
 from situate.testing.sharding.shipped.place import Place
 from situate.testing.sharding.shipped.town import Town
-from situate.testing.undisturbed import logs_off
+from situate.testing.virtual_time.undisturbed import logs_off
 
 
 @pytest.fixture

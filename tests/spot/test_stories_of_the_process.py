@@ -20,7 +20,6 @@ from situate.spot.model.object_names import POLICIES
 from situate.spot.model.pods_nodes_workloads import CLASS, ON_DEMAND
 from situate.spot.workloads.on_demand_policy import Count, Default, Policy
 from situate.spot.workloads.policy_record import KEY, from_text
-from situate.testing.network import Weather
 from situate.testing.spot import steps
 from situate.testing.spot.invariants import unfinished
 from situate.testing.spot.plans import WorkloadPlan
@@ -29,7 +28,8 @@ from situate.testing.spot.run import Stage
 from situate.testing.spot.webhooks import Passage
 from situate.testing.spot.workloads import workload
 from situate.testing.spot.world import OURS, SHOP, SpotWorld, settings_of
-from situate.testing.undisturbed import collector_at_rest, logs_off
+from situate.testing.virtual_time.network import Weather
+from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
 
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{SHOP}/deployments"
 WEB = WorkloadPlan("web", "Deployment", 10, "2")

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from situate.testing.playing import Played
-from situate.testing.steps import KillLeader, Pass
+from situate.testing.histories.play import Played
+from situate.testing.histories.steps import KillLeader, Pass
 from situate.testing.vpod.history import AnyStep, History, SetSource, Settings, resting_steps
 from situate.testing.vpod.run import play
 

@@ -1,7 +1,7 @@
 """The virtual clock and the heap of what is due: the one source of time in a simulated history.
 
 Nothing here runs by itself: a driver calls `advance`, so the same seed gives the same order of events everywhere.
-Processes with event loops of their own are `situate.testing.processes`.
+Processes with event loops of their own are `situate.testing.virtual_time.processes`.
 """
 
 from __future__ import annotations

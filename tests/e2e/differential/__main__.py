@@ -17,8 +17,8 @@ from typing import Annotated, ClassVar
 import msgspec
 import typer
 
-from situate.testing import soaking
-from situate.testing.soaking import FOLDER
+from situate.testing.histories import soak as soaking
+from situate.testing.histories.soak import FOLDER
 from tests.controlplane.build import build
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.differential.cases import Case, Played

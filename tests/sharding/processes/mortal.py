@@ -40,7 +40,7 @@ from situate.objects.messages import Request, Response
 from situate.objects.resources import LEASES
 from situate.sharding.executor.controller.lease import EXIT_CODE
 from situate.sharding.leases.membership import LeaseTimes
-from situate.testing.archive import ForwardingArchiver
+from situate.testing.builders.archive import ForwardingArchiver
 from tests.sharding.processes import supervised
 from tests.sharding.processes.calls import LEASE, NOTHING, NOW_AND_THEN, PAIRS, READS, WRITES, Call, call_of
 from tests.sharding.processes.hearing import client_of, hearing, transport_of

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from situate.objects.messages import Response
-from situate.testing.objects import pod as pod_object
+from situate.testing.builders.objects import pod as pod_object
 from situate.testing.vm.shipped import MACHINES, MIGRATIONS, PODS, UNIT
 from situate.vm.api.claims import claim_text
 from situate.vm.api.quantities import GIB

@@ -16,9 +16,9 @@ from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.runtime.outcomes import BrokenInvariant
-from situate.testing.network import Answering
-from situate.testing.objects import pod as pod_object
-from situate.testing.processes import ProcessState
+from situate.testing.builders.objects import pod as pod_object
+from situate.testing.virtual_time.network import Answering
+from situate.testing.virtual_time.processes import ProcessState
 from situate.testing.vm.shipped import MIGRATIONS, NAMESPACE, PODS, UNIT, VmWorld
 from situate.vm.api.quantities import GIB
 from situate.vm.api.well_known import APPROVED, CLAIM, CLAIM_CLOSED, CREATED_BY_SCHEDULER_LABEL, TARGET_NODE

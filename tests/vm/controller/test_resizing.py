@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from situate.objects.messages import Response
-from situate.testing.objects import pod as pod_object
+from situate.testing.builders.objects import pod as pod_object
 from situate.testing.vm.shipped import PODS
 from situate.vm.api.quantities import GIB
 from situate.vm.api.well_known import RESIZE_REQUESTED

@@ -15,7 +15,7 @@ from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.watch import Watch
 from situate.kube.client import Client
 from situate.objects.messages import Request, Response
-from situate.testing.network import Answering as Behind
+from situate.testing.virtual_time.network import Answering as Behind
 from situate.testing.vm.shipped import NAMESPACE, VmWorld
 from situate.vm.agent.protocol.permits import VERSION
 from situate.vm.api.quantities import GIB, amounts_value

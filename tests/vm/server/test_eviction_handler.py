@@ -10,7 +10,7 @@ import pytest
 from situate.kube.client import Client
 from situate.objects.meta import ObjectMeta
 from situate.objects.resources import PODDISRUPTIONBUDGETS
-from situate.testing.objects import node
+from situate.testing.builders.objects import node
 from situate.testing.vm.shipped import MIGRATIONS, NAMESPACE
 from situate.vm.api.well_known import AUTO_MIGRATION_LABEL, EVACUATE
 from situate.vm.controller.budgets import Budgets

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from situate.objects.messages import Request
-from situate.testing.objects import pod as pod_object
+from situate.testing.builders.objects import pod as pod_object
 from situate.testing.vm.shipped import NAMESPACE, PODS
 from situate.vm.api.well_known import RESIZE_REQUESTED
 from situate.vm.config.settings import PermitSettings

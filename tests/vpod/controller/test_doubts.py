@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from situate.testing.network import Weather
+from situate.testing.virtual_time.network import Weather
 from situate.testing.vpod.history import DeleteSource, HoldPods, SetSource, Settings, SpoilStatus
 from situate.testing.vpod.invariants import Watchdog, satisfied
 from situate.testing.vpod.run import perform

@@ -10,7 +10,7 @@ import pytest
 from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
-from situate.testing.network import CALM, Weather
+from situate.testing.virtual_time.network import CALM, Weather
 from situate.testing.vpod.history import SetSource, Settings
 from situate.testing.vpod.invariants import Watchdog, satisfied
 from situate.testing.vpod.run import perform

@@ -18,7 +18,7 @@ from situate.objects.workloads import Scale, ScaleSpec
 from situate.runtime.actuator import Actuator
 from situate.runtime.outcomes import Retriable
 from situate.runtime.workqueue import WorkQueue
-from situate.testing.processes import World
+from situate.testing.virtual_time.processes import World
 from situate.testing.vpod.builders import placed, state, vpod
 from situate.vpod.controller.apply import Placing
 from situate.vpod.controller.notify import Reporter, VPodMetrics

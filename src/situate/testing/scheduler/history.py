@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from situate.testing.steps import Calm, CutWatches, KillLeader, ServerDown, Step, StopLeader
+from situate.testing.histories.steps import Calm, CutWatches, KillLeader, ServerDown, Step, StopLeader
 
 NODES = 10
 NODE_CPU_MILLI = 4000

@@ -14,8 +14,8 @@ from situate.cluster.storage.watch import Watch
 from situate.framework.pod.resources import amount
 from situate.objects.messages import Request, Response
 from situate.objects.quantity import parse_quantity
-from situate.testing.processes import ProcessState
 from situate.testing.scheduler.world import FOREIGN, LEASE, NAMESPACE, SchedulerWorld
+from situate.testing.virtual_time.processes import ProcessState
 
 Obj = Mapping[str, Any]
 

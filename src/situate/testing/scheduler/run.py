@@ -14,16 +14,16 @@ from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.scheduler.setup import Setup
 from situate.sim.shrink import shrink
-from situate.testing.network import CALM, Weather
-from situate.testing.objects import pod as pod_object
-from situate.testing.playing import Played
-from situate.testing.processes import ProcessState, Stuck
+from situate.testing.builders.objects import pod as pod_object
+from situate.testing.histories.play import Played
+from situate.testing.histories.steps import Calm, CutWatches, KillLeader, ServerDown, StopLeader
 from situate.testing.scheduler import history as steps
 from situate.testing.scheduler.history import AnyStep, History
 from situate.testing.scheduler.invariants import Breach, Watchdog, overfull, unsettled
 from situate.testing.scheduler.world import FOREIGN, NAMESPACE, SchedulerMember, SchedulerWorld
-from situate.testing.steps import Calm, CutWatches, KillLeader, ServerDown, StopLeader
-from situate.testing.undisturbed import collector_at_rest, logs_off
+from situate.testing.virtual_time.network import CALM, Weather
+from situate.testing.virtual_time.processes import ProcessState, Stuck
+from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
 
 HEALING_S = 900.0
 """Once all is calm, every pod that can have a node has one within this time."""

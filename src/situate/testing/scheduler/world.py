@@ -29,7 +29,7 @@ from situate.scheduler.controller import SchedulerController
 from situate.scheduler.metrics import SchedulerMetrics
 from situate.scheduler.setup import Setup, set_up
 from situate.testing.scheduler.history import NODE_CPU_MILLI, NODE_PODS, NODES, PRIORITIES, PROCESSES
-from situate.testing.world import ClusterWorld, Member
+from situate.testing.virtual_time.world import ClusterWorld, Member
 
 NAMESPACE = "work"
 LEASE = "scheduler"

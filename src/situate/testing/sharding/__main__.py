@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from situate.testing.playing import command_line
+from situate.testing.histories.play import command_line
 from situate.testing.sharding.exploring.worlds import LARGE, QUICK
 from situate.testing.sharding.soak import DECISIONS, PRODUCT
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from situate.testing.playing import Played
+from situate.testing.histories.play import Played
 from situate.testing.sharding.history import History
 from situate.testing.sharding.performing import Performer, UserKeptOut
 from situate.testing.sharding.store import PATHS

@@ -1,11 +1,13 @@
-"""Histories of sharding as `situate.testing.playing` takes them: of the shipped processes, and of decisions alone."""
+"""Histories of sharding as `situate.testing.histories.play` takes them: of the shipped processes, and of decisions
+alone.
+"""
 
 from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from situate.testing import playing
-from situate.testing.playing import Played, Product
+from situate.testing.histories import play as playing
+from situate.testing.histories.play import Played, Product
 from situate.testing.sharding import run
 from situate.testing.sharding.faults import FAULTS, SHIPPED
 from situate.testing.sharding.history import History, generate

@@ -12,10 +12,10 @@ from random import Random
 from typing import Any, Final
 
 from situate.spot.model.pods_nodes_workloads import CLASS, ON_DEMAND
-from situate.testing.network import Weather
 from situate.testing.spot.webhooks import Passage
 from situate.testing.spot.world import SHOP, SpotWorld, machinery, settings_of
-from situate.testing.undisturbed import collector_at_rest, logs_off
+from situate.testing.virtual_time.network import Weather
+from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
 
 DEPLOYMENTS: Final = f"/apis/apps/v1/namespaces/{SHOP}/deployments"
 LONGEST_DELAY_S: Final = 2.0

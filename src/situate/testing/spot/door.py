@@ -11,7 +11,7 @@ from collections.abc import Callable
 from situate.cluster.storage.effects import WebhookReply
 from situate.runtime.serving.certificates import Generation
 from situate.runtime.serving.webhooks import Answers, Reply
-from situate.testing.processes import Process, ProcessState
+from situate.testing.virtual_time.processes import Process, ProcessState
 
 Told = Callable[[WebhookReply], None]
 _LEAVING_S = 0.1

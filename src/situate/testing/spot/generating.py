@@ -5,11 +5,20 @@ from __future__ import annotations
 from random import Random
 from typing import Any, Final
 
+from situate.testing.histories.steps import (
+    Calm,
+    CutWatches,
+    KillLeader,
+    KillStandby,
+    Pass,
+    PauseLeader,
+    ServerDown,
+    StopLeader,
+)
 from situate.testing.spot import steps
 from situate.testing.spot.history import History, Settings
 from situate.testing.spot.plans import NONSENSE, ON_DEMAND_NODES, POLICIES, SPOT_NODES
 from situate.testing.spot.steps import AnyStep
-from situate.testing.steps import Calm, CutWatches, KillLeader, KillStandby, Pass, PauseLeader, ServerDown, StopLeader
 
 STORMS: Final = ("request lost", "answer lost", "refused", "conflict", "late events", "blind")
 TROUBLES: Final = ("lost", "answer lost", "repeated", "reordered", "all")

@@ -17,11 +17,11 @@ from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.runtime.serving.webhooks import Reply
 from situate.spot.model.object_names import NAME
-from situate.testing.processes import ProcessState
 from situate.testing.spot.recorder import Recorder, owners_in_order
 from situate.testing.spot.rows import OwnerRow, PodRow
 from situate.testing.spot.world import OURS, OWN_PODS, SpotWorld
-from situate.testing.world import EPOCH
+from situate.testing.virtual_time.processes import ProcessState
+from situate.testing.virtual_time.world import EPOCH
 
 RECHECKED_S: Final = 1.0
 """From the last look of a process at a workload until its write arrives: what happens within it cannot be known."""

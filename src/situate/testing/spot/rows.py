@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from situate.testing.world import EPOCH
+from situate.testing.virtual_time.world import EPOCH
 
 Obj = Mapping[str, Any]
 

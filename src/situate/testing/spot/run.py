@@ -9,8 +9,7 @@ from typing import Any
 
 from situate.spot.config.settings import SpotSettings
 from situate.spot.workloads.owners import DEFAULT_KINDS, KINDS
-from situate.testing.playing import Played
-from situate.testing.processes import Stuck
+from situate.testing.histories.play import Played
 from situate.testing.spot.further import FurtherControllers
 from situate.testing.spot.history import History, Settings
 from situate.testing.spot.invariants import PEND_S, Breach, Watchdog, unfinished
@@ -19,7 +18,8 @@ from situate.testing.spot.plans import ON_DEMAND_NODES, SPOT_NODES, WORKLOADS, W
 from situate.testing.spot.recorder import Recorder
 from situate.testing.spot.reviewing import Reviewing
 from situate.testing.spot.world import SHOP, SpotWorld, machinery, settings_of
-from situate.testing.undisturbed import collector_at_rest, logs_off
+from situate.testing.virtual_time.processes import Stuck
+from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
 
 HEALING_S = 1200.0
 """Once all is calm every workload stands as it should within this time."""

@@ -1,11 +1,11 @@
-"""Histories of spot as `situate.testing.playing` takes them."""
+"""Histories of spot as `situate.testing.histories.play` takes them."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from situate.testing import playing
-from situate.testing.playing import Played, Product
+from situate.testing.histories import play as playing
+from situate.testing.histories.play import Played, Product
 from situate.testing.spot.faults import FAULTS
 from situate.testing.spot.generating import generate
 from situate.testing.spot.history import History

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from situate.testing.steps import (
+from situate.testing.histories.steps import (
     Calm,
     CutWatches,
     KillLeader,

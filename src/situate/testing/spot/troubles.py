@@ -14,15 +14,24 @@ from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.spot.model.object_names import CERTIFICATES
 from situate.spot.model.pods_nodes_workloads import GATE
-from situate.testing.network import CALM, Weather
-from situate.testing.processes import ProcessState
+from situate.testing.histories.steps import (
+    Calm,
+    CutWatches,
+    KillLeader,
+    KillStandby,
+    Pass,
+    PauseLeader,
+    ServerDown,
+    StopLeader,
+)
 from situate.testing.spot import steps
 from situate.testing.spot.invariants import Watchdog
 from situate.testing.spot.others import OtherWebhooks
 from situate.testing.spot.steps import ProcessStep
 from situate.testing.spot.webhooks import CLEAR, Passage
 from situate.testing.spot.world import OURS, OWN_PODS, SHOP, SpotMember, SpotWorld
-from situate.testing.steps import Calm, CutWatches, KillLeader, KillStandby, Pass, PauseLeader, ServerDown, StopLeader
+from situate.testing.virtual_time.network import CALM, Weather
+from situate.testing.virtual_time.processes import ProcessState
 
 WITHIN_S: Final = 30.0
 """A leader that is to be killed at a message is left alone if there is none for so long."""

@@ -34,10 +34,10 @@ from situate.spot.model.object_names import LEADS
 from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL
 from situate.spot.server.metrics import AdmissionMetrics
 from situate.spot.workloads.owners import DEFAULT_KINDS, OwnerKind
-from situate.testing.processes import Process
 from situate.testing.spot.door import MemoryDoor
 from situate.testing.spot.webhooks import WebhookCalls
-from situate.testing.world import EPOCH, ClusterWorld, Member
+from situate.testing.virtual_time.processes import Process
+from situate.testing.virtual_time.world import EPOCH, ClusterWorld, Member
 
 OURS: Final = "situate"
 """Where spot runs."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from situate.testing.playing import command_line
+from situate.testing.histories.play import command_line
 from situate.testing.vm.product import PRODUCT
 
 app = command_line(PRODUCT)

@@ -10,9 +10,9 @@ from typing import Final, assert_never
 from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
-from situate.testing.network import CALM, Weather
-from situate.testing.processes import ProcessState
-from situate.testing.steps import Calm, CutWatches, KillLeader, StopLeader
+from situate.testing.histories.steps import Calm, CutWatches, KillLeader, StopLeader
+from situate.testing.virtual_time.network import CALM, Weather
+from situate.testing.virtual_time.processes import ProcessState
 from situate.testing.vm import steps
 from situate.testing.vm.place import Place, kind_of
 from situate.testing.vm.shipped import VmMember

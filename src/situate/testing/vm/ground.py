@@ -7,7 +7,7 @@ from collections import Counter
 from functools import partial
 
 from situate.cluster.controllers.node.nodes import node as node_object
-from situate.testing.objects import pod as pod_object
+from situate.testing.builders.objects import pod as pod_object
 from situate.testing.vm.history import Settings
 from situate.testing.vm.place import Place
 from situate.testing.vm.reading import FROZEN, Obj, name_of, owner_of, phase

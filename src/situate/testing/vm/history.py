@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from situate.testing.steps import Calm, CutWatches, KillLeader, Pass, StopLeader
+from situate.testing.histories.steps import Calm, CutWatches, KillLeader, Pass, StopLeader
 from situate.testing.vm import steps
 from situate.testing.vm.steps import AnyStep
 

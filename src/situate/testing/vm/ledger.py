@@ -10,9 +10,9 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from situate.testing import playing
-from situate.testing.playing import Played, Product, command_line
-from situate.testing.undisturbed import collector_at_rest
+from situate.testing.histories import play as playing
+from situate.testing.histories.play import Played, Product, command_line
+from situate.testing.virtual_time.undisturbed import collector_at_rest
 from situate.testing.vm.happenings import Happening, drawn
 from situate.testing.vm.interleavings.course import Violation
 from situate.testing.vm.interleavings.interleaving import Interleaving

@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any, Final, assert_never
 
 from situate.runtime.serving.webhooks import Reply
-from situate.testing.network import CALM
-from situate.testing.objects import pod as pod_object
-from situate.testing.steps import Pass
+from situate.testing.builders.objects import pod as pod_object
+from situate.testing.histories.steps import Pass
+from situate.testing.virtual_time.network import CALM
 from situate.testing.vm import steps
 from situate.testing.vm.disturbing import Disturbing
 from situate.testing.vm.ground import Ground

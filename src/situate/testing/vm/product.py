@@ -1,11 +1,11 @@
-"""Histories of the shipped vm processes as `situate.testing.playing` takes them."""
+"""Histories of the shipped vm processes as `situate.testing.histories.play` takes them."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from situate.testing import playing
-from situate.testing.playing import Played, Product
+from situate.testing.histories import play as playing
+from situate.testing.histories.play import Played, Product
 from situate.testing.vm.faults import FAULTS
 from situate.testing.vm.history import History, generate
 from situate.testing.vm.run import play

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from situate.testing.playing import Played
-from situate.testing.processes import Stuck
-from situate.testing.undisturbed import collector_at_rest, logs_off
+from situate.testing.histories.play import Played
+from situate.testing.virtual_time.processes import Stuck
+from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
 from situate.testing.vm.history import History
 from situate.testing.vm.invariants import regranted
 from situate.testing.vm.performing import Performer

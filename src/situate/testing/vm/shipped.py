@@ -24,7 +24,7 @@ from situate.kube.election import Candidacy
 from situate.kube.lease_record import ElectionTimes
 from situate.objects.events import ObjectReference
 from situate.scheduler.metrics import SchedulerMetrics
-from situate.testing.world import ClusterWorld, Member
+from situate.testing.virtual_time.world import ClusterWorld, Member
 from situate.vm.api.quantities import GIB, amounts_text
 from situate.vm.api.well_known import AUTO_MIGRATION_LABEL, ENABLED_LABEL, REQUESTED, SCALING_UNIT
 from situate.vm.controller.controller import VmController

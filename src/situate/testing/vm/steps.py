@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from situate.testing.steps import Calm, CutWatches, KillLeader, Pass, Step, StopLeader
+from situate.testing.histories.steps import Calm, CutWatches, KillLeader, Pass, Step, StopLeader
 
 
 class Wish(Step, frozen=True, tag=True):

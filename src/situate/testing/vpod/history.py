@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from situate.testing.steps import (
+from situate.testing.histories.steps import (
     Calm,
     CutWatches,
     KillLeader,

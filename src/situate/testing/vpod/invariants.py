@@ -18,7 +18,7 @@ from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.store import Event
 from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
-from situate.testing.processes import ProcessState
+from situate.testing.virtual_time.processes import ProcessState
 from situate.testing.vpod.decisions import breach_of, is_rebalance
 from situate.testing.vpod.demanded import Asked
 from situate.testing.vpod.outages import Outages

@@ -11,9 +11,18 @@ from typing import Any, assert_never
 from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
-from situate.testing.network import Weather
-from situate.testing.processes import ProcessState
-from situate.testing.steps import Calm, CutWatches, KillLeader, KillStandby, Pass, PauseLeader, ServerDown, StopLeader
+from situate.testing.histories.steps import (
+    Calm,
+    CutWatches,
+    KillLeader,
+    KillStandby,
+    Pass,
+    PauseLeader,
+    ServerDown,
+    StopLeader,
+)
+from situate.testing.virtual_time.network import Weather
+from situate.testing.virtual_time.processes import ProcessState
 from situate.testing.vpod import history as steps
 from situate.testing.vpod.history import AnyStep
 from situate.testing.vpod.invariants import Watchdog

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from situate.kube.reflector import Reflector
-from situate.testing.network import CALM
+from situate.testing.virtual_time.network import CALM
 from situate.testing.vpod import history as steps
 from situate.testing.vpod.invariants import Watchdog
 from situate.testing.vpod.world import GROUPS, NAMESPACE, VPodMember, VPodWorld

@@ -6,9 +6,9 @@ from collections import Counter
 
 from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
-from situate.testing.playing import Played
-from situate.testing.processes import Stuck
-from situate.testing.undisturbed import collector_at_rest, logs_off
+from situate.testing.histories.play import Played
+from situate.testing.virtual_time.processes import Stuck
+from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
 from situate.testing.vpod.history import History
 from situate.testing.vpod.invariants import Breach, Watchdog, drained, satisfied, unused
 from situate.testing.vpod.performing import perform

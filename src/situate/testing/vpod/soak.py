@@ -1,8 +1,8 @@
-"""Histories of vpod as `situate.testing.playing` takes them."""
+"""Histories of vpod as `situate.testing.histories.play` takes them."""
 
 from __future__ import annotations
 
-from situate.testing.playing import Played, Product
+from situate.testing.histories.play import Played, Product
 from situate.testing.vpod.faults import FAULTS
 from situate.testing.vpod.history import History, generate
 from situate.testing.vpod.run import play

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from situate.kube.errors import Unreachable
 from situate.kube.transport import Stream
 from situate.objects.messages import Request, Response
-from situate.testing.network import Wire
+from situate.testing.virtual_time.network import Wire
 
 if TYPE_CHECKING:
     from situate.testing.vpod.world import VPodWorld

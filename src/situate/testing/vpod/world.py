@@ -22,9 +22,9 @@ from situate.kube.lease_record import ElectionTimes
 from situate.objects.events import ObjectReference
 from situate.objects.messages import Request, Response
 from situate.objects.settings import parse_section
+from situate.testing.virtual_time.world import ClusterWorld, Member
 from situate.testing.vpod.history import CAPACITY, NODES, PROCESSES, Settings
 from situate.testing.vpod.wires import CountingWire
-from situate.testing.world import ClusterWorld, Member
 from situate.vpod.config.settings import StatefulSetSettings, served_kinds
 from situate.vpod.controller import VPodController
 from situate.vpod.controller.notify import VPodMetrics

@@ -18,7 +18,7 @@ from situate.sharding.strategies import MinScheduled, ObjectFacts, Rules
 from situate.testing.sharding.shipped.place import NAMESPACE, Member
 from situate.testing.sharding.shipped.reports import REPORTS, report
 from situate.testing.sharding.shipped.town import Town
-from situate.testing.undisturbed import logs_off
+from situate.testing.virtual_time.undisturbed import logs_off
 
 Towns = Callable[..., Town]
 

@@ -12,7 +12,7 @@ from situate.kube.client import Client
 from situate.kube.election import Candidacy
 from situate.kube.lease_record import ElectionTimes
 from situate.objects.events import ObjectReference
-from situate.testing.world import ClusterWorld, Member
+from situate.testing.virtual_time.world import ClusterWorld, Member
 from situate.vm.emulator import Settings
 from situate.vm.emulator.controller.controller import MachinesController
 from situate.vm.emulator.crds import definitions

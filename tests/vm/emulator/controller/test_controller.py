@@ -9,7 +9,7 @@ import pytest
 from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
-from situate.testing.network import Weather
+from situate.testing.virtual_time.network import Weather
 from situate.vm.emulator.controller.controller import NotLeading
 from tests.vm.emulator.controller.shipped import Shipped
 from tests.vm.emulator.world import MACHINES, MIGRATIONS, PODS, machine, migration

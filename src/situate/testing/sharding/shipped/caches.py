@@ -12,7 +12,7 @@ from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.testing.sharding.shipped.place import TABLE
 from situate.testing.sharding.shipped.town import Town
-from situate.testing.undisturbed import collector_at_rest, logs_off
+from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,6 @@ from situate.sharding.model.names import CORDON, FINALIZER
 from situate.sharding.model.object_view import ObjectView, view_of
 from situate.sharding.model.supervisor_config import OrphanPolicy, SupervisorConfig
 from situate.sharding.rebalancing import Goal, RebalanceConfig
-from situate.testing.network import CALM, Weather, Wire
-from situate.testing.processes import ProcessState
 from situate.testing.sharding import steps
 from situate.testing.sharding.archives import Trouble
 from situate.testing.sharding.history import EXECUTORS, OBJECTS, Settings
@@ -34,6 +32,8 @@ from situate.testing.sharding.shipped.reports import PATHS, REPORTS
 from situate.testing.sharding.shipped.stage import Stage
 from situate.testing.sharding.shipped.town import LABELS, PODS, Leader
 from situate.testing.sharding.town import FASTEST
+from situate.testing.virtual_time.network import CALM, Weather, Wire
+from situate.testing.virtual_time.processes import ProcessState
 
 BALANCE: Final = RebalanceConfig(Goal.EVEN, hysteresis_s=5.0, interval_s=10.0, cool_down_s=5.0, quiet_period_s=3.0)
 _WEATHER: Final[dict[str, Weather]] = {

@@ -27,8 +27,6 @@ from situate.sharding.executor.next_step import Outcome
 from situate.sharding.model.field_paths import Content
 from situate.sharding.model.names import EPOCH
 from situate.sharding.model.object_view import Holder, view_of
-from situate.testing.network import Network, Wire
-from situate.testing.processes import Process, ProcessState, World
 from situate.testing.sharding import events
 from situate.testing.sharding.invariants import breaches
 from situate.testing.sharding.shipped.reports import (
@@ -41,6 +39,8 @@ from situate.testing.sharding.shipped.reports import (
     report,
     revoking,
 )
+from situate.testing.virtual_time.network import Network, Wire
+from situate.testing.virtual_time.processes import Process, ProcessState, World
 
 BEGAN = 1_800_000_000.0
 _BEGAN = datetime.fromtimestamp(BEGAN, UTC)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from situate.sharding.model.object_view import view_of
-from situate.testing.playing import Played
-from situate.testing.processes import Stuck
+from situate.testing.histories.play import Played
 from situate.testing.sharding.history import History
 from situate.testing.sharding.invariants import Limits, breaches
 from situate.testing.sharding.performing import UserKeptOut
@@ -14,7 +13,8 @@ from situate.testing.sharding.shipped.performing import Performer, config_of
 from situate.testing.sharding.shipped.reports import PATHS
 from situate.testing.sharding.shipped.stage import Stage
 from situate.testing.sharding.town import LEAST_LEASE_S
-from situate.testing.undisturbed import collector_at_rest, logs_off
+from situate.testing.virtual_time.processes import Stuck
+from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
 
 BEGIN_S = 3.0
 HEALING_S = 150.0

@@ -26,9 +26,7 @@ from situate.sharding.model.field_paths import Content
 from situate.sharding.model.names import ARCHIVED, DRAIN
 from situate.sharding.model.object_view import ObjectView, view_of
 from situate.sharding.model.supervisor_config import SupervisorConfig
-from situate.testing.archive import Call, Fault, FaultyArchiver, ForwardingArchiver
-from situate.testing.network import CALM
-from situate.testing.processes import ProcessState
+from situate.testing.builders.archive import Call, Fault, FaultyArchiver, ForwardingArchiver
 from situate.testing.sharding import events
 from situate.testing.sharding.archives import Trouble
 from situate.testing.sharding.history import Settings
@@ -38,6 +36,8 @@ from situate.testing.sharding.shipped.reports import PATHS
 from situate.testing.sharding.shipped.town import Leader, NotedArchive, Town
 from situate.testing.sharding.steps import ExecutorCall, SupervisorCall
 from situate.testing.sharding.town import FASTEST, LEASE_S
+from situate.testing.virtual_time.network import CALM
+from situate.testing.virtual_time.processes import ProcessState
 
 REPAIRED_S: Final = 60.0
 """After bad weather: by then what was missed is found again (L6), and what was not answered asked again."""

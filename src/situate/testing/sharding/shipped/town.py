@@ -36,9 +36,7 @@ from situate.sharding.model.supervisor_config import SupervisorConfig
 from situate.sharding.strategies import MinScheduled, Strategy
 from situate.sharding.supervisor.controller.supervisor import Supervisor
 from situate.sharding.supervisor.scope import Scope
-from situate.testing.archive import ForwardingArchiver
-from situate.testing.network import Wire
-from situate.testing.processes import Process
+from situate.testing.builders.archive import ForwardingArchiver
 from situate.testing.sharding import events
 from situate.testing.sharding.archives import KIND, at_once
 from situate.testing.sharding.invariants import Limits, breaches
@@ -54,6 +52,8 @@ from situate.testing.sharding.shipped.place import (
 )
 from situate.testing.sharding.shipped.reports import PATHS, REPORTS
 from situate.testing.sharding.shipped.standings import Standings
+from situate.testing.virtual_time.network import Wire
+from situate.testing.virtual_time.processes import Process
 
 LEASE_S = 15.0
 CONFIG = SupervisorConfig()

@@ -15,7 +15,7 @@ from situate.sharding.executor.next_step import Outcome
 from situate.sharding.model.field_paths import Content
 from situate.sharding.model.names import ARCHIVE_HOLD
 from situate.sharding.model.supervisor_config import ArchiveTtl, OnUnavailable
-from situate.testing.archive import Call, Fault, FaultyArchiver, ForwardingArchiver
+from situate.testing.builders.archive import Call, Fault, FaultyArchiver, ForwardingArchiver
 from situate.testing.sharding.shipped.outage import BEFORE, EVERY_S, outage
 from situate.testing.sharding.shipped.place import NAMESPACE, Member
 from situate.testing.sharding.shipped.reports import GROUP, REPORTS, report

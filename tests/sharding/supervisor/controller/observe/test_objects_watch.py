@@ -15,8 +15,8 @@ from situate.kube.store import Store
 from situate.kube.watch import WatchScope
 from situate.objects.unstructured import Unstructured
 from situate.sharding.supervisor.controller.observe.objects_watch import RETRY_S, ObjectsWatch
-from situate.testing.processes import World
 from situate.testing.sharding.shipped.reports import REPORTS
+from situate.testing.virtual_time.processes import World
 
 pytestmark = pytest.mark.rule("sharding:K10")
 

@@ -24,8 +24,8 @@ from situate.cluster.storage.watch import Watch
 from situate.kube.election import Elector
 from situate.objects.messages import Request, Response
 from situate.sim.timeline import Due
-from situate.testing.network import Network, Wire
-from situate.testing.processes import Process, ProcessState, World
+from situate.testing.virtual_time.network import Network, Wire
+from situate.testing.virtual_time.processes import Process, ProcessState, World
 
 EPOCH = 1_800_000_000.0
 """Unix seconds at virtual zero."""

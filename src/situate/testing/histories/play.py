@@ -22,8 +22,8 @@ import msgspec
 import typer
 
 from situate.sim.shrink import shrink
-from situate.testing import soaking
-from situate.testing.soaking import FOLDER, HISTORIES, PROGRESS_S, ended_by_sigterm, progress
+from situate.testing.histories import soak as soaking
+from situate.testing.histories.soak import FOLDER, HISTORIES, PROGRESS_S, ended_by_sigterm, progress
 
 _ENOUGH = 100
 """So many histories show everything that a product's faults name."""

@@ -1,4 +1,4 @@
-"""Fixtures for pytest: `pytest_plugins = ["situate.testing.fixtures"]` in a conftest.py makes them known.
+"""Fixtures for pytest: `pytest_plugins = ["situate.testing.builders.fixtures"]` in a conftest.py makes them known.
 
 pytest itself is not installed with situate.
 """
@@ -15,7 +15,7 @@ from situate.embedded.running import EmbeddedServer, Settings
 from situate.kube.client import Client
 from situate.kube.connect import connect
 from situate.kube.connection import Connection
-from situate.testing.processes import World
+from situate.testing.virtual_time.processes import World
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from situate.archive import (
     NotArchived,
     Query,
 )
-from situate.testing.archive import Call, Fault, FaultyArchiver, ForwardingArchiver
+from situate.testing.builders.archive import Call, Fault, FaultyArchiver, ForwardingArchiver
 from tests.archive.reports import archived
 
 RECORD = archived()

@@ -7,9 +7,9 @@ import asyncio
 from situate.kube.client import Client
 from situate.kube.patches import MergePatch
 from situate.objects.resources import NODES, PODS, STATEFULSETS
-from situate.testing.fixtures import embedded_client, embedded_server, virtual_world
-from situate.testing.objects import node, pod, stateful_set
-from situate.testing.processes import ProcessState, World
+from situate.testing.builders.fixtures import embedded_client, embedded_server, virtual_world
+from situate.testing.builders.objects import node, pod, stateful_set
+from situate.testing.virtual_time.processes import ProcessState, World
 
 __all__ = ["embedded_client", "embedded_server", "virtual_world"]  # pytest finds fixtures by their name in the module
 

@@ -14,10 +14,11 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from situate.testing import playing, soaking
-from situate.testing.playing import Played, Product, command_line
+from situate.testing.histories import play as playing
+from situate.testing.histories import soak
+from situate.testing.histories.play import Played, Product, command_line
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 BREAKS = 105
 """The seed of the only history that does not hold."""
 
@@ -133,7 +134,7 @@ def test_it_ends_at_the_first_breach_with_a_shorter_history_and_begins_there_aga
 
 def test_several_at_once_go_in_order_and_keep_what_held_before_a_breach(folder: Path) -> None:
     """In a process of its own, for it forks others."""
-    command = "from tests.testing.test_soaking import PRODUCT, command_line; command_line(PRODUCT)()"
+    command = "from tests.testing.histories.test_soak import PRODUCT, command_line; command_line(PRODUCT)()"
     for held in (BREAKS, 0):
         done = subprocess.run(
             (sys.executable, "-c", command, "soak", "--jobs", "2"),
@@ -181,21 +182,19 @@ def test_a_fault_that_never_happened_fails_the_run() -> None:
     ],
 )
 def test_progress(done: int, before: int, spent_s: float, left_s: float, said: str) -> None:
-    assert soaking.progress("x", done, before, 100_000, spent_s, left_s) == said
+    assert soak.progress("x", done, before, 100_000, spent_s, left_s) == said
 
 
 @pytest.mark.parametrize(
     ("seconds", "said"), [(89.0, "89 s"), (90.0, "2 min"), (5940.0, "99 min"), (9000.0, "2 h 30 min")]
 )
 def test_durations(seconds: float, said: str) -> None:
-    assert soaking.duration(seconds) == said
+    assert soak.duration(seconds) == said
 
 
 def test_what_has_held_for_a_commit_is_not_run_again() -> None:
     def once(word: str) -> int:
-        return soaking.once(
-            "checks", (sys.executable, "-c", f"import sys; open('ran', 'a').write('x'); sys.exit({word})")
-        )
+        return soak.once("checks", (sys.executable, "-c", f"import sys; open('ran', 'a').write('x'); sys.exit({word})"))
 
     assert [once("3"), once("0"), once("3")] == [3, 0, 0]
     assert Path("ran").read_text() == "xx"
@@ -212,12 +211,12 @@ def test_a_changed_source_is_another_commit(folder: Path) -> None:
     source.write_text("1")
     git("add", "src")
     git("commit", "-m", "one")
-    names = [soaking.present_commit()]
+    names = [soak.present_commit()]
     for text in ("2", "3"):
         source.write_text(text)
-        names.append(soaking.present_commit())
+        names.append(soak.present_commit())
     (folder / "src" / "more.py").write_text("4")
-    names.append(soaking.present_commit())
+    names.append(soak.present_commit())
     assert len(set(names)) == 4
     assert all(name.startswith(f"{names[0]}-changed-") for name in names[1:])
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from situate.testing.processes import ProcessState, Stuck, World
+from situate.testing.virtual_time.processes import ProcessState, Stuck, World
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.names import Names
 from situate.kube.errors import Unreachable
 from situate.objects.messages import Request
-from situate.testing.network import CALM, Network, Weather, Wire
-from situate.testing.processes import World
+from situate.testing.virtual_time.network import CALM, Network, Weather, Wire
+from situate.testing.virtual_time.processes import World
 from situate.testing.vpod.history import SetSource, Settings
 from situate.testing.vpod.invariants import Watchdog
 from situate.testing.vpod.run import perform

@@ -2,7 +2,7 @@
 
 What is played and what a breach looks like is each run's own business.
 
-    python -m situate.testing.soaking NAME COMMAND...
+    python -m situate.testing.histories.soak NAME COMMAND...
 
 runs a command unless it has held for the present commit: what a soak begins with, and need not repeat when it goes on.
 """
