@@ -1,7 +1,7 @@
 """ValidatingAdmissionPolicies and their bindings: which concern a write, with which parameters, and what follows.
 
 After apiserver's pkg/admission/plugin/policy/generic and policy/validating. Expressions are evaluated in
-`cel_policies`. Policies and bindings are judged in the order of their names, where upstream's order is by chance.
+`cel.policies`. Policies and bindings are judged in the order of their names, where upstream's order is by chance.
 """
 
 from __future__ import annotations

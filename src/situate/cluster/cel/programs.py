@@ -1,7 +1,7 @@
 """CEL expressions of admission: match conditions and the validations of policies.
 
 The package `common-expression-language` parses and evaluates; `docs/decisions/0004-cel.md` argues it. It has no type
-checker: that is `cel_checker`. What Kubernetes has and this server has not is refused by name when an object is
+checker: that is `cel.checker`. What Kubernetes has and this server has not is refused by name when an object is
 created, never when it is used.
 """
 

@@ -1,6 +1,6 @@
 """Types of CEL: how they are written, what fits where, and the signatures of what may be called.
 
-After cel-go's `checker` and `common/stdlib`, and `k8s.io/apiserver/pkg/cel/library`. Only what `cel_functions` and the
+After cel-go's `checker` and `common/stdlib`, and `k8s.io/apiserver/pkg/cel/library`. Only what `cel.functions` and the
 evaluator know has a signature here.
 """
 

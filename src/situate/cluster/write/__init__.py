@@ -2,7 +2,7 @@
 
 Decode, default, record the manager, let admission change it, let the kind's rules prepare it, validate, let admission
 refuse it, store. After apiserver's endpoints/handlers and registry/generic/registry/store.go. Each step has a room of
-its own here; deletion is in `deleting`, what is special about single subresources in `subresources`.
+its own here; deletion is in `deletion`, what is special about single subresources in `subresources`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What becomes of an object whose holder is gone: reassigned, failed, or left for whoever comes (8.1).
 
-When a holder counts as gone is judged in `leases` and `standing`. Forced moves take turns, so that the loss of many
-executors does not flood the API server; a turn is late, never lost.
+When a holder counts as gone is judged in `membership` and `holder_status`. Forced moves take turns, so that the loss
+of many executors does not flood the API server; a turn is late, never lost.
 """
 
 from __future__ import annotations

@@ -264,7 +264,7 @@ def _value_at(root: str, path: str, otherwise: str) -> str:
 
 
 def _number(text: str) -> str:
-    """As `admitting` reads it: -1 for what is no number."""
+    """As `admit` reads it: -1 for what is no number."""
     return f"{text} == '' ? 0 : ({text}.matches({_text(f'^{NUMBER}$')}) ? int({text}) : -1)"
 
 

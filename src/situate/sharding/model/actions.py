@@ -1,7 +1,7 @@
 """What a supervisor may order for one object, each a value, and the one write that it is.
 
 Each write lands on the version of the object that was decided on, or not at all. Sending them is left to the shell,
-and what an archiving means, step by step, to `archiving`.
+and what an archiving means, step by step, to `archive_steps`.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Everything is hostile until it is parsed here. A field that fencing depends on and that cannot be read is a *fault*: the
 object is not placed until somebody corrects it, for a wrong guess could give an epoch out twice. Of what only advises,
-an unreadable value counts as absent and is an *oddity*. Who may make which change is left to `admitting`, when to make
-one to `deciding`.
+an unreadable value counts as absent and is an *oddity*. Who may make which change is left to `admit`, when to make
+one to `decide`.
 """
 
 from __future__ import annotations

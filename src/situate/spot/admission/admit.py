@@ -2,7 +2,7 @@
 
 `admit` is one uninterrupted step: it decides and reserves. Where the view cannot be right it asks for a live read and
 is called again with what that has shown. In doubt about the object nothing is sent; in doubt about the count the pod is
-on demand. Reading reviews is left to `reviews`, leading and answering to the server.
+on demand. Reading reviews is left to `admission_review`, leading and answering to the server.
 """
 
 from __future__ import annotations

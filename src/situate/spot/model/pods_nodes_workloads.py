@@ -1,6 +1,6 @@
 """The words of spot: capacity and class, the keys on objects, and what is read of pods, nodes and workloads.
 
-Only values live here. Nodes become values in `signals`, workloads and pods in `owners`; what follows from them is
+Only values live here. Nodes become values in `node_signals`, workloads and pods in `owners`; what follows from them is
 decided elsewhere. Times are seconds since the epoch.
 """
 

@@ -1,6 +1,6 @@
 """What a node is and how it fares: capacity and state from labels, taints, conditions, events and fields (P12, P33).
 
-The table of signals is data (`signal_table`), extended by configuration. A label that says nothing known is no claim;
+The table of signals is data (`known_signals`), extended by configuration. A label that says nothing known is no claim;
 labels that disagree make a node spot; no label leaves it unknown, which never counts as on demand.
 """
 

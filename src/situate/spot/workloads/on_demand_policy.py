@@ -1,6 +1,6 @@
 """How many pods of a workload must be on demand: what a policy says, and what it comes to (rules P10, P11, S27 to S30).
 
-A policy is a value; `target` makes a number of it. Which of several annotations holds is decided in `targets`.
+A policy is a value; `target` makes a number of it. Which of several annotations holds is decided in `on_demand_target`.
 """
 
 from __future__ import annotations

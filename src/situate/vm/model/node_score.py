@@ -1,4 +1,4 @@
-"""How good nodes are for a pod that comes to them, in columns (C20); the plain form for one node is `placing`."""
+"""How good nodes are for a pod that comes to them, in columns (C20); the plain form for one node is `node_fit`."""
 
 from __future__ import annotations
 

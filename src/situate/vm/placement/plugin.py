@@ -1,7 +1,7 @@
 """The framework plugin: where pods may go, by the ledger of virtual machines (N16 to N27, C19 to C22).
 
 It answers for all nodes at once and performs nothing; booking a pod is an event of the ledger. Three of the twelve
-points have nothing to do here: Bind is left to the default, and QueueSort too unless `queue_order` takes it (N16, N26).
+points have nothing to do here: Bind is left to the default, and QueueSort too unless `queue_sort` takes it (N16, N26).
 What PostBind is there for, forgetting that a pod was tentative and timing a target from then on, happens when the watch
 shows the pod bound (N27): PostBind itself is asked what to do before the binding is written.
 

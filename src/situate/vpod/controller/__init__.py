@@ -1,6 +1,6 @@
 """SHELL: runs vpod against an API server: one StatefulSet, its vpods, one leader.
 
-`watched` sees and `sources` reads; `placing` and `scaling` decide, `writing` performs; `reporting` and `unclaimed`
+`informers` sees and `sources` reads; `apply` and `scaler` decide, `writer` performs; `notify` and `unclaimed_objects`
 tell; `controller` ties them together.
 """
 

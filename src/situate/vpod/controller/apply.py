@@ -2,7 +2,7 @@
 
 Deciding and committing happen without an await between them, so there is one schedule at a time; the writes of
 different vpods overlap. What is in memory is a `State` that exists only while this process leads. How objects are found
-and read is `sources`, how decisions are written is `writing`.
+and read is `sources`, how decisions are written is `writer`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Writes what was decided for a vpod: its status, its workers, and what an eviction takes out of it.
 
 It knows of which vpods a status is on its way, and of which it cannot know what became of the last one. What is
-decided, and when, is `placing`.
+decided, and when, is `apply`.
 """
 
 from __future__ import annotations

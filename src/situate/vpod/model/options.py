@@ -1,4 +1,4 @@
-"""The settings that deciding functions read, validated once. Reading them from YAML is left to `configuration`.
+"""The settings that deciding functions read, validated once. Reading them from YAML is left to `config.settings`.
 
 All durations are seconds. Every field may change while running (B15): a changed `Options` is handed to
 `State.reconfigure`.

@@ -1,6 +1,6 @@
 """The words of vpod scheduling: what Knative's Go API calls placement, vpod, scale, scheduler and evictor.
 
-Only values and protocols live here. What pods are allowed to hold is in `pods`, the settings are in `options`,
+Only values and protocols live here. What pods are allowed to hold is in `pod_classes`, the settings are in `options`,
 the bookkeeping is in `state`. Source of the names and rules: knative/eventing, pkg/scheduler.
 """
 

@@ -2,7 +2,7 @@
 
 Each ordinal that has a pod, or on which anything is placed or reserved, has a `Slot` of `records`; nothing else takes
 memory, so it is bounded by pods plus placement entries however large an ordinal a status names (D11). What is on a slot
-is counted by `state_counts`.
+is counted by `counts`.
 
 Time only moves forward and comes in as an argument: a pod out of order is held until `pod_grace` has passed.
 """

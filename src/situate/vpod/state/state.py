@@ -1,8 +1,8 @@
 """What is known and counted of one StatefulSet: kept, and changed by events and decisions in O(entries touched).
 
 This is the whole of it: what is observed of vpods and of the scale, and what is decided. Which pods there are, and what
-class each is in, is `state_pods`; what is on them is `state_counts`. Deciding is left to `decide`, the JSON form to
-`state_json`.
+class each is in, is `pods`; what is on them is `counts`. Deciding is left to `decide`, the JSON form to
+`knative_json`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """CustomResourceDefinitions: defaults, the names and versions they must have, what may change, their conditions.
 
-After `apiextensions-apiserver/pkg/apis/apiextensions/validation`. Schemas are judged in `structural_schemas`. As in
+After `apiextensions-apiserver/pkg/apis/apiextensions/validation`. Schemas are judged in `schema_validation`. As in
 upstream's internal form, what all versions agree in is reported as a field of `spec` itself.
 """
 

@@ -1,7 +1,7 @@
 """Custom resources of one version: decode, prune, complete and judge them by their CustomResourceDefinition.
 
 After `apiextensions-apiserver/pkg/apiserver/schema/{pruning,defaulting,objectmeta}` and
-`pkg/registry/customresource`. The definition itself is judged in `structural_definitions`.
+`pkg/registry/customresource`. The definition itself is judged in `definitions`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """ValidatingAdmissionPolicies and their bindings: expressions compile, and what they cannot do without is there.
 
-After `pkg/apis/admissionregistration/validation`. They are evaluated in `cel_policies`.
+After `pkg/apis/admissionregistration/validation`. They are evaluated in `cel.policies`.
 """
 
 from __future__ import annotations

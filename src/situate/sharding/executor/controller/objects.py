@@ -1,4 +1,4 @@
-"""The objects of one executor: begins, stops, retries, completes and releases each as `executing` decides.
+"""The objects of one executor: begins, stops, retries, completes and releases each as `next_step` decides.
 
 It is told of changes by a watch, and of a lost lease; keeping the lease and the watch is left to others.
 """

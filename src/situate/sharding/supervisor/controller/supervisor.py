@@ -1,7 +1,7 @@
 """Assigns the objects of one partition to executors, and archives them: KSched's `Supervisor`, made safe.
 
 This is the wiring: what is watched, who leads, and when. What is done about each object in a term of leading is in
-`supervising`; who is an executor, in `observing`.
+`term`; who is an executor, in `executor_watch`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Has carried out what was decided: moves before marks, so many at a time, each pod and each workload once at a time.
 
 A decision takes the place of the one before: what has not begun by then is decided anew. How one attempt goes is left
-to `attempting`.
+to `attempt`.
 """
 
 from __future__ import annotations

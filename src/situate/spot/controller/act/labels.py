@@ -1,7 +1,7 @@
 """Writes the capacity label onto nodes that say the same in their cloud's words, where that is asked for (P34).
 
 The one write of this product on nodes, with a right of its own that is printed only then. Which node gets what is
-decided in `normalising`.
+decided in `capacity_label`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """SHELL: runs the stand-in for a hypervisor beside an API server, as one process of which one leads.
 
-`watched` sees, the package above decides, `performing` writes; `controller` ties them together.
+`informers` sees, the package above decides, `apply` writes; `controller` ties them together.
 """
 
 from __future__ import annotations
