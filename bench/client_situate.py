@@ -11,14 +11,14 @@ from bench.pods import to_create
 from situate import __version__
 from situate.kube.client import Client
 from situate.kube.connect import connect
-from situate.kube.connection import Connection
+from situate.kube.login.connection import Connection
 from situate.kube.patches import MergePatch
-from situate.kube.reflector import Reflector
-from situate.kube.store import Store
-from situate.objects.codec import changes_decoder
-from situate.objects.pods import Pod
+from situate.kube.watch.reflector import Reflector
+from situate.kube.watch.store import Store
+from situate.objects.decoding.codec import changes_decoder
+from situate.objects.kinds.pods import Pod
 from situate.objects.resources import PODS
-from situate.runtime.logs import configure_logging
+from situate.runtime.process.logs import configure_logging
 
 
 class Situate:

@@ -38,7 +38,7 @@ from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.objects.messages import Request
 from situate.objects.resources import EVENTS, PODS
-from situate.runtime.startup import run_process
+from situate.runtime.process.startup import run_process
 
 NAMESPACE = "default"
 ZONES = 3

@@ -35,8 +35,8 @@ from bench.engine_prototype import KINDS, preemption, workload
 from bench.engine_scheduler_perf import Build, workloads
 from bench.machine import load, machine
 from bench.processes import measured
-from situate.runtime.allocation import keep_freed_memory
-from situate.runtime.startup import COLLECT_AFTER
+from situate.runtime.process.memory import keep_freed_memory
+from situate.runtime.process.startup import COLLECT_AFTER
 
 QUICK = 10
 """With `--quick`: one in so many pods, and in scheduler_perf's workloads nodes."""

@@ -22,10 +22,10 @@ from situate.framework.engine.engine import Engine
 from situate.framework.plugin_api.actions import Bind
 from situate.kube.client import Client
 from situate.kube.connect import connect
-from situate.kube.connection import Connection
-from situate.objects.codec import changes_decoder
+from situate.kube.login.connection import Connection
+from situate.objects.decoding.codec import changes_decoder
 from situate.objects.resources import PODS
-from situate.runtime.startup import run_process
+from situate.runtime.process.startup import run_process
 
 PODS_OF: Final = {"parse_bind": "plain", "parse_bind_classes": "classes", "parse_bind_related": "related"}
 """The rows, with the kind of pods of each."""

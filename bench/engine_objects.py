@@ -9,9 +9,9 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from situate.objects.codec import changes_decoder
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod
+from situate.objects.decoding.codec import changes_decoder
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
 from situate.objects.resources import NODES, PODS
 
 ZONE = "topology.kubernetes.io/zone"

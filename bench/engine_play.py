@@ -22,8 +22,8 @@ from situate.framework.plugin_api.configuration import KubeSchedulerConfiguratio
 from situate.framework.profile.profile import ALL_NODES, Profile
 from situate.framework.profile.profiles import profiles_of
 from situate.framework.volumes.catalog import EMPTY, Catalog
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
 from situate.plugins.registry import registry
 
 RUN = 100_000

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from bench.engine_objects import HOSTNAME, ZONE, equal_lines, equal_pods, nodes, pod_event, pod_spec, read_pods
 from bench.engine_play import Workload
-from situate.objects.nodes import Node
+from situate.objects.kinds.nodes import Node
 
 CLASSES: Final = 20
 ROOM = {"cpu": "32", "memory": "256Gi", "pods": "110"}

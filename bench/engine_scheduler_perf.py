@@ -19,8 +19,8 @@ from bench.engine_objects import HOSTNAME, ZONE, container, equal_pods, node_eve
 from bench.engine_play import Play, Workload, on
 from bench.engine_volumes import csi_volumes, in_tree_volumes
 from situate.framework.volumes.catalog import Catalog
-from situate.objects.pods import Pod, Toleration
-from situate.objects.timestamps import parse_time
+from situate.objects.kinds.pods import Pod, Toleration
+from situate.objects.values.timestamps import parse_time
 
 REQUESTS = {"cpu": "100m", "memory": "500Mi"}
 PORTS = [{"containerPort": 80, "protocol": "TCP"}]

@@ -23,10 +23,10 @@ from bench.engine_objects import HOSTNAME, ZONE, node_event, pod_event, pod_spec
 from bench.engine_play import default_profiles
 from situate.framework.engine.decisions import Placed, PlacedRun
 from situate.framework.engine.engine import Engine
-from situate.objects.codec import changes_decoder
+from situate.objects.decoding.codec import changes_decoder
 from situate.objects.resources import NODES, PODS
-from situate.runtime.allocation import keep_freed_memory
-from situate.runtime.startup import COLLECT_AFTER
+from situate.runtime.process.memory import keep_freed_memory
+from situate.runtime.process.startup import COLLECT_AFTER
 
 BATCH = 10_000
 """Events that are read together: so many pods wait at a time."""

@@ -8,10 +8,9 @@ from bench.engine_objects import nodes, pod_event, pod_spec, read_pods
 from bench.engine_play import Workload
 from situate.framework.volumes.catalog import Catalog
 from situate.framework.volumes.storage import Storage
-from situate.objects.meta import ObjectMeta
-from situate.objects.pods import AWSElasticBlockStoreSource, Pod
-from situate.objects.quantity import parse_quantity
-from situate.objects.storage import (
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.pods import AWSElasticBlockStoreSource, Pod
+from situate.objects.kinds.storage import (
     BIND_COMPLETED,
     ClaimReference,
     CSINode,
@@ -27,6 +26,7 @@ from situate.objects.storage import (
     Stored,
     VolumeNodeResources,
 )
+from situate.objects.values.quantity import parse_quantity
 
 _EBS = "ebs.csi.aws.com"
 _SIZE = {"storage": parse_quantity("1Gi")}

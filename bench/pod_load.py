@@ -26,7 +26,7 @@ from bench.machine import pin
 from bench.pods import to_create
 from bench.raw_http import Creating, Server, Watching
 from situate.kube.connect import connect, find_connection
-from situate.kube.credentials import Credentials
+from situate.kube.login.credentials import Credentials
 from situate.objects.messages import Request
 from situate.objects.resources import PODS
 

@@ -14,11 +14,11 @@ from typing import TypeVar, cast
 
 import msgspec
 
-from situate.kube.connection import Connection
-from situate.kube.credentials import Login
-from situate.kube.dialing import Target, target_of
-from situate.kube.http1 import AnswerParser, BadAnswer
-from situate.kube.tls import tls_context
+from situate.kube.login.connection import Connection
+from situate.kube.login.credentials import Login
+from situate.kube.transport.dial import Target, target_of
+from situate.kube.transport.http1 import AnswerParser, BadAnswer
+from situate.kube.transport.tls import tls_context
 
 P = TypeVar("P", bound=asyncio.Protocol)
 

@@ -11,9 +11,9 @@ import argparse
 import asyncio
 import sys
 
-from situate.embedded.running import EmbeddedServer, Settings
-from situate.runtime.logs import configure_logging
-from situate.runtime.startup import run_process
+from situate.embedded.embedded_server import EmbeddedServer, Settings
+from situate.runtime.process.logs import configure_logging
+from situate.runtime.process.startup import run_process
 
 
 async def _serve(settings: Settings) -> None:

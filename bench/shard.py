@@ -45,8 +45,8 @@ from bench.shard_relief import relief
 from bench.shard_scale import partitions, scale
 from bench.shard_size import FULL, QUICK
 from bench.shard_table import missed, note
-from situate.runtime.logs import configure_logging
-from situate.runtime.startup import run_process
+from situate.runtime.process.logs import configure_logging
+from situate.runtime.process.startup import run_process
 
 Row = Callable[[Bench], Coroutine[Any, Any, dict[str, Any]]]
 ROWS: Final[dict[str, Row]] = {

@@ -17,13 +17,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from situate.archive.filesystem import FilesystemArchiver
+from situate.archive.stores.folder.archiver import FilesystemArchiver
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.objects.resources import unstructured
-from situate.runtime.logs import configure_logging
-from situate.runtime.manager import Manager, stop_on_signals
-from situate.runtime.startup import run_process
+from situate.runtime.process.logs import configure_logging
+from situate.runtime.process.manager import Manager, stop_on_signals
+from situate.runtime.process.startup import run_process
 from situate.sharding.executor.config import ExecutorConfig, ExecutorIdentity
 from situate.sharding.executor.controller.executor import Executor
 from situate.sharding.executor.controller.work import Work

@@ -34,8 +34,8 @@ from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.kube.errors import AlreadyExists, NotFound, TooManyRequests
 from situate.kube.patches import MergePatch
+from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import LEASES, PODS, ResourceType, unstructured
-from situate.objects.unstructured import Unstructured
 from situate.sharding.leases.membership import LONGEST_LEASE_S
 from situate.sharding.model.names import EPOCH, EXECUTOR, EXECUTOR_UID, POOL, STATUS
 

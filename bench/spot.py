@@ -47,8 +47,8 @@ from bench.machine import cpu_s, load, machine, pin, rss_mib, waited_s
 from bench.processes import Server, measured, server
 from bench.spot_cluster import NODES
 from situate.embedded.kubeconfig import kubeconfig, write_kubeconfig
-from situate.runtime.serving.certificates import AUTHORITY, decoded
-from situate.runtime.serving.issuing import host_names
+from situate.runtime.serving.certificates.issue import host_names
+from situate.runtime.serving.certificates.plan import AUTHORITY, decoded
 from situate.sim.spot.baselines import BASELINES, expected
 from situate.spot.model.object_names import CERTIFICATES, NAME
 from situate.testing.spot.bursts import SHAPES, Shape, exact_bursts

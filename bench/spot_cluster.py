@@ -18,10 +18,10 @@ from typing import Any, Final
 import msgspec
 
 from bench.pods import shown
-from situate.embedded.running import EmbeddedServer, Settings
+from situate.embedded.embedded_server import EmbeddedServer, Settings
 from situate.objects.messages import Request, Response
-from situate.runtime.logs import configure_logging
-from situate.runtime.startup import run_process
+from situate.runtime.process.logs import configure_logging
+from situate.runtime.process.startup import run_process
 
 REPLICAS: Final = 50
 ON_DEMAND: Final = 15

@@ -28,7 +28,7 @@ import uvloop
 
 from bench.machine import pin, waited_s
 from bench.spot_cluster import GROWING, ON_DEMAND, REPLICAS
-from situate.kube.http1 import AnswerParser
+from situate.kube.transport.http1 import AnswerParser
 from situate.spot.admission.patch_check import applied
 from situate.spot.model.object_names import WEBHOOK_PATH
 from situate.spot.model.pods_nodes_workloads import CLASS

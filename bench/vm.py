@@ -36,7 +36,7 @@ from bench.shard_table import Peer, heading, line, missed, note
 from bench.vm_cancels import cancelled
 from bench.vm_moves import handover as measured_handover
 from bench.vm_moves import ready as measured_ready
-from situate.runtime.logs import configure_logging
+from situate.runtime.process.logs import configure_logging
 from situate.sim.vm.comparison import Comparison, compared
 from situate.sim.vm.scenarios import DAY_S, SCENARIOS
 from situate.sim.vm.simulation import Simulation

@@ -19,7 +19,7 @@ from bench.vm_cluster import ASKS, MOVES, NAMESPACE, UNIT, machine
 from bench.vm_moves import RULES, WANTED, Scheduler, follow, milliseconds, running, until, value_of
 from situate.kube.client import Client
 from situate.kube.connect import connect
-from situate.kube.connection import Connection
+from situate.kube.login.connection import Connection
 from situate.kube.patches import MergePatch
 from situate.objects.resources import NODES, PODS
 from situate.vm.api.well_known import REQUESTED, SCALING_UNIT

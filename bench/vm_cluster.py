@@ -23,11 +23,11 @@ import msgspec
 from situate.cluster.controllers import KubeletSettings, MachinerySettings
 from situate.cluster.controllers.node.nodes import node as node_object
 from situate.cluster.controllers.virtual_machines import VirtualMachineController
-from situate.embedded.running import EmbeddedServer
-from situate.embedded.running import Settings as ServerSettings
+from situate.embedded.embedded_server import EmbeddedServer
+from situate.embedded.embedded_server import Settings as ServerSettings
 from situate.objects.messages import Request, Response
-from situate.runtime.logs import configure_logging
-from situate.runtime.startup import run_process
+from situate.runtime.process.logs import configure_logging
+from situate.runtime.process.startup import run_process
 from situate.vm.api.quantities import GIB, amounts_text
 from situate.vm.api.well_known import APPROVED, AUTO_MIGRATION_LABEL, ENABLED_LABEL, REQUESTED, SCALING_UNIT
 from situate.vm.emulator import Settings as Pace

@@ -30,7 +30,7 @@ from bench.vm_cluster import ASKS, MOVES, NAMESPACE, UNIT, machine
 from situate.embedded.kubeconfig import kubeconfig, write_kubeconfig
 from situate.kube.client import Client
 from situate.kube.connect import connect
-from situate.kube.connection import Connection
+from situate.kube.login.connection import Connection
 from situate.kube.patches import MergePatch
 from situate.objects.resources import NODES, PODS, ResourceType
 from situate.sim.vm.account import quantile

@@ -36,13 +36,13 @@ from situate.cluster.controllers import KubeletSettings, MachinerySettings
 from situate.cluster.controllers.node.nodes import node as node_object
 from situate.cluster.controllers.virtual_machines import VirtualMachineController
 from situate.cluster.storage.effects import Identity
+from situate.embedded.embedded_server import EmbeddedServer, Settings
 from situate.embedded.kubeconfig import kubeconfig, write_kubeconfig
-from situate.embedded.running import EmbeddedServer, Settings
 from situate.kube.client import Client
 from situate.kube.connect import connect
-from situate.kube.connection import Connection
+from situate.kube.login.connection import Connection
 from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, NODES
-from situate.runtime.startup import collector_paused
+from situate.runtime.process.startup import collector_paused
 from situate.vm.api.well_known import ENABLED_LABEL
 from situate.vm.backends.neonvm import MACHINES
 from situate.vm.emulator import Settings as Pace

@@ -29,8 +29,8 @@ from tests.vm.ledgers import Bench
 from tests.vm.objects import VM_OWNER, container, node, pod
 from tests.vm.planning.covers import cover_case, ratio, ratio_of_few
 
-from situate.objects.nodes import Node as WireNode
-from situate.runtime.startup import collector_paused
+from situate.objects.kinds.nodes import Node as WireNode
+from situate.runtime.process.startup import collector_paused
 from situate.vm.backends.systems import NEONVM
 from situate.vm.model.node_accounting import recounted
 from situate.vm.model.pods_and_nodes import Load, Machine, Node, Pod, Ref

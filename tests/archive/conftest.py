@@ -15,9 +15,9 @@ from tests.archive.servers import postgresql as postgresql_server
 from tests.archive.servers.mongodb import MongoServer
 from tests.archive.servers.postgresql import PostgresqlServer
 from tests.archive.servers.s3 import S3Server
-from tests.archive.stores import Filesystem, Memory, Postgresql, Sqlite, Store
-from tests.archive.stores_mongodb import MongoDB, collect_forgotten_sockets, forgets_sockets
-from tests.archive.stores_s3 import S3
+from tests.archive.store_fixtures import Filesystem, Memory, Postgresql, Sqlite, Store
+from tests.archive.store_fixtures_mongodb import MongoDB, collect_forgotten_sockets, forgets_sockets
+from tests.archive.store_fixtures_s3 import S3
 
 STORES = (
     "memory",

@@ -17,8 +17,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from situate.archive.folder import RecordFolder
-from situate.archive.sql import SqlArchiver
+from situate.archive.stores.folder.files import RecordFolder
+from situate.archive.stores.sql.archiver import SqlArchiver
 from tests.archive.calls import counted
 from tests.archive.reports import archived, report
 

@@ -11,9 +11,9 @@ import json
 import resource
 import sys
 
-from situate.archive.opening import open_archiver
+from situate.archive.open_archive import open_archiver
 from situate.archive.protocol import ArchiveError
-from situate.archive.query import Query
+from situate.archive.records.query import Query
 from tests.archive.reports import archived, report
 
 LIMIT = 256 << 10

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from situate.archive.record import GroupKind, Record, record_of
+from situate.archive.records.record import GroupKind, Record, record_of
 
 KIND = GroupKind("batch.example.com", "Report")
 NOON = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)

@@ -13,17 +13,17 @@ from pathlib import Path
 import pytest
 
 from situate.archive.protocol import Archiver, ArchiveUnavailable
-from situate.archive.query import Query
-from situate.archive.record import Record
+from situate.archive.records.query import Query
+from situate.archive.records.record import Record
 from tests.archive.reports import archived, report
 from tests.archive.servers import mongodb, postgresql
 from tests.archive.servers.mongodb import MongoServer
 from tests.archive.servers.postgresql import PostgresqlServer
 from tests.archive.servers.s3 import S3Server
 from tests.archive.small_disk import SmallDisk, small_disk
-from tests.archive.stores import Postgresql
-from tests.archive.stores_mongodb import MongoDB, collect_forgotten_sockets, forgets_sockets
-from tests.archive.stores_s3 import S3
+from tests.archive.store_fixtures import Postgresql
+from tests.archive.store_fixtures_mongodb import MongoDB, collect_forgotten_sockets, forgets_sockets
+from tests.archive.store_fixtures_s3 import S3
 
 SERVERS = (
     pytest.param("postgresql", marks=pytest.mark.xdist_group("postgresql")),

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from situate.archive import ArchiveOptions, BadOptions, add_archive_options
-from situate.archive.filesystem import FilesystemArchiver
-from situate.archive.retention import Retention
+from situate.archive.operations.retention import Retention
+from situate.archive.stores.folder.archiver import FilesystemArchiver
 from situate.sharding.model.names import FINALIZER
 
 pytestmark = pytest.mark.rule("sharding:K15")

@@ -11,7 +11,7 @@ import pytest
 
 from situate.archive import ArchiveError, Archiver, Record
 from tests.archive import test_stores
-from tests.archive.stores import Store, edited
+from tests.archive.store_fixtures import Store, edited
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "archive.md").read_text(encoding="utf-8")
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from situate.archive.filesystem import FilesystemArchiver
-from situate.archive.record import record_of
+from situate.archive.records.record import record_of
+from situate.archive.stores.folder.archiver import FilesystemArchiver
 from tests.archive.reports import report
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "archive.md"

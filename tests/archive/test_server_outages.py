@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from situate.archive.protocol import Archiver, ArchiveUnavailable, NotArchived
-from situate.archive.query import Query
-from situate.archive.record import Record
+from situate.archive.records.query import Query
+from situate.archive.records.record import Record
 from tests.archive.reports import archived, report
 from tests.archive.servers import mongodb
 from tests.archive.servers.mongodb import MongoServer
 from tests.archive.servers.s3 import S3Server
-from tests.archive.stores_mongodb import MongoDB, collect_forgotten_sockets, forgets_sockets
-from tests.archive.stores_s3 import S3
+from tests.archive.store_fixtures_mongodb import MongoDB, collect_forgotten_sockets, forgets_sockets
+from tests.archive.store_fixtures_s3 import S3
 
 pytestmark = [pytest.mark.rule("sharding:B9"), pytest.mark.slow]
 RECORDS = 32

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from situate.archive.protocol import ArchiveConflict, ArchiveCorrupt, Archiver, NotArchived
-from situate.archive.query import Page, Query, page_of
-from situate.archive.record import ByName, ByUid, GroupKind, Record
-from situate.objects.selectors import LabelSelectorRequirement
+from situate.archive.records.query import Page, Query, page_of
+from situate.archive.records.record import ByName, ByUid, GroupKind, Record
+from situate.objects.kinds.selectors import LabelSelectorRequirement
 from tests.archive.reports import KIND, NOON, archived, report
-from tests.archive.stores import Store
+from tests.archive.store_fixtures import Store
 
 pytestmark = pytest.mark.rule("sharding:K16")
 

@@ -7,8 +7,8 @@ from itertools import count
 import pytest
 
 from situate.archive.protocol import Archiver
-from situate.archive.query import Query
-from situate.archive.record import Record
+from situate.archive.records.query import Query
+from situate.archive.records.record import Record
 from situate.sharding.assignment.archive_steps import Retry, Step
 from situate.testing.builders.archive import GETTING, PUTTING, Call, Fault, FaultyArchiver
 from tests.conformance.ksched_archive_play import Play

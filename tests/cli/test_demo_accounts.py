@@ -16,9 +16,9 @@ from situate.cli.demo.command import played
 from situate.cli.demo.stage import Stage
 from situate.cli.input.products import Product
 from situate.cli.manifests.manifests import Installation, printed
-from situate.kube.connection import Connection, Pem
-from situate.kube.kubeconfig import load_kubeconfig
-from situate.objects.authorization import ResourceAttributes
+from situate.kube.login.connection import Connection, Pem
+from situate.kube.login.kubeconfig import load_kubeconfig
+from situate.objects.reviews.authorization import ResourceAttributes
 
 REFUSED = (
     'cannot patch pods/p: 403 Forbidden: pods "p" is forbidden: User "system:serviceaccount:situate-demo:situate" '

@@ -7,8 +7,8 @@ import pytest
 from situate.cli.demo.scene import DemoPod, DemoSource, Scene
 from situate.cli.demo.spot_cast import state_of
 from situate.cli.demo.spot_objects import ENDS, GONE
-from situate.objects.meta import Condition
-from situate.objects.nodes import Node, NodeSpec, NodeStatus, Taint
+from situate.objects.kinds.meta import Condition
+from situate.objects.kinds.nodes import Node, NodeSpec, NodeStatus, Taint
 
 
 def scene(wanted: int, pods: int, replicas: int, *, capacity: int = 8) -> Scene:

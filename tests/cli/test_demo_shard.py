@@ -14,7 +14,7 @@ from situate.cli.demo.shard_objects import COUNT, LEASE_S, configuration, deploy
 from situate.cli.demo.shard_picture import drawn
 from situate.cli.demo.shard_scene import DemoExecutor, DemoRender, ShardScene, overlaps, runs
 from situate.cli.input.configuration import SECTIONS, sharding_entries
-from situate.runtime.configuration import parse_configuration
+from situate.runtime.configuration.file import parse_configuration
 
 RUNNING = DemoExecutor("a", "runs", "1")
 KILLED = DemoExecutor("b", "killed", "1")

@@ -18,7 +18,7 @@ from situate.cli.demo.spot_objects import (
 )
 from situate.cli.demo.spot_picture import drawn
 from situate.cli.demo.spot_scene import Replica, SpotNode, SpotScene
-from situate.objects.settings import parse_section
+from situate.objects.settings.section import parse_section
 from situate.spot.config.settings import SpotSettings
 from situate.spot.rebalance.node_termination import MARGIN_S
 

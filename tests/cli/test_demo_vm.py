@@ -26,7 +26,7 @@ from situate.cli.demo.vm_scene import DemoMachine, DemoMove, DemoPlainPod, VmSce
 from situate.cli.demo.vm_story import grew_early
 from situate.cli.input.agent_file import agent_settings
 from situate.cli.input.configuration import SECTIONS, vm_settings
-from situate.runtime.configuration import parse_configuration
+from situate.runtime.configuration.file import parse_configuration
 from situate.vm.agent.decide.scaling import Scaling
 
 HOME, OTHER = NODES

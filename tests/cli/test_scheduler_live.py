@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 
 from situate.cli.main import app
 from situate.objects.resources import PODS
-from situate.scheduler.recording import BadRecording, Bound, Entry, Seen, Synced
-from situate.scheduler.recording_files import read_recording
+from situate.scheduler.recordings.files import read_recording
+from situate.scheduler.recordings.format import BadRecording, Bound, Entry, Seen, Synced
 from tests.cli.processes import KUBECTL, call, process
 from tests.controlplane.process import Process
 from tests.waiting import eventually

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from situate.cli.main import app
-from situate.objects.timestamps import micro_time, rfc3339
+from situate.objects.values.timestamps import micro_time, rfc3339
 from situate.sharding.leases.membership import lease_name
 from situate.sharding.model.names import (
     ASSIGNED_AT,

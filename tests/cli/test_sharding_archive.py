@@ -12,15 +12,15 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from situate.archive.opening import open_archiver
-from situate.archive.record import Record
+from situate.archive.open_archive import open_archiver
+from situate.archive.records.record import Record
 from situate.cli.main import app
 from situate.cluster.storage.effects import ADMIN
-from situate.embedded.running import Settings
+from situate.embedded.embedded_server import Settings
 from situate.sharding.model.names import EPOCH, EXECUTOR_SELECTOR, FINALIZER, RESTORING
 from situate.testing.sharding.shipped.reports import CRDS, GROUP, definition
 from tests.archive.reports import archived, report
-from tests.archive.stores import Filesystem
+from tests.archive.store_fixtures import Filesystem
 from tests.contract.servers import EmbeddedThread
 from tests.controlplane.asking import ask
 

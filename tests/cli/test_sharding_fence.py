@@ -13,7 +13,7 @@ import yaml
 from typer.testing import CliRunner
 
 from situate.cli.main import app
-from situate.objects.timestamps import micro_time
+from situate.objects.values.timestamps import micro_time
 from situate.sharding.leases.membership import lease_name
 from situate.sharding.model.names import EXECUTOR, EXECUTOR_UID, PARTITION, POOL
 from situate.sharding.partitions.hashing import fnv1a64

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from situate.cli.main import app
-from situate.objects.timestamps import micro_time
+from situate.objects.values.timestamps import micro_time
 from situate.sharding.model.names import EXECUTOR_SELECTOR
 from situate.testing.sharding.shipped.reports import definition, report
 from tests.cli.test_sharding import HELD, RESOURCE, a_leader, a_lease, a_node, a_pod, assigned, in_team

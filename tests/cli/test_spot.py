@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from situate.cli.input.configuration import load, spot_settings, without_file
 from situate.cli.main import app
-from situate.runtime.configuration import BadConfiguration
+from situate.runtime.configuration.file import BadConfiguration
 from situate.spot.config.settings import SpotSettings
 from situate.spot.model.object_names import LEADS, NAME
 from situate.spot.permissions import permissions

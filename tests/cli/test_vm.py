@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from situate.cli.input.configuration import load
 from situate.cli.main import app
-from situate.runtime.configuration import BadConfiguration
+from situate.runtime.configuration.file import BadConfiguration
 
 
 def written(folder: Path, **sections: Any) -> Path:

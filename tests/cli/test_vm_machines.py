@@ -14,9 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from situate.cli.main import app
+from situate.embedded.embedded_server import EmbeddedServer, Settings
 from situate.embedded.kubeconfig import kubeconfig as kubeconfig_of
 from situate.embedded.kubeconfig import write_kubeconfig
-from situate.embedded.running import EmbeddedServer, Settings
 from situate.vm.emulator.crds import definitions
 from tests.cli.processes import process
 from tests.controlplane.ports import ReservedPort

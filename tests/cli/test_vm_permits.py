@@ -18,12 +18,12 @@ from situate.cluster.controllers import KubeletSettings, MachinerySettings
 from situate.cluster.controllers.node.nodes import node
 from situate.cluster.controllers.virtual_machines import VirtualMachineController
 from situate.cluster.storage.effects import Identity
+from situate.embedded.embedded_server import EmbeddedServer, Settings
 from situate.embedded.kubeconfig import kubeconfig as kubeconfig_of
 from situate.embedded.kubeconfig import write_kubeconfig
-from situate.embedded.running import EmbeddedServer, Settings
 from situate.kube.client import Client
 from situate.kube.connect import connect
-from situate.kube.connection import Connection
+from situate.kube.login.connection import Connection
 from situate.kube.patches import MergePatch
 from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, PODS, SECRETS, unstructured
 from situate.vm.api.well_known import APPROVED, AUTO_MIGRATION_LABEL, ENABLED_LABEL, LOAD

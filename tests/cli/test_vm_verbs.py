@@ -16,11 +16,11 @@ from typer.testing import CliRunner
 
 from situate.cli.main import app
 from situate.cluster.controllers.node.nodes import node
+from situate.embedded.embedded_server import EmbeddedServer, Settings
 from situate.embedded.kubeconfig import kubeconfig, write_kubeconfig
-from situate.embedded.running import EmbeddedServer, Settings
 from situate.kube.client import Client
 from situate.kube.connect import connect
-from situate.kube.connection import Connection
+from situate.kube.login.connection import Connection
 from situate.kube.patches import MergePatch
 from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, LEASES, NODES, PODS
 from situate.vm.api.well_known import (

@@ -11,11 +11,11 @@ from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from situate.archive.operations.object_reader import LivePage, ReadThrough, Selection
 from situate.archive.protocol import Archiver, ArchiveUnavailable, NotArchived
-from situate.archive.query import Query
-from situate.archive.reading import LivePage, ReadThrough, Selection
-from situate.archive.record import record_of
-from situate.objects.selectors import LabelSelectorRequirement
+from situate.archive.records.query import Query
+from situate.archive.records.record import record_of
+from situate.objects.kinds.selectors import LabelSelectorRequirement
 from tests.conformance.ksched_archive_backends import BACKENDS, Backend
 from tests.conformance.ksched_archive_final import differences
 from tests.conformance.ksched_archive_play import KIND, Play

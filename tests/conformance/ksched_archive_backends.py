@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
-from situate.archive.filesystem import _told
-from situate.archive.folder import RecordFolder
 from situate.archive.protocol import Archiver, ArchiveUnavailable
-from situate.archive.query import Query
-from situate.archive.record import Record, encode_record
-from situate.archive.sql_rows import row_of
+from situate.archive.records.query import Query
+from situate.archive.records.record import Record, encode_record
+from situate.archive.stores.folder.archiver import _told
+from situate.archive.stores.folder.files import RecordFolder
+from situate.archive.stores.sql.rows import row_of
 from tests.archive.calls import counted
-from tests.archive.stores import Filesystem, Memory, Sqlite
+from tests.archive.store_fixtures import Filesystem, Memory, Sqlite
 
 
 class Backend(Protocol):

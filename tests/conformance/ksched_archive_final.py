@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from typing import Any, Final
 
-from situate.archive.equality import Marks
 from situate.archive.protocol import ArchiveCorrupt, NotArchived
-from situate.archive.query import Query
-from situate.archive.record import ByName, ByUid
+from situate.archive.records.equality import Marks
+from situate.archive.records.query import Query
+from situate.archive.records.record import ByName, ByUid
 from situate.sharding.assignment.archive_steps import Retry
 from situate.sharding.model.names import EPOCH, FINALIZER
 from situate.testing.sharding.shipped.outage import outage

@@ -18,8 +18,8 @@ from situate.archive.protocol import (
     ArchiveUnavailable,
     NotArchived,
 )
-from situate.archive.record import ByName, ByUid, GroupKind, Record, record_of
-from situate.archive.restoring import restored
+from situate.archive.records.record import ByName, ByUid, GroupKind, Record, record_of
+from situate.archive.records.restored_object import restored
 from situate.cluster.patch.patches import json_patch
 from situate.sharding.assignment import archive_steps
 from situate.sharding.assignment.archive_steps import (

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from situate.archive.canonical import canonical_json, digest
+from situate.archive.records.canonical_json import canonical_json, digest
 from situate.sharding.assignment.archive_steps import (
     Deleted,
     Finished,

@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod, TopologySpreadConstraint
-from situate.objects.quantity import decode_quantity
-from situate.objects.selectors import LabelSelector
-from situate.objects.settings import parse_section
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod, TopologySpreadConstraint
+from situate.objects.kinds.selectors import LabelSelector
+from situate.objects.settings.section import parse_section
+from situate.objects.values.quantity import decode_quantity
 from tests.conformance.outcome import PASSED, Case, CaseRunner, Outcome, UnknownOperationError, failed
 from tests.plugins.twins.world import World
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from situate.framework.pod.pods import BadPod
 from situate.framework.pod.resources import PODS
-from situate.objects.label_selectors import BadSelector
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
+from situate.objects.selection.label_selectors import BadSelector
 from situate.plugins.inter_pod_affinity import InterPodAffinity
 from situate.plugins.node_affinity import NodeAffinity, NodeAffinityArgs
 from situate.plugins.node_name import NodeName

@@ -22,11 +22,11 @@ from situate.framework.results.status import Code
 from situate.framework.results.verdict import Verdict, pass_all, refuse, refuse_all
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.framework.volumes.catalog import Budget, Catalog
-from situate.objects.label_selectors import selector_of
-from situate.objects.meta import Condition
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod
-from situate.objects.selectors import LabelSelector
+from situate.objects.kinds.meta import Condition
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
+from situate.objects.kinds.selectors import LabelSelector
+from situate.objects.selection.label_selectors import selector_of
 from situate.plugins.default_preemption import DefaultPreemptionArgs
 from situate.plugins.inter_pod_affinity import InterPodAffinity
 from situate.plugins.node_affinity import NodeAffinity

@@ -13,9 +13,9 @@ from situate.framework.cycle.node_sampling import feasible_nodes_to_find
 from situate.framework.plugin_api.plugin import Scores
 from situate.framework.pod.pods import BadPod, PodInfo
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.objects.label_selectors import BadSelector
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
+from situate.objects.selection.label_selectors import BadSelector
 from situate.plugins.broken_line import BrokenLine
 from situate.plugins.image_locality import ImageLocality
 from situate.plugins.inter_pod_affinity import InterPodAffinity, InterPodAffinityArgs

@@ -8,7 +8,7 @@ from typing import Any
 
 from situate.framework.snapshot.labels import Domains
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.objects.pods import Pod
+from situate.objects.kinds.pods import Pod
 from situate.plugins.inter_pod_affinity import ByKey, InterPodAffinity, NeighbourState
 from situate.plugins.pod_topology_spread import PodTopologySpread, SpreadState
 from situate.plugins.pod_topology_spread_args import PodTopologySpreadArgs

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from situate.objects.codec import decode
+from situate.objects.decoding.codec import decode
 from situate.objects.resources import PODS
 from situate.vm.api.nodes import watermark
 from situate.vm.api.pods import read_pod

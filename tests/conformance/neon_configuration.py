@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from situate.objects.settings import parse_section
+from situate.objects.settings.section import parse_section
 from situate.vm.agent.model.settings import AgentSettings
 from situate.vm.config.neon_settings import read_reference
 from situate.vm.config.settings import VmSettings

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from situate.objects.meta import ObjectMeta
+from situate.objects.kinds.meta import ObjectMeta
 from situate.vm.api.parse_errors import Part, Place
 from situate.vm.api.quantities import amounts_of, amounts_text, amounts_value
 from situate.vm.api.well_known import APPROVED, REQUESTED, SCALING_UNIT

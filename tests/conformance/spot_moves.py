@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from situate.framework.pod.node_selection import Term
-from situate.objects.nodes import Node
-from situate.objects.pods import NodeSelectorTerm, Toleration
-from situate.objects.quantity import decode_quantity
-from situate.objects.timestamps import parse_time
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import NodeSelectorTerm, Toleration
+from situate.objects.values.quantity import decode_quantity
+from situate.objects.values.timestamps import parse_time
 from situate.plugins.taint_toleration import untolerated
 from situate.spot.admission.patch import Marks, Placing, class_patch
 from situate.spot.admission.patch_check import applied

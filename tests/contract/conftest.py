@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 import pytest
 
 from situate.cluster.storage.effects import Identity
-from situate.embedded.running import Settings
+from situate.embedded.embedded_server import Settings
 from tests.contract.api import Answer, Api
 from tests.contract.exceptions import EMBEDDED
 from tests.contract.held import HeldWatch

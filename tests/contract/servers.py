@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Protocol
 
 from situate.cluster.errors.times import timestamp
+from situate.embedded.embedded_server import EmbeddedServer, Settings
 from situate.embedded.kubeconfig import write_kubeconfig
-from situate.embedded.running import EmbeddedServer, Settings
 from tests.contract.api import Api
 from tests.controlplane.plane import ControlPlane
 from tests.waiting import WITHIN_S

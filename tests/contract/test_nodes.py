@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 import pytest
 
 from situate.cluster.controllers.machinery.settings import KubeletSettings, MachinerySettings, NodeLifecycleSettings
-from situate.embedded.running import Settings
+from situate.embedded.embedded_server import Settings
 from tests.contract.api import Api, Json
 from tests.contract.conftest import ADMIN, SERVERS, wait_usable
 from tests.contract.servers import EmbeddedThread, RealServer, Server, new_namespace

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from situate.embedded.running import Settings
+from situate.embedded.embedded_server import Settings
 from tests.contract.api import Api
 from tests.contract.conftest import ADMIN, SERVERS
 from tests.contract.servers import EmbeddedThread, new_namespace

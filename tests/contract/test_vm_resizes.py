@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from situate.kube.patches import JsonPatch
-from situate.objects import pods
-from situate.objects.codec import decode
+from situate.objects.decoding.codec import decode
+from situate.objects.kinds import pods
 from situate.objects.resources import PODS
 from situate.vm.api.patches import CONFLICT, REFUSED, Change, invalid, resized
 from situate.vm.api.well_known import AUTO_MIGRATION_LABEL, RESIZE_REQUESTED

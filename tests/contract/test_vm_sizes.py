@@ -13,7 +13,7 @@ from aiohttp import web
 from typer.testing import CliRunner
 
 from situate.cli.main import app
-from situate.objects.unstructured import with_content
+from situate.objects.kinds.unstructured import with_content
 from situate.vm.agent.decide.core import Change
 from situate.vm.agent.decide.scaling import SHIPPED
 from situate.vm.agent.model.revisions import Revision, RevisionAt

@@ -13,8 +13,8 @@ import typer.main
 from situate.cli.input.configuration import SECTIONS
 from situate.cli.main import app
 from situate.cli.verbs import ALIASES
-from situate.runtime.configuration import parse_configuration
-from situate.scheduler.configuration import SchedulerSettings
+from situate.runtime.configuration.file import parse_configuration
+from situate.scheduler.config.settings import SchedulerSettings
 from situate.vpod.config.settings import SourceSettings, StatefulSetSettings
 from tests.rules.page import page
 from tests.settings.page import files as settings_pages

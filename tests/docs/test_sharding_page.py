@@ -12,7 +12,7 @@ from textwrap import dedent
 import pytest
 
 from situate.archive import ArchiveOptions
-from situate.objects.settings_options import options_of
+from situate.objects.settings.options import options_of
 from situate.sharding import ExecutorOptions, SupervisorOptions
 from situate.sharding.supervisor.controller.act import metrics
 from tests.cli.processes import KUBECTL, environment

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from situate.cli.input.configuration import load, vm_settings
 from situate.cli.main import app
-from situate.objects.settings import parse_section
+from situate.objects.settings.section import parse_section
 from situate.vm.agent.controller.metrics import AgentMetrics
 from situate.vm.agent.model.settings import (
     AgentSettings,

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import yaml
 
-from situate.objects.durations import parse_duration
+from situate.objects.values.durations import parse_duration
 from situate.vm.config.settings import (
     CalmSettings,
     CostSettings,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from situate.kube.connect import connect, find_connection
 from situate.objects.resources import unstructured
-from situate.runtime.manager import Manager, stop_on_signals
+from situate.runtime.process.manager import Manager, stop_on_signals
 from situate.sharding import Executor, ExecutorOptions, Outcome, Work, add_executor_options, parse_options
 from situate.sharding.model.field_paths import Content
 

@@ -16,8 +16,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from situate.archive.opening import open_archiver
-from situate.archive.record import record_of
+from situate.archive.open_archive import open_archiver
+from situate.archive.records.record import record_of
 from situate.cli.main import app
 from situate.testing.sharding.shipped.reports import CRDS, definition
 from tests.cli.processes import KUBECTL, call, process

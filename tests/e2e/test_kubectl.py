@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from situate.embedded.embedded_server import EmbeddedServer, Settings
 from situate.embedded.kubeconfig import write_kubeconfig
-from situate.embedded.running import EmbeddedServer, Settings
 from tests.cluster.kinds.test_custom_resources import definition, foo
 
 KUBECTL = Path(sys.executable).with_name("kubectl")

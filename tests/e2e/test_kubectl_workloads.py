@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from situate.cluster.controllers.node.nodes import nodes
-from situate.embedded.running import EmbeddedServer
+from situate.embedded.embedded_server import EmbeddedServer
 
 KUBECTL = Path(sys.executable).with_name("kubectl")
 WITHIN_S = 120.0

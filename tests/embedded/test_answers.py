@@ -15,7 +15,7 @@ from typing import Any
 import aiohttp
 
 from situate.cluster.controllers.node.nodes import nodes
-from situate.embedded.running import EmbeddedServer, Settings
+from situate.embedded.embedded_server import EmbeddedServer, Settings
 from tests.cluster.asking import MAPS, PODS, config_map, pod
 
 BOUND_S = 120.0

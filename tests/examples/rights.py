@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
-from situate.objects.authorization import Permission
+from situate.objects.reviews.authorization import Permission
 
 Right: TypeAlias = tuple[str | None, str, str, str]
 """Namespace (None: all), group, resource, verb."""

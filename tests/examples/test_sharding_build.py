@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from situate.archive import Query, Record
-from situate.archive.filesystem import FilesystemArchiver
+from situate.archive.stores.folder.archiver import FilesystemArchiver
 from situate.cli.sharding.init import fence
 from situate.sharding.permissions import executor_permissions, supervisor_permissions
 from situate.testing.builders.operators import documents, local_cluster

@@ -12,11 +12,11 @@ from situate.framework.pod.pods import PodInfo
 from situate.framework.profile.profile import Profile
 from situate.framework.profile.profiles import profiles_of
 from situate.framework.volumes.catalog import Catalog
-from situate.objects.label_selectors import selector_of
-from situate.objects.meta import ObjectMeta
-from situate.objects.nodes import Node, NodeSpec, NodeStatus, Taint
-from situate.objects.pods import Container, Pod, PodSpec, ResourceRequirements
-from situate.objects.quantity import parse_quantity
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.nodes import Node, NodeSpec, NodeStatus, Taint
+from situate.objects.kinds.pods import Container, Pod, PodSpec, ResourceRequirements
+from situate.objects.selection.label_selectors import selector_of
+from situate.objects.values.quantity import parse_quantity
 from situate.plugins.registry import registry
 from tests.plugins.worlds import random_case
 

@@ -11,10 +11,10 @@ from situate.framework.plugin_api.configuration import Extender
 from situate.framework.preemption.extenders import Filtered, FilterNodes, NoReply, Question, Reply
 from situate.framework.profile.profile import profile_of
 from situate.framework.queue.scheduling_queue import QueueSettings
-from situate.objects.meta import ObjectMeta
-from situate.objects.nodes import Node, NodeStatus
-from situate.objects.pods import Container, Pod, PodSpec, PodStatus, ResourceRequirements
-from situate.objects.quantity import parse_quantity
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.nodes import Node, NodeStatus
+from situate.objects.kinds.pods import Container, Pod, PodSpec, PodStatus, ResourceRequirements
+from situate.objects.values.quantity import parse_quantity
 from situate.plugins.default_binder import DefaultBinder
 from situate.plugins.default_preemption import DefaultPreemption
 from situate.plugins.node_resources_fit import NodeResourcesFit

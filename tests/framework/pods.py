@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from situate.framework.pod.pods import PodInfo, PodReader
 from situate.framework.snapshot.node_table import Vocabulary
-from situate.objects.meta import ObjectMeta
-from situate.objects.pods import Container, Pod, PodSchedulingGate, PodSpec, ResourceRequirements
-from situate.objects.quantity import parse_quantity
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.pods import Container, Pod, PodSchedulingGate, PodSpec, ResourceRequirements
+from situate.objects.values.quantity import parse_quantity
 
 VOCABULARY = Vocabulary.new()
 READER = PodReader(VOCABULARY.resources)

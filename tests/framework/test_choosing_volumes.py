@@ -13,9 +13,9 @@ from situate.framework.engine.engine import Engine
 from situate.framework.profile.profile import profile_of
 from situate.framework.volumes.catalog import Catalog
 from situate.framework.volumes.storage import Storage
-from situate.objects.nodes import NodeStatus
-from situate.objects.pods import Container, ResourceRequirements
-from situate.objects.quantity import parse_quantity
+from situate.objects.kinds.nodes import NodeStatus
+from situate.objects.kinds.pods import Container, ResourceRequirements
+from situate.objects.values.quantity import parse_quantity
 from situate.plugins.node_resources_fit import NodeResourcesFit
 from situate.plugins.node_volume_limits import NodeVolumeLimits
 from situate.plugins.priority_sort import PrioritySort

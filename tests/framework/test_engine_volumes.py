@@ -16,11 +16,10 @@ from situate.framework.plugin_api.actions import AwaitedClaim, AwaitedVolume, Aw
 from situate.framework.plugin_api.changes import discard, store
 from situate.framework.profile.profile import profile_of
 from situate.framework.queue.scheduling_queue import QueueSettings
-from situate.objects.meta import ObjectMeta
-from situate.objects.nodes import Node, NodeStatus
-from situate.objects.pods import Pod
-from situate.objects.quantity import parse_quantity
-from situate.objects.storage import (
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.nodes import Node, NodeStatus
+from situate.objects.kinds.pods import Pod
+from situate.objects.kinds.storage import (
     BOUND_BY_CONTROLLER,
     SELECTED_NODE,
     CSINode,
@@ -29,6 +28,7 @@ from situate.objects.storage import (
     Stored,
     VolumeNodeResources,
 )
+from situate.objects.values.quantity import parse_quantity
 from situate.plugins.default_binder import DefaultBinder
 from situate.plugins.default_preemption import DefaultPreemption
 from situate.plugins.dynamic_resources import DynamicResources

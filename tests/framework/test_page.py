@@ -10,8 +10,8 @@ from situate.framework.engine.decisions import Placed, Refused
 from situate.framework.engine.engine import Engine
 from situate.framework.engine.messages import refusal
 from situate.framework.profile.profile import profile_of
-from situate.objects.meta import ObjectMeta
-from situate.objects.nodes import Node
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.nodes import Node
 from situate.plugins.priority_sort import PrioritySort
 from tests.framework.pods import SCHEDULER, pod_info
 

@@ -19,14 +19,14 @@ from situate.kube.errors import (
     Unreachable,
     UnreadableAnswer,
 )
-from situate.kube.limiter import Limiter
 from situate.kube.patches import ApplyPatch, JsonPatch, MergePatch, Patch, StrategicMergePatch
-from situate.kube.retries import Retries
-from situate.objects.authorization import ResourceAttributes
+from situate.kube.retry.rate_limiter import Limiter
+from situate.kube.retry.retries import Retries
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.pods import Pod
 from situate.objects.messages import Request, Response
-from situate.objects.meta import ObjectMeta
-from situate.objects.pods import Pod
 from situate.objects.resources import CONFIGMAPS, NODES, PODS, STATEFULSETS, unstructured
+from situate.objects.reviews.authorization import ResourceAttributes
 
 WEB_0 = Pod(metadata=ObjectMeta(name="web-0", namespace="d", uid="u0"))
 WIDGETS = unstructured("example.com", "v1", "Widget", "widgets")

@@ -10,13 +10,13 @@ import pytest
 
 from situate.kube.client import Client
 from situate.kube.connect import connect
-from situate.kube.connection import Connection, Impersonation, Pem
 from situate.kube.errors import AlreadyExists, BadRequest, Conflict, Forbidden, Invalid, NotFound, Unauthorized
+from situate.kube.login.connection import Connection, Impersonation, Pem
 from situate.kube.patches import ApplyPatch, JsonPatch, MergePatch, StrategicMergePatch
-from situate.objects.authorization import ResourceAttributes
-from situate.objects.codec import decode_event
+from situate.objects.decoding.codec import decode_event
 from situate.objects.resources import CONFIGMAPS, LEASES, NODES, PODS, STATEFULSETS, unstructured
-from situate.objects.timestamps import micro_time, parse_time
+from situate.objects.reviews.authorization import ResourceAttributes
+from situate.objects.values.timestamps import micro_time, parse_time
 from tests.controlplane.plane import ControlPlane
 
 CONTAINER = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "100m"}, "limits": {"cpu": "1"}}}

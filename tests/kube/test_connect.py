@@ -7,9 +7,9 @@ import pytest
 from aiohttp import web
 
 from situate.kube.connect import connect, find_connection
-from situate.kube.connection import BadConnection, Connection
 from situate.kube.errors import Unauthorized
-from situate.kube.urls import is_loopback
+from situate.kube.login.connection import BadConnection, Connection
+from situate.kube.login.urls import is_loopback
 from situate.objects.resources import PODS
 from tests.kube.servers import serving
 

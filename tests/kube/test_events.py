@@ -21,9 +21,9 @@ from situate.kube.events import (
     EventRecorder,
     reference,
 )
-from situate.objects.events import ObjectReference
-from situate.objects.meta import ObjectMeta
-from situate.objects.pods import Pod
+from situate.objects.kinds.events import ObjectReference
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.pods import Pod
 from situate.objects.resources import PODS
 from situate.testing.virtual_time.processes import World
 from tests.kube.hostile_server import Fault, HostileServer

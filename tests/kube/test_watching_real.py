@@ -11,14 +11,14 @@ import pytest
 
 from situate.kube.client import Client
 from situate.kube.connect import connect
-from situate.kube.connection import Connection, Pem
-from situate.kube.election import Elector, Leadership
+from situate.kube.election.election import Elector, Leadership
+from situate.kube.election.lease_record import ElectionTimes, LeaseName
 from situate.kube.events import WARNING, EventRecorder, reference
-from situate.kube.lease_record import ElectionTimes, LeaseName
+from situate.kube.login.connection import Connection, Pem
 from situate.kube.patches import MergePatch
-from situate.kube.reflector import Reflector
-from situate.kube.store import Store
-from situate.objects.configuration import ConfigMap
+from situate.kube.watch.reflector import Reflector
+from situate.kube.watch.store import Store
+from situate.objects.kinds.config_maps import ConfigMap
 from situate.objects.resources import CONFIGMAPS, CORE_EVENTS, LEASES
 from tests.controlplane.plane import ControlPlane
 from tests.waiting import WITHIN_S

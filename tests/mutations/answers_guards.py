@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutations.patch import Mutation
 
 _WHAT_IF, _LEAST = "tests/framework/explain/test_what_if.py", "tests/framework/explain/test_least_change.py"
-_RECORDING = "tests/scheduler/test_recording.py"
+_RECORDING = "tests/scheduler/recordings/test_format.py"
 
 ANSWERS_GUARDS = (
     Mutation(
@@ -35,7 +35,7 @@ ANSWERS_GUARDS = (
     Mutation(
         "secrets-in-recordings",
         "a recording keeps nothing of containers that no scheduler looks at",
-        "scheduler/recording.py",
+        "scheduler/recordings/format.py",
         "{key: value for key, value in each.items() if key in _OF_CONTAINERS}",
         "dict(each)",
         (_RECORDING,),
@@ -51,15 +51,15 @@ ANSWERS_GUARDS = (
     Mutation(
         "named-files-followed",
         "a mistake in a file that the configuration names is told when it is made",
-        "runtime/reload.py",
+        "runtime/configuration/reload.py",
         "        if digest == self._digest and not self.named.changed():\n",
         "        if digest == self._digest:\n",
-        ("tests/runtime/test_reload.py",),
+        ("tests/runtime/configuration/test_reload.py",),
     ),
     Mutation(
         "whole-lines",
         "a recording is read up to its last whole line",
-        "scheduler/recording_files.py",
+        "scheduler/recordings/files.py",
         '            if not line.endswith(b"\\n"):\n',
         "            if False:\n",
         (_RECORDING,),
@@ -75,10 +75,10 @@ ANSWERS_GUARDS = (
     Mutation(
         "shadow-asks",
         "a shadow counts a decision only once extenders have answered",
-        "scheduler/shadow.py",
+        "scheduler/shadow/comparison.py",
         "        self.consult(Consultation(steps, questions))",
         "        self._go_on(steps, [extenders.NoReply('') for _ in questions])",
-        ("tests/scheduler/test_shadow.py",),
+        ("tests/scheduler/shadow/test_comparison.py",),
     ),
     Mutation(
         "explained-promise",

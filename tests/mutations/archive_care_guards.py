@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from tests.mutations.patch import Mutation
 
-_BUCKET, _DOCUMENTS = "tests/archive/test_s3.py", "tests/archive/test_mongodb_documents.py"
-_RETENTION, _MIGRATING = "tests/archive/test_retention.py", "tests/archive/test_migrating.py"
-_RESTORING, _READING = "tests/archive/test_restoring.py", "tests/archive/test_reading.py"
+_BUCKET, _DOCUMENTS = "tests/archive/stores/s3/test_archiver.py", "tests/archive/stores/mongodb/test_documents.py"
+_RETENTION, _MIGRATING = "tests/archive/operations/test_retention.py", "tests/archive/operations/test_migration.py"
+_RESTORING, _READING = "tests/archive/records/test_restored_object.py", "tests/archive/operations/test_object_reader.py"
 _SERVER = "tests/sharding/server/test_request_handler.py"
 
 ARCHIVE_CARE_GUARDS = (
     Mutation(
         "archive-url-under-a-wrong-key",
         "a message about a value shows no password of a URL in it",
-        "objects/settings.py",
+        "objects/settings/section.py",
         '    text = _SECRET.sub(r"\\1\\2…", text[:_LOOKED_AT])\n',
         "",
-        ("tests/objects/test_settings.py::test_of_a_url_under_a_wrong_key_the_password_is_not_shown",),
+        ("tests/objects/settings/test_section.py::test_of_a_url_under_a_wrong_key_the_password_is_not_shown",),
     ),
     Mutation(
         "archive-s3-same-uid",
         "a UID that comes under another name is still one record in a bucket (S8)",
-        "archive/s3.py",
+        "archive/stores/s3/archiver.py",
         "                    await self._objects.delete((former,))\n",
         "                    pass\n",
         (f"{_BUCKET}::test_a_uid_under_another_name_is_still_one_record",),
@@ -29,7 +29,7 @@ ARCHIVE_CARE_GUARDS = (
     Mutation(
         "archive-s3-conditions",
         "a server that ignores the conditions of puts is refused (S8)",
-        "archive/s3.py",
+        "archive/stores/s3/archiver.py",
         '        if await self._objects.replace(probe, b"3", \'"other"\') is Put.DONE:',
         "        if False:",
         (f"{_BUCKET}::test_a_server_without_conditional_puts_is_refused",),
@@ -37,7 +37,7 @@ ARCHIVE_CARE_GUARDS = (
     Mutation(
         "archive-s3-copies",
         "a copy by hand under another key is no second record (S8)",
-        "archive/s3.py",
+        "archive/stores/s3/archiver.py",
         "        if record_key(record.subject) != key:",
         "        if False:",
         (f"{_BUCKET}::test_a_copy_by_hand_is_reported_and_is_no_second_record",),
@@ -45,7 +45,7 @@ ARCHIVE_CARE_GUARDS = (
     Mutation(
         "archive-mongodb-newer",
         "MongoDB itself compares versions when a record is put (S8)",
-        "archive/mongodb_documents.py",
+        "archive/stores/mongodb/documents.py",
         '{"version": {"$lte": version}}',
         '{"version": {"$gte": 0}}',
         (_DOCUMENTS,),
@@ -53,7 +53,7 @@ ARCHIVE_CARE_GUARDS = (
     Mutation(
         "archive-mongodb-literal",
         "text of a query is no pattern (X12)",
-        "archive/mongodb_documents.py",
+        "archive/stores/mongodb/documents.py",
         "form.format(re.escape(text))",
         "form.format(text)",
         (_DOCUMENTS,),
@@ -61,7 +61,7 @@ ARCHIVE_CARE_GUARDS = (
     Mutation(
         "archive-retention-audit",
         "nothing is deleted by age that the audit does not know",
-        "archive/retention.py",
+        "archive/operations/retention.py",
         "            await audit(Deletion(",
         "            await archiver.delete(record.subject.key)\n            await audit(Deletion(",
         (_RETENTION,),
@@ -69,7 +69,7 @@ ARCHIVE_CARE_GUARDS = (
     Mutation(
         "archive-retention-writes",
         "an archive that cannot be written to loses nothing by age",
-        "archive/retention.py",
+        "archive/operations/retention.py",
         "    await archiver.check()\n",
         "",
         (_RETENTION,),
@@ -77,7 +77,7 @@ ARCHIVE_CARE_GUARDS = (
     Mutation(
         "archive-retention-again",
         "a record that was put anew stays",
-        "archive/retention.py",
+        "archive/operations/retention.py",
         " or not await _is_still(archiver, record):",
         ":",
         (_RETENTION,),
@@ -85,7 +85,7 @@ ARCHIVE_CARE_GUARDS = (
     Mutation(
         "archive-migration-verified",
         "a copy counts when it was read back",
-        "archive/migrating.py",
+        "archive/operations/migration.py",
         "    if (stored := await target.get(key)) != record:",
         "    if stored is not None and stored != record:",
         (f"{_MIGRATING}::test_a_record_that_does_not_go_is_named_and_the_others_go",),
@@ -93,7 +93,7 @@ ARCHIVE_CARE_GUARDS = (
     Mutation(
         "archive-restored-owners",
         "a restored object has no owner that is gone",
-        "archive/restoring.py",
+        "archive/records/restored_object.py",
         "    gone = {owner.uid for owner in left_out}",
         "    gone: set[str] = set()",
         (_RESTORING,),
@@ -101,7 +101,7 @@ ARCHIVE_CARE_GUARDS = (
     Mutation(
         "archive-reading-once",
         "a list through the archive holds each UID once, and the live one wins",
-        "archive/reading.py",
+        "archive/operations/object_reader.py",
         "record for record in taken if record.subject.uid not in live",
         "record for record in taken",
         (_READING,),
@@ -109,7 +109,7 @@ ARCHIVE_CARE_GUARDS = (
     Mutation(
         "archive-reading-pages",
         "and so over several pages",
-        "archive/reading.py",
+        "archive/operations/object_reader.py",
         "            if content is None or _uid(content) != record.subject.uid\n",
         "",
         (_READING,),

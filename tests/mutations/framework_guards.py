@@ -351,10 +351,10 @@ FRAMEWORK_GUARDS = (
     Mutation(
         "extender-binding-unknown",
         "a binding that an extender did not answer may have happened (section 5)",
-        "scheduler/extenders.py",
+        "scheduler/extenders/client.py",
         "            raise BindingFailed(action, _late(action.extender), outcome_unknown=True) from None",
         "            raise BindingFailed(action, _late(action.extender), outcome_unknown=False) from None",
-        ("tests/scheduler/test_extenders.py",),
+        ("tests/scheduler/extenders/test_client.py",),
     ),
     Mutation(
         "rejected-no-news",

@@ -36,7 +36,7 @@ _DECIDE, _STATE, _DRAIN = (
     "tests/vpod/scaling/test_drain.py",
 )
 _FACADE, _LEADING = "tests/vpod/test_facade.py", "tests/vpod/controller/test_leading.py"
-_WRITES, _AUTOSCALER = "tests/runtime/test_actuator.py", "tests/vpod/scaling/test_autoscaler.py"
+_WRITES, _AUTOSCALER = "tests/runtime/leadership/test_actuator.py", "tests/vpod/scaling/test_autoscaler.py"
 
 _VPOD_GUARDS = (
     Mutation(
@@ -114,7 +114,7 @@ _VPOD_GUARDS = (
     Mutation(
         "may-write",
         "every write asks first whether it may leave (S7)",
-        "runtime/actuator.py",
+        "runtime/leadership/actuator.py",
         "            self._may_write()\n        except BaseException:\n",
         "            pass\n        except BaseException:\n",
         (_WRITES,),
@@ -122,7 +122,7 @@ _VPOD_GUARDS = (
     Mutation(
         "writes-finish",
         "a term waits for the answers of its writes (S7)",
-        "runtime/actuator.py",
+        "runtime/leadership/actuator.py",
         "        if self._under_way:\n",
         "        if False:\n",
         (_WRITES,),

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from tests.mutations.patch import Mutation
 
-_BINDING, _DISPATCHING = "tests/scheduler/test_binding.py", "tests/scheduler/test_dispatching.py"
-_INTAKE, _CLIENT = "tests/scheduler/test_intake.py", "tests/kube/test_client.py"
-_CONTROLLER = "tests/scheduler/test_controller.py"
-_EXPECTATIONS, _UNREADABLE = "tests/scheduler/test_expectations.py", "tests/scheduler/test_unreadable.py"
+_BINDING, _DISPATCHING = "tests/scheduler/controller/test_bind.py", "tests/scheduler/controller/test_api_dispatcher.py"
+_INTAKE, _CLIENT = "tests/scheduler/controller/test_engine_feed.py", "tests/kube/test_client.py"
+_CONTROLLER = "tests/scheduler/controller/test_controller.py"
+_EXPECTATIONS, _UNREADABLE = (
+    "tests/scheduler/test_expectations.py",
+    "tests/scheduler/controller/test_unreadable_objects.py",
+)
 
 SCHEDULER_GUARDS = (
     Mutation(
         "listed-in-this-term",
         "nothing is decided on a listing that began before this term",
-        "scheduler/controller.py",
+        "scheduler/controller/controller.py",
         "        await self.watched.wait_synced()\n        if self.elector is None:",
         "        if not self.watched.synced:\n            await self.watched.wait_synced()\n            return\n"
         "        if self.elector is None:",
@@ -22,7 +25,7 @@ SCHEDULER_GUARDS = (
     Mutation(
         "binding-settled",
         "a binding whose answer was lost is looked up before its room is free",
-        "scheduler/binding.py",
+        "scheduler/controller/bind.py",
         "                return await self.settle(bind, str(problem))",
         "                return NotBound(str(problem))",
         (_BINDING,),
@@ -30,7 +33,7 @@ SCHEDULER_GUARDS = (
     Mutation(
         "binding-fenced",
         "a lost binding can land no more once its room is free",
-        "scheduler/binding.py",
+        "scheduler/controller/bind.py",
         "            if await self._fence(seen, problem):",
         "            if True:",
         (_BINDING,),
@@ -38,7 +41,7 @@ SCHEDULER_GUARDS = (
     Mutation(
         "binding-presumes",
         "a binding presumes the pod that was decided on",
-        "scheduler/binding.py",
+        "scheduler/controller/bind.py",
         "bind.node, unchanged=True",
         "bind.node, unchanged=False",
         (_BINDING,),
@@ -46,7 +49,7 @@ SCHEDULER_GUARDS = (
     Mutation(
         "binding-reconsidered",
         "a binding in conflict is looked at: somebody else may have bound the pod",
-        "scheduler/binding.py",
+        "scheduler/controller/bind.py",
         "            if pod.spec.node_name:\n                return _where(pod, bind.node)\n            try:",
         "            try:",
         (_BINDING,),
@@ -54,7 +57,7 @@ SCHEDULER_GUARDS = (
     Mutation(
         "one-call-at-a-time",
         "no two calls about one object are under way",
-        "scheduler/dispatching.py",
+        "scheduler/controller/api_dispatcher.py",
         "                if uid in self._waiting and uid not in self._under_way:",
         "                if uid in self._waiting:",
         (_DISPATCHING,),
@@ -62,7 +65,7 @@ SCHEDULER_GUARDS = (
     Mutation(
         "less-relevant-dropped",
         "a status never goes before a binding that waits",
-        "scheduler/dispatching.py",
+        "scheduler/controller/api_dispatcher.py",
         "        elif call.relevance < waiting.relevance:",
         "        elif False:",
         (_DISPATCHING,),
@@ -70,7 +73,7 @@ SCHEDULER_GUARDS = (
     Mutation(
         "term-waits",
         "a task that may not write waits for the end of the term",
-        "scheduler/dispatching.py",
+        "scheduler/controller/api_dispatcher.py",
         "    except Retriable:\n        await asyncio.get_running_loop().create_future()",
         "    except Retriable:\n        raise",
         (_DISPATCHING,),
@@ -86,7 +89,7 @@ SCHEDULER_GUARDS = (
     Mutation(
         "unreadable-pod-counts",
         "a placed pod that cannot be read still takes its room",
-        "scheduler/intake.py",
+        "scheduler/controller/engine_feed.py",
         "                engine.set_pod(_without_relations(pod), now)  # what it takes of its node still counts",
         "                pass",
         (_INTAKE,),
@@ -94,7 +97,7 @@ SCHEDULER_GUARDS = (
     Mutation(
         "bad-pod-named",
         "a pod that cannot be read stops nobody",
-        "scheduler/intake.py",
+        "scheduler/controller/engine_feed.py",
         "        except BadPod as problem:",
         "        except ZeroDivisionError as problem:",
         (_INTAKE,),
@@ -102,7 +105,7 @@ SCHEDULER_GUARDS = (
     Mutation(
         "victim-told",
         "a victim is told why before it is deleted",
-        "scheduler/acting.py",
+        "scheduler/controller/action_writer.py",
         "        if not await self.write_status(eviction.pod, eviction.uid, StatusChange(claim)):",
         "        if False:",
         (_CONTROLLER,),
@@ -110,7 +113,7 @@ SCHEDULER_GUARDS = (
     Mutation(
         "expected-node",
         "a pod that PreBind works for says where it will be (section 5, step 1)",
-        "scheduler/performing.py",
+        "scheduler/controller/apply.py",
         "                await self.acting.write_status(info.key, info.uid, StatusChange(nominate=placed.node))",
         "                pass",
         (_EXPECTATIONS,),
@@ -118,7 +121,7 @@ SCHEDULER_GUARDS = (
     Mutation(
         "expected-while-held",
         "a pod that Permit holds says where it will be (section 5, step 1)",
-        "scheduler/performing.py",
+        "scheduler/controller/apply.py",
         "StatusChange(nominate=decision.node)",
         "StatusChange()",
         (_EXPECTATIONS,),
@@ -126,7 +129,7 @@ SCHEDULER_GUARDS = (
     Mutation(
         "expectation-cleared",
         "what failed takes the promise back (section 5, step 4)",
-        "scheduler/performing.py",
+        "scheduler/controller/apply.py",
         'StatusChange(claim, nominate="")',
         "StatusChange(claim)",
         (_EXPECTATIONS,),
@@ -134,7 +137,7 @@ SCHEDULER_GUARDS = (
     Mutation(
         "expectation-void",
         "what is still written on a pod that failed keeps no room free (section 5, step 4)",
-        "scheduler/performing.py",
+        "scheduler/controller/apply.py",
         "        self._engine.nominations.remove(info.uid)",
         "        pass",
         (_EXPECTATIONS,),
@@ -142,7 +145,7 @@ SCHEDULER_GUARDS = (
     Mutation(
         "expectation-learned",
         "what was written is known at once, so that it can be taken back",
-        "scheduler/acting.py",
+        "scheduler/controller/action_writer.py",
         "            self._means.pods.learn(await self._means.client.patch_status(PODS, name, body, namespace))",
         "            await self._means.client.patch_status(PODS, name, body, namespace)",
         (_EXPECTATIONS,),
@@ -150,7 +153,7 @@ SCHEDULER_GUARDS = (
     Mutation(
         "unreadable-told",
         "a pod that cannot be read gets its condition",
-        "scheduler/unreadable.py",
+        "scheduler/controller/unreadable_objects.py",
         "            if (uid, problem) not in self._told:",
         "            if False:",
         (_UNREADABLE,),
@@ -158,7 +161,7 @@ SCHEDULER_GUARDS = (
     Mutation(
         "unreadable-once",
         "what cannot be read is told so once",
-        "scheduler/unreadable.py",
+        "scheduler/controller/unreadable_objects.py",
         "            if story not in self._told and await self._tell(resource, key, problem):",
         "            if await self._tell(resource, key, problem):",
         (_UNREADABLE,),
@@ -166,7 +169,7 @@ SCHEDULER_GUARDS = (
     Mutation(
         "unreadable-ours",
         "only pods that wait for this scheduler are told by it that they cannot be read",
-        "scheduler/unreadable.py",
+        "scheduler/controller/unreadable_objects.py",
         "        if pod is None or pod.spec.node_name or pod.spec.scheduler_name not in self._means.engine.profiles:",
         "        if pod is None:",
         (_UNREADABLE,),
@@ -174,17 +177,17 @@ SCHEDULER_GUARDS = (
     Mutation(
         "times-sampled",
         "only a tenth of the cycles is timed",
-        "scheduler/timing.py",
+        "scheduler/metrics/plugin_timing.py",
         "        self._sampled = self._rng.random() < _SAMPLED",
         "        self._sampled = True",
-        ("tests/scheduler/test_timing.py",),
+        ("tests/scheduler/metrics/test_plugin_timing.py",),
     ),
     Mutation(
         "stand-in-handle",
         "a plugin that wants a handle is stood in for once it has it",
-        "scheduler/timing.py",
+        "scheduler/metrics/plugin_timing.py",
         "staticmethod(lambda handle: self._stand_in(plugin.with_handle(handle), profile))",
         "staticmethod(plugin.with_handle)",
-        ("tests/scheduler/test_timing.py",),
+        ("tests/scheduler/metrics/test_plugin_timing.py",),
     ),
 )

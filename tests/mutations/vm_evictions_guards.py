@@ -106,18 +106,18 @@ VM_EVICTIONS_GUARDS = (
     Mutation(
         "election-lapsed",
         "a term that was found to have lapsed stays so (B44, F14)",
-        "kube/election.py",
+        "kube/election/election.py",
         "        self._over = self._clock() >= self._valid_until or self._wall_clock() >= self._wall_valid_until\n"
         "        return not self._over\n",
         "        return self._clock() < self._valid_until and self._wall_clock() < self._wall_valid_until\n",
-        ("tests/kube/test_election.py",),
+        ("tests/kube/election/test_election.py",),
     ),
     Mutation(
         "election-gives-way-after-its-work",
         "a leader that gives way keeps the lease until its work has ended (B44, spot P1)",
-        "kube/election.py",
+        "kube/election/election.py",
         "                lead.cancel()\n                await asyncio.wait([lead])\n",
         "                lead.cancel()\n",
-        ("tests/kube/test_election.py",),
+        ("tests/kube/election/test_election.py",),
     ),
 )

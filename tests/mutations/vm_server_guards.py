@@ -246,7 +246,7 @@ VM_SERVER_GUARDS = (
     Mutation(
         "vm-one-bears-the-name",
         "of several replicas agents find the one that leads (C17, B44)",
-        "runtime/marking.py",
+        "runtime/leadership/leader_label.py",
         "    for other in sorted(marked - {mark.pod}):",
         "    for other in ():",
         ("tests/vm/controller/test_controller.py",),
@@ -262,7 +262,7 @@ VM_SERVER_GUARDS = (
     Mutation(
         "vm-certificates-announced",
         "a certificate is shown no sooner than agents can know whom to trust (B44)",
-        "runtime/serving/certificates.py",
+        "runtime/serving/certificates/plan.py",
         "    if now >= due and known:",
         "    if known:",
         (_CERTIFICATES,),

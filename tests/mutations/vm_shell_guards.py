@@ -92,7 +92,7 @@ VM_SHELL_GUARDS = (
     Mutation(
         "vm-lease-before-write",
         "a write about a machine leaves only from the leader (B44)",
-        "scheduler/controller.py",
+        "scheduler/controller/controller.py",
         "self._beside.serve(self._client, self._actuator)",
         "self._beside.serve(self.watched.pods._client, Actuator(lambda: None))",
         (_CONTROLLER,),
@@ -140,11 +140,11 @@ VM_SHELL_GUARDS = (
     Mutation(
         "vm-nothing-before-listed",
         "nothing is granted before migrations and their claims are listed (C30, B43)",
-        "scheduler/watched.py",
+        "scheduler/controller/informers.py",
         "            if reflector in self.further:\n                await _seen_or_not_served(reflector)\n"
         "            else:",
         "            if reflector not in self.further:",
-        ("tests/scheduler/test_watched.py",),
+        ("tests/scheduler/controller/test_informers.py",),
     ),
     Mutation(
         "vm-target-without-a-machine",

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from situate.objects.codec import decode_page
+from situate.objects.decoding.codec import decode_page
 from situate.objects.resources import PODS
 from tests.objects.wire import wire_list, wire_pod
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from situate.objects.nodes import Node
-from situate.objects.pods import NodeAffinity as Wishes
-from situate.objects.pods import (
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import NodeAffinity as Wishes
+from situate.objects.kinds.pods import (
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,

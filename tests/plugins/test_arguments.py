@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from situate.objects.settings import parse_section
+from situate.objects.settings.section import parse_section
 from situate.plugins.default_preemption import DefaultPreemptionArgs
 from situate.plugins.dynamic_resources import DynamicResourcesArgs
 from situate.plugins.inter_pod_affinity import InterPodAffinityArgs

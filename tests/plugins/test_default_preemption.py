@@ -14,10 +14,10 @@ from situate.framework.preemption.nominations import Nominations
 from situate.framework.preemption.post_filter import run_post_filter
 from situate.framework.profile.profile import profile_of
 from situate.framework.results.status import Code
-from situate.objects.meta import ObjectMeta
-from situate.objects.nodes import Node, NodeStatus
-from situate.objects.pods import Container, Pod, PodSpec, ResourceRequirements
-from situate.objects.quantity import parse_quantity
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.nodes import Node, NodeStatus
+from situate.objects.kinds.pods import Container, Pod, PodSpec, ResourceRequirements
+from situate.objects.values.quantity import parse_quantity
 from situate.plugins.default_preemption import DefaultPreemption, DefaultPreemptionArgs
 from situate.plugins.node_affinity import NodeAffinity
 from situate.plugins.node_resources_fit import NodeResourcesFit

@@ -15,9 +15,9 @@ from situate.framework.profile.profile import profile_of
 from situate.framework.queue.queued_pod import Place
 from situate.framework.queue.scheduling_queue import SchedulingQueue
 from situate.framework.snapshot.node_table import Vocabulary
-from situate.objects.meta import ObjectMeta
-from situate.objects.nodes import Node, NodeSpec, NodeStatus, Taint
-from situate.objects.pods import (
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.nodes import Node, NodeSpec, NodeStatus, Taint
+from situate.objects.kinds.pods import (
     Affinity,
     Container,
     ContainerPort,
@@ -35,8 +35,8 @@ from situate.objects.pods import (
     Toleration,
     TopologySpreadConstraint,
 )
-from situate.objects.quantity import parse_quantity
-from situate.objects.selectors import LabelSelector
+from situate.objects.kinds.selectors import LabelSelector
+from situate.objects.values.quantity import parse_quantity
 from situate.plugins import node_affinity
 from situate.plugins.default_preemption import DefaultPreemption
 from situate.plugins.inter_pod_affinity import InterPodAffinity

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from situate.framework.pod.node_selection import Term
-from situate.objects.pods import (
+from situate.objects.kinds.pods import (
     AWSElasticBlockStoreSource,
     AzureDiskSource,
     CinderSource,
@@ -19,7 +19,7 @@ from situate.objects.pods import (
     PortworxSource,
     Volume,
 )
-from situate.objects.storage import PersistentVolume, VolumeNodeAffinity
+from situate.objects.kinds.storage import PersistentVolume, VolumeNodeAffinity
 from situate.plugins.in_tree_volumes import BadSource, csi_volume, inline_volume, kind_of, migrated_node_terms
 from tests.framework.volumes.objects import volume
 

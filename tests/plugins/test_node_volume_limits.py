@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from situate.objects.pods import (
+from situate.objects.kinds.pods import (
     AzureDiskSource,
     Pod,
     Volume,
 )
-from situate.objects.storage import Stored
+from situate.objects.kinds.storage import Stored
 from situate.plugins.node_volume_limits import NodeVolumeLimits
 from tests.framework.volumes.objects import attached, claim, csi_node, ephemeral, pod, storage_class, using, volume
 from tests.plugins.twins.world import UNSCHEDULABLE, Answer

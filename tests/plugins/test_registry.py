@@ -6,7 +6,7 @@ from typing import ClassVar
 from situate.framework.plugin_api.configuration import KubeSchedulerConfiguration
 from situate.framework.profile.profile import Weighted
 from situate.framework.profile.profiles import profiles_of
-from situate.objects.settings import parse_section
+from situate.objects.settings.section import parse_section
 from situate.plugins.registry import GROUP, registry
 
 

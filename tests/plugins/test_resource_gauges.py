@@ -11,10 +11,10 @@ from situate.framework.pod.pods import PodInfo
 from situate.framework.results.status import Code
 from situate.framework.snapshot.derived_columns import NO_SAY
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.objects.meta import ObjectMeta
-from situate.objects.nodes import Node, NodeStatus
-from situate.objects.pods import Container, Pod, PodSpec, ResourceRequirements
-from situate.objects.quantity import Quantity, parse_quantity
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.nodes import Node, NodeStatus
+from situate.objects.kinds.pods import Container, Pod, PodSpec, ResourceRequirements
+from situate.objects.values.quantity import Quantity, parse_quantity
 from situate.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from situate.plugins.node_resources_fit import NodeResourcesFit, NodeResourcesFitArgs, ResourceWeight, ScoringStrategy
 from tests.framework.engine.test_choose_node import profile

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from situate.framework.results.status import Code
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod
-from situate.objects.storage import PersistentVolume, PersistentVolumeClaim, Stored
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
+from situate.objects.kinds.storage import PersistentVolume, PersistentVolumeClaim, Stored
 from situate.plugins.node_resources_fit import ShapePoint
 from situate.plugins.node_volume_limits import NodeVolumeLimits
 from situate.plugins.volume_binding import VolumeBinding

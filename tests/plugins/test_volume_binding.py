@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from situate.objects.meta import ObjectMeta
-from situate.objects.pods import (
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.pods import (
     ISCSISource,
     NodeSelector,
     NodeSelectorRequirement,
@@ -15,9 +15,8 @@ from situate.objects.pods import (
     Pod,
     Volume,
 )
-from situate.objects.quantity import parse_quantity
-from situate.objects.selectors import LabelSelector, LabelSelectorRequirement
-from situate.objects.storage import (
+from situate.objects.kinds.selectors import LabelSelector, LabelSelectorRequirement
+from situate.objects.kinds.storage import (
     CSIDriver,
     CSIDriverSpec,
     CSIStorageCapacity,
@@ -26,6 +25,7 @@ from situate.objects.storage import (
     TopologySelectorTerm,
     VolumeNodeAffinity,
 )
+from situate.objects.values.quantity import parse_quantity
 from situate.plugins.volume_binding import VolumeBinding
 from tests.framework.volumes.objects import HOSTNAME, claim, ephemeral, pod, storage_class, using, volume
 from tests.plugins.twins.world import UNRESOLVABLE, Answer, World

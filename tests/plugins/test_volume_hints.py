@@ -12,16 +12,15 @@ from situate.framework.plugin_api.events import Change, ClusterEvent, Subject
 from situate.framework.pod.pods import PodInfo, PodReader
 from situate.framework.snapshot.node_table import Vocabulary
 from situate.framework.volumes.storage import Storage
-from situate.objects.meta import ObjectMeta
-from situate.objects.nodes import Node
-from situate.objects.pods import (
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import (
     AWSElasticBlockStoreSource,
     CSIInlineSource,
     GCEPersistentDiskSource,
     Volume,
 )
-from situate.objects.quantity import parse_quantity
-from situate.objects.storage import (
+from situate.objects.kinds.storage import (
     CSIDriver,
     CSIDriverSpec,
     CSINode,
@@ -30,6 +29,7 @@ from situate.objects.storage import (
     TopologySelectorLabelRequirement,
     TopologySelectorTerm,
 )
+from situate.objects.values.quantity import parse_quantity
 from situate.plugins.dynamic_resources import DynamicResources
 from situate.plugins.node_volume_limits import NodeVolumeLimits
 from situate.plugins.volume_binding import VolumeBinding

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from situate.objects.pods import Volume
-from situate.objects.storage import Stored
+from situate.objects.kinds.pods import Volume
+from situate.objects.kinds.storage import Stored
 from situate.plugins.volume_restrictions import VolumeRestrictions
 from tests.framework.volumes.objects import claim, pod, using
 from tests.plugins.twins.world import UNSCHEDULABLE, Answer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from situate.objects.storage import Stored
+from situate.objects.kinds.storage import Stored
 from situate.plugins.volume_zone import VolumeZone
 from tests.framework.volumes.objects import claim, ephemeral, pod, storage_class, using, volume
 from tests.plugins.twins.world import Answer

@@ -25,8 +25,8 @@ from situate.framework.snapshot.node_table import Vocabulary, node_row, node_tab
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.framework.volumes.catalog import Catalog
 from situate.framework.volumes.storage import Storage
-from situate.objects.label_selectors import selector_of
-from situate.objects.pods import Pod
+from situate.objects.kinds.pods import Pod
+from situate.objects.selection.label_selectors import selector_of
 from tests.plugins.twins.world import PASS, Answer, World
 
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from situate.framework.results.status import Code
-from situate.objects.meta import ObjectMeta
-from situate.objects.nodes import Node
-from situate.objects.pods import (
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import (
     AWSElasticBlockStoreSource,
     GCEPersistentDiskSource,
     ISCSISource,
@@ -16,7 +16,7 @@ from situate.objects.pods import (
     RBDSource,
     Volume,
 )
-from situate.objects.storage import Stored
+from situate.objects.kinds.storage import Stored
 from tests.framework.volumes.objects import HOSTNAME, pod, storage_class, using
 from tests.plugins.twins.world import PASS, UNRESOLVABLE, Answer, World
 from tests.plugins.vector import Vectors

@@ -8,9 +8,9 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from situate.objects.meta import ObjectMeta, OwnerReference
-from situate.objects.nodes import Node
-from situate.objects.pods import (
+from situate.objects.kinds.meta import ObjectMeta, OwnerReference
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import (
     AWSElasticBlockStoreSource,
     AzureDiskSource,
     CinderSource,
@@ -29,9 +29,8 @@ from situate.objects.pods import (
     ResourceRequirements,
     Volume,
 )
-from situate.objects.quantity import Quantity, parse_quantity
-from situate.objects.selectors import LabelSelector, LabelSelectorRequirement
-from situate.objects.storage import (
+from situate.objects.kinds.selectors import LabelSelector, LabelSelectorRequirement
+from situate.objects.kinds.storage import (
     BIND_COMPLETED,
     MIGRATED_PLUGINS,
     SELECTED_NODE,
@@ -59,6 +58,7 @@ from situate.objects.storage import (
     VolumeNodeAffinity,
     VolumeNodeResources,
 )
+from situate.objects.values.quantity import Quantity, parse_quantity
 from tests.plugins.twins.in_tree import PLUGINS
 from tests.plugins.twins.world import World
 from tests.plugins.worlds import HOSTNAME, ZONE, Case, cases

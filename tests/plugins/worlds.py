@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from hypothesis import strategies as st
 
-from situate.objects.meta import ObjectMeta, OwnerReference
-from situate.objects.nodes import ContainerImage, Node, NodeSpec, NodeStatus, Taint
-from situate.objects.pods import (
+from situate.objects.kinds.meta import ObjectMeta, OwnerReference
+from situate.objects.kinds.nodes import ContainerImage, Node, NodeSpec, NodeStatus, Taint
+from situate.objects.kinds.pods import (
     Affinity,
     Container,
     ContainerPort,
@@ -32,8 +32,8 @@ from situate.objects.pods import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
-from situate.objects.quantity import Quantity, parse_quantity
-from situate.objects.selectors import LabelSelector, LabelSelectorRequirement
+from situate.objects.kinds.selectors import LabelSelector, LabelSelectorRequirement
+from situate.objects.values.quantity import Quantity, parse_quantity
 from tests.plugins.twins.world import World
 
 T = TypeVar("T")

@@ -7,17 +7,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from situate.kube.client import Client
-from situate.kube.election import ElectionChange, ElectionNews
+from situate.kube.election.election import ElectionChange, ElectionNews
+from situate.kube.election.lease_record import LeaseName
 from situate.kube.events import NORMAL, EventRecorder
-from situate.kube.lease_record import LeaseName
-from situate.kube.reflector import Reflector, WatchOutcome
-from situate.kube.store import Store
-from situate.objects.events import ObjectReference
-from situate.objects.pods import Pod
+from situate.kube.watch.reflector import Reflector, WatchOutcome
+from situate.kube.watch.store import Store
+from situate.objects.kinds.events import ObjectReference
+from situate.objects.kinds.pods import Pod
 from situate.objects.resources import PODS
 from situate.runtime.metrics import Metrics
-from situate.runtime.reconciler import Attempt, Verdict
-from situate.runtime.workqueue import WorkQueue
+from situate.runtime.reconcile.reconciler import Attempt, Verdict
+from situate.runtime.reconcile.workqueue import WorkQueue
 from situate.testing.virtual_time.processes import World
 from tests.kube.hostile_server import HostileServer
 

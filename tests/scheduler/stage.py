@@ -9,8 +9,8 @@ from typing import Any
 from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
-from situate.scheduler.acting import Extending
-from situate.scheduler.setup import Setup
+from situate.scheduler.config.setup import Setup
+from situate.scheduler.controller.action_writer import Extending
 from situate.testing.builders.objects import pod as pod_object
 from situate.testing.scheduler.invariants import Watchdog
 from situate.testing.scheduler.world import NAMESPACE, SchedulerWorld

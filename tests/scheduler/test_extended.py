@@ -10,8 +10,8 @@ import pytest
 from situate.framework.plugin_api.actions import BindByExtender
 from situate.framework.plugin_api.configuration import Extender
 from situate.framework.preemption.extenders import Filtered, FilterNodes, NoReply, Question, Reply
-from situate.scheduler.configuration import SchedulerSettings
-from situate.scheduler.extenders import BindingFailed
+from situate.scheduler.config.settings import SchedulerSettings
+from situate.scheduler.extenders.client import BindingFailed
 from situate.testing.scheduler.world import default_setup
 from tests.scheduler.stage import PODS_PATH, Stage, stage
 

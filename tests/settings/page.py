@@ -16,9 +16,9 @@ import msgspec
 import yaml
 from msgspec import inspect as types
 
-from situate.objects.durations import format_duration
-from situate.objects.settings import FORM, describe
-from situate.objects.settings_schema import plain
+from situate.objects.settings.schema import plain
+from situate.objects.settings.section import FORM, describe
+from situate.objects.values.durations import format_duration
 from situate.vpod.config.settings import StatefulSetSettings
 
 _SHORTER = {

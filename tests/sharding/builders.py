@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from situate.objects.coordination import Lease, LeaseSpec
-from situate.objects.meta import Condition, ObjectMeta
-from situate.objects.nodes import Node, NodeSpec, Taint
-from situate.objects.pods import (
+from situate.objects.kinds.leases import Lease, LeaseSpec
+from situate.objects.kinds.meta import Condition, ObjectMeta
+from situate.objects.kinds.nodes import Node, NodeSpec, Taint
+from situate.objects.kinds.pods import (
     Container,
     ContainerState,
     ContainerStateTerminated,
@@ -20,7 +20,7 @@ from situate.objects.pods import (
     PodSpec,
     PodStatus,
 )
-from situate.objects.timestamps import micro_time, rfc3339
+from situate.objects.values.timestamps import micro_time, rfc3339
 from situate.sharding.leases.membership import OUT_OF_SERVICE, lease_name
 from situate.sharding.model.names import CORDON, EPOCH, EXECUTOR, EXECUTOR_UID, FINALIZER, PARTITION, POOL, STATUS
 

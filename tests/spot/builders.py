@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from situate.objects.nodes import Node
-from situate.objects.quantity import decode_quantity
+from situate.objects.kinds.nodes import Node
+from situate.objects.values.quantity import decode_quantity
 from situate.spot.admission.admit import Admission
 from situate.spot.config.settings import SpotSettings
 from situate.spot.model.misplaced import Workload

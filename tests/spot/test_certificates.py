@@ -12,7 +12,8 @@ from cryptography import x509
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.runtime.serving.certificates import (
+from situate.runtime.serving.certificates.issue import generation, host_names
+from situate.runtime.serving.certificates.plan import (
     AUTHORITY,
     CERTIFICATE,
     KEY,
@@ -32,7 +33,6 @@ from situate.runtime.serving.certificates import (
     prepared,
     read,
 )
-from situate.runtime.serving.issuing import generation, host_names
 
 NAMES = host_names("situate-spot", "situate")
 START = 1_900_000_000.0

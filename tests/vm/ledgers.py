@@ -8,7 +8,7 @@ from dataclasses import replace
 from situate.framework.engine.decisions import Decision, Placed, PlacedRun
 from situate.framework.engine.engine import Engine
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.objects import nodes, pods
+from situate.objects.kinds import nodes, pods
 from situate.vm.api.nodes import read_node
 from situate.vm.api.pods import by_requests, read_pod
 from situate.vm.backends.systems import NEONVM

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from situate.objects import nodes, pods
-from situate.objects.codec import decode
+from situate.objects.decoding.codec import decode
+from situate.objects.kinds import nodes, pods
+from situate.objects.kinds.unstructured import Unstructured, with_content
 from situate.objects.resources import NODES, PODS
-from situate.objects.unstructured import Unstructured, with_content
 from situate.vm.api.well_known import API_VERSION, MACHINE_KIND, MIGRATION_KIND
 
 Json = Any

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from situate.objects import nodes, pods
+from situate.objects.kinds import nodes, pods
 from situate.vm.api.well_known import APPROVED, AUTO_MIGRATION_LABEL, ENABLED_LABEL, REQUESTED, SCALING_UNIT
 from situate.vm.backends.systems import NEONVM
 from situate.vm.model.migrations import Move

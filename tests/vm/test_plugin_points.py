@@ -11,7 +11,7 @@ from situate.framework.engine.decisions import Failed, Placed
 from situate.framework.engine.engine import Engine
 from situate.framework.plugin_api.actions import Bind
 from situate.framework.plugin_api.plugin import PreScored
-from situate.objects import pods
+from situate.objects.kinds import pods
 from situate.vm.api.nodes import read_node
 from situate.vm.api.pods import read_pod
 from situate.vm.api.well_known import AUTO_MIGRATION_LABEL

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from situate.objects import pods
+from situate.objects.kinds import pods
 from situate.vm.api.quantities import amounts_text
 from situate.vm.api.well_known import APPROVED, ENABLED_LABEL, REQUESTED, SCALING_UNIT
 from situate.vm.model.actions import Action, Approve, Condition, ResizePod

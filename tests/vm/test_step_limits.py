@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from situate.objects import pods
+from situate.objects.kinds import pods
 from situate.vm.api.pods import read_pod
 from situate.vm.api.well_known import APPROVED, AUTO_MIGRATION_LABEL, BOUNDS, ENABLED_LABEL, REQUESTED, SCALING_UNIT
 from situate.vm.model.actions import Approve, StartMove

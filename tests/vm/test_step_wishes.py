@@ -9,7 +9,7 @@ import pytest
 
 from situate.cluster.errors.field_errors import Refused
 from situate.cluster.patch.patches import json_patch
-from situate.objects import pods
+from situate.objects.kinds import pods
 from situate.objects.resources import PODS
 from situate.vm.api.patches import Change, Moot, resized
 from situate.vm.api.well_known import RESIZE_REQUESTED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from situate.objects import nodes, pods
+from situate.objects.kinds import nodes, pods
 from situate.vm.api.nodes import read_node
 from situate.vm.api.pods import read_pod
 from situate.vm.ledger.step import step

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from situate.kube.errors import KubeError
-from situate.runtime.health import CannotListen, Health, HealthServer
-from situate.runtime.logs import configure_logging
-from situate.runtime.manager import Manager, ServiceFailed, stop_on_signals
 from situate.runtime.metrics import Metrics
+from situate.runtime.process.health import CannotListen, Health, HealthServer
+from situate.runtime.process.logs import configure_logging
+from situate.runtime.process.manager import Manager, ServiceFailed, stop_on_signals
 from situate.sharding import Executor, Supervisor
 
 

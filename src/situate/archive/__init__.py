@@ -6,8 +6,7 @@ its own that `open_archiver` imports when it is asked for it, so that only its u
 
 from __future__ import annotations
 
-from situate.archive.memory import MemoryArchiver
-from situate.archive.opening import BadArchiveUrl, open_archiver
+from situate.archive.open_archive import BadArchiveUrl, open_archiver
 from situate.archive.options import ArchiveOptions, add_archive_options, with_archive_options
 from situate.archive.protocol import (
     ArchiveConflict,
@@ -19,8 +18,8 @@ from situate.archive.protocol import (
     ArchiveUnavailable,
     NotArchived,
 )
-from situate.archive.query import BadQuery, Page, Query, matches, page_of
-from situate.archive.record import (
+from situate.archive.records.query import BadQuery, Page, Query, matches, page_of
+from situate.archive.records.record import (
     BadRecord,
     ByName,
     ByUid,
@@ -31,7 +30,8 @@ from situate.archive.record import (
     parse_record,
     record_of,
 )
-from situate.objects.settings_options import BadOptions
+from situate.archive.stores.memory import MemoryArchiver
+from situate.objects.settings.options import BadOptions
 
 __all__ = [
     "ArchiveConflict",

@@ -16,13 +16,13 @@ from typing import Annotated, Any, Final, Literal, TypeVar, overload
 import msgspec
 from msgspec import Meta
 
-from situate.archive.opening import ALLOWED_URLS, has_opener, open_archiver
+from situate.archive.open_archive import ALLOWED_URLS, has_opener, open_archiver
+from situate.archive.operations.retention import Retention
 from situate.archive.protocol import Archiver
-from situate.archive.retention import Retention
-from situate.objects.label_selectors import valid_label_key
-from situate.objects.settings import Duration, Mistake, PositiveDuration, shown
-from situate.objects.settings_flags import F, add_flags, with_flags
-from situate.objects.settings_options import BadOptions, Sources, options_of, read_mapping, read_options
+from situate.objects.selection.label_selectors import valid_label_key
+from situate.objects.settings.flags import F, add_flags, with_flags
+from situate.objects.settings.options import BadOptions, Sources, options_of, read_mapping, read_options
+from situate.objects.settings.section import Duration, Mistake, PositiveDuration, shown
 
 _Self = TypeVar("_Self", bound="ArchiveOptions")
 _Outcome = Literal["successful", "failed", "unfinished"]

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Protocol
 
-from situate.archive.query import Page, Query
-from situate.archive.record import ByName, ByUid, Record
+from situate.archive.records.query import Page, Query
+from situate.archive.records.record import ByName, ByUid, Record
 
 
 class ArchiveError(Exception):
@@ -83,7 +83,7 @@ class Archiver(Protocol):
         """The record as the store holds it now, read back and checked. `NotArchived`; `ArchiveCorrupt`."""
 
     async def search(self, query: Query) -> Page:
-        """What `situate.archive.query.page_of` gives for the records of the store. No match: an empty page."""
+        """What `situate.archive.records.query.page_of` gives for the records of the store. No match: an empty page."""
 
     async def delete(self, key: ByUid) -> None:
         """Remove the record, readable or not. None there: done already."""

@@ -22,7 +22,7 @@ from situate.cli.terminal.options import (
     OutputOption,
     SetOption,
 )
-from situate.runtime.settings import LogFormat, LogLevel
+from situate.runtime.configuration.shared_settings import LogFormat, LogLevel
 
 _MOST_NODES: Final = 20_000
 

@@ -20,15 +20,15 @@ from situate.cli.terminal.streams import complain
 from situate.cluster.controllers.machinery.controllers import Cluster, Controller
 from situate.cluster.controllers.machinery.settings import KubeletSettings, MachinerySettings
 from situate.cluster.controllers.node.nodes import nodes
+from situate.embedded.embedded_server import DidNotStart, EmbeddedServer, Settings
 from situate.embedded.journal import Unusable
 from situate.embedded.kubeconfig import write_kubeconfig
-from situate.embedded.local_programs import POD_NETWORK, BadImage, LocalPrograms, parse_images
-from situate.embedded.pod_processes import PodProcesses, pod_processes
-from situate.embedded.running import DidNotStart, EmbeddedServer, Settings
+from situate.embedded.pods.local_programs import POD_NETWORK, BadImage, LocalPrograms, parse_images
+from situate.embedded.pods.processes import PodProcesses, pod_processes
 from situate.kube.connect import connect
-from situate.kube.connection import Connection
-from situate.runtime.logs import configure_logging
-from situate.runtime.startup import run_process
+from situate.kube.login.connection import Connection
+from situate.runtime.process.logs import configure_logging
+from situate.runtime.process.startup import run_process
 
 """Some seconds of start; nodes come from a hand that slipped, or from a test of size."""
 

@@ -14,17 +14,17 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 import msgspec
 
 from situate.kube.errors import Expired, Unreachable, UnreadableAnswer, failure, refusal
-from situate.kube.limiter import Limiter
-from situate.kube.lines import Lines
 from situate.kube.patches import ApplyPatch, JsonPatch, MergePatch, Patch, StrategicMergePatch
-from situate.kube.retries import Retries
-from situate.kube.transport import Stream, Transport
-from situate.objects.authorization import ResourceAttributes, SelfSubjectAccessReview, SubjectAccessReviewStatus
-from situate.objects.codec import Malformed, decode, decode_page
+from situate.kube.retry.rate_limiter import Limiter
+from situate.kube.retry.retries import Retries
+from situate.kube.transport.lines import Lines
+from situate.kube.transport.protocol import Stream, Transport
+from situate.objects.decoding.codec import Malformed, decode, decode_page
+from situate.objects.kinds.pods import Pod
+from situate.objects.kinds.workloads import Scale
 from situate.objects.messages import Request, Response
-from situate.objects.pods import Pod
 from situate.objects.resources import PODS, SELFSUBJECTACCESSREVIEWS, ResourceType
-from situate.objects.workloads import Scale
+from situate.objects.reviews.authorization import ResourceAttributes, SelfSubjectAccessReview, SubjectAccessReviewStatus
 
 T = TypeVar("T")
 

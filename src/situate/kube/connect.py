@@ -17,13 +17,13 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from situate.kube.client import Client
-from situate.kube.connection import BadConnection, Connection, Pem
-from situate.kube.credentials import Credentials
-from situate.kube.http import HttpTransport
-from situate.kube.kubeconfig import PROXY_SCHEMES, load_kubeconfig
-from situate.kube.limiter import Limiter
-from situate.kube.retries import Retries
-from situate.kube.urls import is_address, without_user
+from situate.kube.login.connection import BadConnection, Connection, Pem
+from situate.kube.login.credentials import Credentials
+from situate.kube.login.kubeconfig import PROXY_SCHEMES, load_kubeconfig
+from situate.kube.login.urls import is_address, without_user
+from situate.kube.retry.rate_limiter import Limiter
+from situate.kube.retry.retries import Retries
+from situate.kube.transport.http import HttpTransport
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 

@@ -3,7 +3,7 @@
 A refusal is an `ApiError`, one subclass for each way in which a server can refuse; no answer is `Unreachable`, and one
 that makes no sense `UnreadableAnswer`. Whatever a call of the client raises for the world's sake is a `KubeError`. Each
 message is one sentence that names the object, quotes the server, and says what to do next. Retrying is left to
-`situate.kube.limiter` and to the work queue.
+`situate.kube.retry.rate_limiter` and to the work queue.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
-from situate.objects.codec import Malformed, decode_status
+from situate.objects.decoding.codec import Malformed, decode_status
+from situate.objects.kinds.status import Status, StatusDetails
 from situate.objects.messages import Request, Response
-from situate.objects.status import Status, StatusDetails
 
 _QUOTED: Final = 200
 """Bytes of an answer that an error shows."""

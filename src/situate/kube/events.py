@@ -20,14 +20,14 @@ from typing import Any, Final
 
 import structlog
 
-from situate.kube.backoff import Backoff
 from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, KubeError, NotFound
 from situate.kube.patches import MergePatch
-from situate.objects.events import ObjectReference
-from situate.objects.meta import KubernetesObject
+from situate.kube.retry.backoff import Backoff
+from situate.objects.kinds.events import ObjectReference
+from situate.objects.kinds.meta import KubernetesObject
 from situate.objects.resources import CORE_EVENTS, EVENTS, ResourceType
-from situate.objects.timestamps import micro_time, rfc3339
+from situate.objects.values.timestamps import micro_time, rfc3339
 
 WINDOW_S: Final = 600.0
 """A reason that has been silent on an object for so long begins a new Event (client-go: ten minutes)."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from situate.objects.authentication import TokenReview
-from situate.objects.authorization import SelfSubjectAccessReview, SubjectAccessReview
-from situate.objects.configuration import (
+from situate.objects.kinds.config_maps import (
     ConfigMap,
     CustomResourceDefinition,
     Namespace,
@@ -15,12 +13,12 @@ from situate.objects.configuration import (
     Secret,
     ServiceAccount,
 )
-from situate.objects.coordination import Lease
-from situate.objects.events import CoreEvent, Event
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod
-from situate.objects.services import Service
-from situate.objects.storage import (
+from situate.objects.kinds.events import CoreEvent, Event
+from situate.objects.kinds.leases import Lease
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
+from situate.objects.kinds.services import Service
+from situate.objects.kinds.storage import (
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
@@ -29,8 +27,16 @@ from situate.objects.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from situate.objects.unstructured import Unstructured
-from situate.objects.workloads import Deployment, PodDisruptionBudget, ReplicaSet, ReplicationController, StatefulSet
+from situate.objects.kinds.unstructured import Unstructured
+from situate.objects.kinds.workloads import (
+    Deployment,
+    PodDisruptionBudget,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
+from situate.objects.reviews.authentication import TokenReview
+from situate.objects.reviews.authorization import SelfSubjectAccessReview, SubjectAccessReview
 
 T = TypeVar("T")
 

@@ -17,8 +17,8 @@ from situate.framework.snapshot.snapshot import Snapshot
 from situate.framework.volumes.persistent_map import EMPTY_MAP
 from situate.framework.volumes.storage import Name, Storage
 from situate.framework.volumes.volume_use import VolumeUse, claim_key, claim_name, own_claim_key
-from situate.objects.meta import ObjectMeta
-from situate.objects.storage import PersistentVolumeClaim
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.storage import PersistentVolumeClaim
 from situate.plugins.in_tree_volumes import DRIVER_OF, NOT_COUNTED, BadSource, csi_volume, inline_volume
 
 Attached = tuple[str, str]

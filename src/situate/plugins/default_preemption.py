@@ -34,7 +34,7 @@ from situate.framework.preemption.preemption import (
 from situate.framework.results.status import SUCCESS, Code, unresolvable, unschedulable
 from situate.framework.results.verdict import Codes
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.objects.settings import Mistake
+from situate.objects.settings.section import Mistake
 
 _NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 

@@ -12,8 +12,8 @@ from typing import Final
 from situate.framework.pod.pods import PodInfo
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.volumes.catalog import Catalog
-from situate.objects.label_selectors import Requirement, Selector
-from situate.objects.meta import OwnerReference
+from situate.objects.kinds.meta import OwnerReference
+from situate.objects.selection.label_selectors import Requirement, Selector
 
 _OWNERS: Final = {"ReplicationController": "v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1"}
 """Kinds of owners that are heeded, with their API versions."""

@@ -16,7 +16,7 @@ from situate.framework.pod.pods import PodInfo
 from situate.framework.preemption.post_filter import Cycle
 from situate.framework.results.status import Code, unresolvable, unschedulable
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.objects.settings import Duration, Mistake
+from situate.objects.settings.section import Duration, Mistake
 
 
 class DynamicResourcesArgs(msgspec.Struct, frozen=True, rename="camel"):

@@ -14,8 +14,8 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from situate.framework.pod.node_selection import Term
-from situate.objects.pods import NodeSelectorRequirement, NodeSelectorTerm, Volume
-from situate.objects.storage import PersistentVolume
+from situate.objects.kinds.pods import NodeSelectorRequirement, NodeSelectorTerm, Volume
+from situate.objects.kinds.storage import PersistentVolume
 
 ZONE: Final = "topology.kubernetes.io/zone"
 REGION: Final = "topology.kubernetes.io/region"

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
 from situate.framework.pod.pods import PodInfo
 from situate.framework.pod.terms import AffinityTerm
-from situate.objects.nodes import Node
+from situate.objects.kinds.nodes import Node
 
 
 def hints() -> tuple[EventHint, ...]:

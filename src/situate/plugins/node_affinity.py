@@ -17,9 +17,9 @@ from situate.framework.results.status import Code, unresolvable
 from situate.framework.results.verdict import Mask, Verdict, refuse_in_turn
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.objects.nodes import Node
-from situate.objects.pods import NodeAffinity as NodeAffinityWire
-from situate.objects.settings import Mistake
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import NodeAffinity as NodeAffinityWire
+from situate.objects.settings.section import Mistake
 from situate.plugins.node_term_mistakes import term_mistakes
 from situate.plugins.normalizing import default_normalize
 

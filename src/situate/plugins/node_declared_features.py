@@ -13,8 +13,8 @@ from situate.framework.pod.pods import PodInfo
 from situate.framework.results.status import Code
 from situate.framework.results.verdict import Verdict, refuse
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.objects.nodes import Node
-from situate.objects.pods import Container
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Container
 
 RESTART_ALL: Final = "RestartAllContainersOnContainerExits"
 USER_NAMESPACES: Final = "UserNamespacesHostNetworkSupport"

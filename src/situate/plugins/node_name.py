@@ -12,7 +12,7 @@ from situate.framework.pod.pods import PodInfo
 from situate.framework.results.status import Code
 from situate.framework.results.verdict import Verdict, pass_all, refuse
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.objects.nodes import Node
+from situate.objects.kinds.nodes import Node
 
 
 class NodeName:

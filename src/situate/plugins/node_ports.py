@@ -11,7 +11,7 @@ from situate.framework.plugin_api.plugin import PASSED, SKIPPED, PreFiltered, Re
 from situate.framework.pod.pods import ANY_ADDRESS, HostPort, PodInfo
 from situate.framework.results.verdict import Verdict, refuse
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.objects.nodes import Node
+from situate.objects.kinds.nodes import Node
 
 
 class NodePorts:

@@ -23,7 +23,7 @@ from situate.framework.results.verdict import Mask
 from situate.framework.snapshot.derived_columns import NO_SAY, Gauge
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.objects.settings import Mistake
+from situate.objects.settings.section import Mistake
 from situate.plugins.node_resources_fit import NodeResourcesFit, ResourceWeight
 from situate.plugins.resource_gauges import balanced_gauge, bounds_of, evenness_now
 from situate.plugins.resource_meter import CPU_AND_MEMORY, ResourceMeter

@@ -21,9 +21,9 @@ from situate.framework.snapshot.derived_columns import Gauge
 from situate.framework.snapshot.node_load import SCORED
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.objects.label_selectors import valid_label_key
-from situate.objects.nodes import Node
-from situate.objects.settings import Mistake, shown
+from situate.objects.kinds.nodes import Node
+from situate.objects.selection.label_selectors import valid_label_key
+from situate.objects.settings.section import Mistake, shown
 from situate.plugins.broken_line import BrokenLine
 from situate.plugins.resource_gauges import bounds_of, fit_gauge, least_allocated_gauge, room_left
 from situate.plugins.resource_use import NATIVE, Amounts, Asked, asked_by, percent

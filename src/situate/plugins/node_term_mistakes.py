@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from situate.framework.pod.node_selection import NAME_FIELD
-from situate.objects.label_selectors import valid_label_key, valid_label_value
-from situate.objects.pods import NodeSelectorRequirement, NodeSelectorTerm
-from situate.objects.settings import Mistake, shown
+from situate.objects.kinds.pods import NodeSelectorRequirement, NodeSelectorTerm
+from situate.objects.selection.label_selectors import valid_label_key, valid_label_value
+from situate.objects.settings.section import Mistake, shown
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")

@@ -10,7 +10,7 @@ from situate.framework.pod.pods import PodInfo
 from situate.framework.results.status import Code
 from situate.framework.results.verdict import Verdict, pass_all, refuse
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.objects.nodes import Node, Taint
+from situate.objects.kinds.nodes import Node, Taint
 from situate.plugins.taint_toleration import tolerated
 
 _CORDON: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")

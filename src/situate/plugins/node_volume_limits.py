@@ -20,7 +20,7 @@ from situate.framework.snapshot.snapshot import Snapshot
 from situate.framework.volumes.persistent_map import PersistentMap
 from situate.framework.volumes.storage import Storage
 from situate.framework.volumes.volume_use import claim_name
-from situate.objects.storage import CSINode, PersistentVolumeClaim, VolumeAttachment
+from situate.objects.kinds.storage import CSINode, PersistentVolumeClaim, VolumeAttachment
 from situate.plugins.attached_volumes import (
     Attached,
     ForeignClaim,

@@ -22,7 +22,7 @@ from situate.framework.results.status import Code
 from situate.framework.results.verdict import Indices, Mask, Verdict, refuse_in_turn
 from situate.framework.snapshot.node_table import take
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.objects.pods import TopologySpreadConstraint
+from situate.objects.kinds.pods import TopologySpreadConstraint
 from situate.plugins.default_selector import default_selector
 from situate.plugins.pod_topology_spread_args import PodTopologySpreadArgs
 from situate.plugins.pod_topology_spread_grid import Grids

@@ -7,9 +7,9 @@ from typing import Literal
 
 import msgspec
 
-from situate.objects.label_selectors import valid_label_key
-from situate.objects.pods import TopologySpreadConstraint
-from situate.objects.settings import Mistake, shown
+from situate.objects.kinds.pods import TopologySpreadConstraint
+from situate.objects.selection.label_selectors import valid_label_key
+from situate.objects.settings.section import Mistake, shown
 
 _ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
 from situate.framework.pod.pods import PodInfo
 from situate.framework.pod.terms import SpreadConstraint
-from situate.objects.nodes import Node
+from situate.objects.kinds.nodes import Node
 
 HardConstraints = Callable[[PodInfo], tuple[SpreadConstraint, ...] | None]
 """Of a waiting pod; None where they depend on more than the pod, so that everything may help."""

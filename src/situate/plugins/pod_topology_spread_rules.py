@@ -15,7 +15,7 @@ from situate.framework.results.verdict import Mask
 from situate.framework.snapshot.labels import EACH_NODE, Domains
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.snapshot.topology_counts import Question, Weight
-from situate.objects.label_selectors import Selector
+from situate.objects.selection.label_selectors import Selector
 from situate.plugins.node_affinity import wanted_nodes
 from situate.plugins.taint_toleration import untolerated
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from situate.framework.plugin_api.configuration import EnabledPlugin
 from situate.framework.profile.profiles import Registry
-from situate.objects.settings import Mistake
+from situate.objects.settings.section import Mistake
 from situate.plugins.default_binder import DefaultBinder
 from situate.plugins.default_preemption import DefaultPreemption
 from situate.plugins.dynamic_resources import DynamicResources

@@ -12,8 +12,8 @@ from situate.framework.results.status import Code
 from situate.framework.results.verdict import Mask, Verdict, refusals
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.objects.nodes import Node, Taint
-from situate.objects.pods import Toleration
+from situate.objects.kinds.nodes import Node, Taint
+from situate.objects.kinds.pods import Toleration
 from situate.plugins.normalizing import default_normalize
 
 _REFUSING: Final = ("NoSchedule", "NoExecute")

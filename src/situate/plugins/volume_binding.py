@@ -20,7 +20,7 @@ from situate.framework.results.verdict import Refusals, Verdict, refusals
 from situate.framework.snapshot.node_table import take
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.framework.volumes.storage import GivenVolume, Reservation, Storage, WantedVolume
-from situate.objects.storage import (
+from situate.objects.kinds.storage import (
     BOUND_BY_CONTROLLER,
     SELECTED_NODE,
     ClaimReference,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from situate.objects.settings import Mistake
+from situate.objects.settings.section import Mistake
 from situate.plugins.node_resources_fit import CapacityRatio, ShapePoint
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from situate.framework.plugin_api.events import Change, EventHint, Hint, Subject
 from situate.framework.pod.pods import PodInfo
-from situate.objects.storage import (
+from situate.objects.kinds.storage import (
     MIGRATED_PLUGINS,
     CSIDriver,
     CSINode,

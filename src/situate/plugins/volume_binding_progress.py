@@ -14,7 +14,7 @@ import numpy as np
 from situate.framework.plugin_api.actions import AwaitedClaim, AwaitedVolume, AwaitVolumes
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.framework.volumes.storage import Storage
-from situate.objects.storage import PersistentVolume, PersistentVolumeClaim
+from situate.objects.kinds.storage import PersistentVolume, PersistentVolumeClaim
 from situate.plugins.volume_finding import usable
 
 

@@ -9,7 +9,7 @@ from situate.framework.pod.pods import PodInfo
 from situate.framework.results.status import Status, unresolvable
 from situate.framework.volumes.storage import Storage
 from situate.framework.volumes.volume_use import claim_name
-from situate.objects.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolumeClaim
+from situate.objects.kinds.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolumeClaim
 from situate.plugins.attached_volumes import owned
 
 UNBOUND: Final = "pod has unbound immediate PersistentVolumeClaims"

@@ -18,16 +18,16 @@ from situate.framework.snapshot.node_load import Amounts
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.volumes.persistent_map import EMPTY_MAP, PersistentMap
 from situate.framework.volumes.storage import Name, Storage
-from situate.objects.label_selectors import BadSelector, selector_of
-from situate.objects.pods import NodeSelectorRequirement
-from situate.objects.quantity import Quantity
-from situate.objects.storage import (
+from situate.objects.kinds.pods import NodeSelectorRequirement
+from situate.objects.kinds.storage import (
     CSINode,
     CSIStorageCapacity,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
 )
+from situate.objects.selection.label_selectors import BadSelector, selector_of
+from situate.objects.values.quantity import Quantity
 from situate.plugins.in_tree_volumes import kind_of, migrated_node_terms
 from situate.plugins.volume_claims import PodClaims
 from situate.plugins.volume_matching import Match, match_claims, volume_places

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from situate.framework.pod.pods import PodInfo
 from situate.framework.volumes.volume_use import claim_name
-from situate.objects.storage import PersistentVolumeClaim
+from situate.objects.kinds.storage import PersistentVolumeClaim
 
 
 def asks_for(pod: PodInfo, claim: PersistentVolumeClaim, *, ephemeral: bool = True) -> bool:

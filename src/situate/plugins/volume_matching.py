@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from situate.framework.results.verdict import Indices, Mask
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.volumes.storage import Storage
-from situate.objects.label_selectors import EVERYTHING, selector_of
-from situate.objects.storage import PersistentVolume, PersistentVolumeClaim
+from situate.objects.kinds.storage import PersistentVolume, PersistentVolumeClaim
+from situate.objects.selection.label_selectors import EVERYTHING, selector_of
 from situate.plugins.in_tree_volumes import node_terms
 from situate.plugins.volume_places import places
 

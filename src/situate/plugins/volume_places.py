@@ -14,8 +14,8 @@ import numpy as np
 from situate.framework.pod.node_selection import Term
 from situate.framework.results.verdict import Indices
 from situate.framework.snapshot.node_table import NodeTable
-from situate.objects.label_selectors import Selector
-from situate.objects.pods import NodeSelectorRequirement
+from situate.objects.kinds.pods import NodeSelectorRequirement
+from situate.objects.selection.label_selectors import Selector
 
 _KEPT: Final = 2**16
 """Answers for one node table before they are worked out afresh."""

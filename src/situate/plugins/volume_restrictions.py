@@ -15,8 +15,8 @@ from situate.framework.results.status import Code, unresolvable
 from situate.framework.results.verdict import Mask, Verdict, refuse_in_turn
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.framework.volumes.volume_use import claim_key, disk_key
-from situate.objects.pods import Volume
-from situate.objects.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim
+from situate.objects.kinds.pods import Volume
+from situate.objects.kinds.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim
 from situate.plugins.volume_hints import asks_for
 
 _DISK: Final = "node(s) had no available disk"

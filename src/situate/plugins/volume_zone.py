@@ -16,7 +16,7 @@ from situate.framework.results.verdict import Mask, Verdict, refuse
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.framework.volumes.storage import Storage
-from situate.objects.storage import (
+from situate.objects.kinds.storage import (
     WAIT_FOR_FIRST_CONSUMER,
     PersistentVolume,
     PersistentVolumeClaim,

@@ -15,11 +15,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from situate.kube.election import ElectionChange, ElectionNews
+from situate.kube.election.election import ElectionChange, ElectionNews
 from situate.kube.events import EventRecorder
-from situate.kube.reflector import Reflector, WatchOutcome
-from situate.runtime.reconciler import Attempt
-from situate.runtime.workqueue import WorkQueue
+from situate.kube.watch.reflector import Reflector, WatchOutcome
+from situate.runtime.reconcile.reconciler import Attempt
+from situate.runtime.reconcile.workqueue import WorkQueue
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 SECONDS: Final = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from situate.kube.lease_record import LeaseName
-from situate.objects.authorization import READ, Permission
+from situate.kube.election.lease_record import LeaseName
+from situate.objects.reviews.authorization import READ, Permission
 
 _WATCHED = (
     ("", "nodes", "knowing where there is room"),

@@ -20,8 +20,8 @@ from situate.sharding.model.supervisor_config import SupervisorConfig
 from situate.sharding.supervisor.scope import Scope
 
 if TYPE_CHECKING:
-    from situate.objects.settings_flags import parse_options
-    from situate.objects.settings_options import BadOptions
+    from situate.objects.settings.flags import parse_options
+    from situate.objects.settings.options import BadOptions
     from situate.sharding.executor.controller.executor import Executor
     from situate.sharding.executor.controller.executor_options import ExecutorOptions
     from situate.sharding.executor.controller.kopf_handlers import KopfHandler
@@ -61,7 +61,7 @@ __all__ = [
 
 
 _LOADED: Final = {
-    "BadOptions": "situate.objects.settings_options",
+    "BadOptions": "situate.objects.settings.options",
     "Executor": "situate.sharding.executor.controller.executor",
     "ExecutorOptions": "situate.sharding.executor.controller.executor_options",
     "KopfHandler": "situate.sharding.executor.controller.kopf_handlers",
@@ -71,7 +71,7 @@ _LOADED: Final = {
     "Work": "situate.sharding.executor.controller.work",
     "add_executor_options": "situate.sharding.supervisor.controller.config.flags",
     "add_supervisor_options": "situate.sharding.supervisor.controller.config.flags",
-    "parse_options": "situate.objects.settings_flags",
+    "parse_options": "situate.objects.settings.flags",
     "with_executor_options": "situate.sharding.supervisor.controller.config.flags",
     "with_supervisor_options": "situate.sharding.supervisor.controller.config.flags",
 }

@@ -6,7 +6,7 @@ executor writes no object of another one's is the policy's (`situate.sharding.fe
 
 from __future__ import annotations
 
-from situate.objects.authorization import READ, Permission
+from situate.objects.reviews.authorization import READ, Permission
 
 _LEASES = "coordination.k8s.io"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from situate.objects.authorization import READ, Permission
+from situate.objects.reviews.authorization import READ, Permission
 from situate.spot.model.object_names import CERTIFICATES, NAME, POLICIES, configuration_name
 from situate.spot.workloads.owners import DEFAULT_KINDS, KINDS
 

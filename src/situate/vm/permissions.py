@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from situate.kube.lease_record import LeaseName
-from situate.objects.authorization import READ, Permission
+from situate.kube.election.lease_record import LeaseName
+from situate.objects.reviews.authorization import READ, Permission
 from situate.scheduler.permissions import permissions as scheduler_permissions
 from situate.vm.backends.systems import System
 from situate.vm.model.policy import Rules

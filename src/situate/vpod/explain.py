@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from situate.objects.counts import counted
+from situate.objects.values.counts import counted
 from situate.vpod.model.options import PolicyName, Shrink
 from situate.vpod.model.pod_classes import Cause, PodClass, Verdict
 from situate.vpod.model.vpod import Key, pod_name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from situate.objects.authorization import READ, Permission
+from situate.objects.reviews.authorization import READ, Permission
 from situate.vpod.config.settings import StatefulSetSettings
 from situate.vpod.sources.crds import INTERNAL_GROUP
 

@@ -9,7 +9,7 @@ import pytest
 from situate.cli.read_cluster.where import Where
 from situate.cli.terminal.failures import WrongInput
 from situate.embedded.kubeconfig import kubeconfig, write_kubeconfig
-from situate.kube.connection import BadConnection
+from situate.kube.login.connection import BadConnection
 from situate.objects.resources import PODS
 
 NOTHING = "a kubeconfig that is not read, since files are"

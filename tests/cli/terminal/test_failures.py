@@ -16,8 +16,8 @@ from situate.cli.run.end import ended
 from situate.cli.run.reach_cluster import Reaching
 from situate.cli.terminal.failures import ExitCode
 from situate.kube.errors import Unreachable
-from situate.runtime.health import CannotListen
-from situate.runtime.manager import ServiceFailed
+from situate.runtime.process.health import CannotListen
+from situate.runtime.process.manager import ServiceFailed
 from tests.controlplane.ports import ReservedPort
 
 COMMANDS = (("check",), ("vpod", "status"), ("vpod", "plan"), ("vpod", "explain", "a/b"), ("run",))

@@ -7,7 +7,7 @@ import pytest
 from situate.cluster.errors.json_paths import values_at
 from situate.cluster.read.table_cells import CELLS
 from situate.cluster.read.table_pods import pod_cells
-from situate.objects.durations import human_duration
+from situate.objects.values.durations import human_duration
 
 
 @pytest.mark.parametrize(

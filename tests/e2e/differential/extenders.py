@@ -18,7 +18,7 @@ from zlib import crc32
 from situate.framework.plugin_api.configuration import Extender
 from situate.framework.pod.pods import PodKey
 from situate.framework.preemption.extenders import Question, Reply
-from situate.scheduler.extenders import Extenders
+from situate.scheduler.extenders.client import Extenders
 from tests.e2e.differential.api import Object
 from tests.e2e.differential.objects import key_of
 

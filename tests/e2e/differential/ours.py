@@ -24,9 +24,9 @@ from situate.framework.preemption.preemption import Candidate, Hopeless, cost, d
 from situate.framework.profile.profile import Profile
 from situate.framework.profile.profiles import profiles_of
 from situate.framework.results.verdict import Indices
-from situate.objects.codec import decode
+from situate.objects.decoding.codec import decode
 from situate.objects.resources import NODES, PERSISTENTVOLUMECLAIMS, PERSISTENTVOLUMES, PODS, ResourceType
-from situate.objects.settings import parse_section
+from situate.objects.settings.section import parse_section
 from situate.plugins.registry import registry
 from tests.e2e.differential.api import Object
 from tests.e2e.differential.configuration import configuration

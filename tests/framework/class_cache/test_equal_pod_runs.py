@@ -10,9 +10,9 @@ from situate.framework.class_cache.switches import Shortcuts
 from situate.framework.engine.decisions import Placed, PlacedRun
 from situate.framework.engine.engine import Engine
 from situate.framework.profile.profile import profile_of
-from situate.objects.meta import ObjectMeta
-from situate.objects.nodes import Node, NodeStatus
-from situate.objects.pods import (
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.nodes import Node, NodeStatus
+from situate.objects.kinds.pods import (
     Affinity,
     Container,
     NodeAffinity,
@@ -23,7 +23,7 @@ from situate.objects.pods import (
     PreferredSchedulingTerm,
     ResourceRequirements,
 )
-from situate.objects.quantity import parse_quantity
+from situate.objects.values.quantity import parse_quantity
 from situate.plugins.node_affinity import NodeAffinity as NodeAffinityPlugin
 from situate.plugins.node_resources_fit import NodeResourcesFit
 from situate.plugins.priority_sort import PrioritySort

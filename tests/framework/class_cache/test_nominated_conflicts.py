@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from situate.framework.class_cache.switches import Shortcuts
 from situate.framework.engine.decisions import Placed
 from situate.framework.engine.engine import Engine
-from situate.objects.pods import Pod
+from situate.objects.kinds.pods import Pod
 from tests.framework.clusters import a_node, a_pod, default_profile, read
 
 NODES = [f"node-{number}" for number in range(4)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from situate.framework.class_cache.switches import NO_SHORTCUTS, Shortcuts
 from situate.framework.engine.decisions import Placed, PlacedRun
 from situate.framework.engine.engine import Engine
-from situate.objects.meta import ObjectMeta
-from situate.objects.nodes import Node, NodeSpec, NodeStatus, Taint
-from situate.objects.pods import (
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.nodes import Node, NodeSpec, NodeStatus, Taint
+from situate.objects.kinds.pods import (
     Affinity,
     Container,
     NodeAffinity,
@@ -18,7 +18,7 @@ from situate.objects.pods import (
     PreferredSchedulingTerm,
     ResourceRequirements,
 )
-from situate.objects.quantity import parse_quantity
+from situate.objects.values.quantity import parse_quantity
 from tests.framework.engine.test_choose_node import profile
 
 

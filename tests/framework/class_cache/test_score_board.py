@@ -8,10 +8,10 @@ import pytest
 from situate.framework.class_cache.switches import NO_SHORTCUTS, Shortcuts
 from situate.framework.engine.decisions import Placed, PlacedRun
 from situate.framework.engine.engine import Engine
-from situate.objects.meta import ObjectMeta
-from situate.objects.nodes import Node, NodeSpec, NodeStatus
-from situate.objects.pods import Container, ContainerPort, PodSpec, ResourceRequirements
-from situate.objects.quantity import parse_quantity
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.nodes import Node, NodeSpec, NodeStatus
+from situate.objects.kinds.pods import Container, ContainerPort, PodSpec, ResourceRequirements
+from situate.objects.values.quantity import parse_quantity
 from tests.framework.engine.test_choose_node import a_node, a_pod, a_spec, profile
 
 

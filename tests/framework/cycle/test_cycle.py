@@ -16,9 +16,9 @@ from situate.framework.pod.pods import PodInfo
 from situate.framework.profile.profile import profile_of
 from situate.framework.results.verdict import Verdict, refuse
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.objects.meta import ObjectMeta
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod, PodSpec
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod, PodSpec
 from situate.plugins.priority_sort import PrioritySort
 
 

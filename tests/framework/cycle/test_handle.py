@@ -7,9 +7,9 @@ from situate.framework.plugin_api.actions import Evict, Patch
 from situate.framework.pod.pods import PodInfo
 from situate.framework.profile.profile import profile_of
 from situate.framework.results.status import SUCCESS, Code, Status
-from situate.objects.meta import ObjectMeta
-from situate.objects.nodes import Node, NodeStatus
-from situate.objects.quantity import parse_quantity
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.nodes import Node, NodeStatus
+from situate.objects.values.quantity import parse_quantity
 from situate.plugins.node_resources_fit import NodeResourcesFit
 from situate.plugins.priority_sort import PrioritySort
 from tests.framework.clusters import a_node

@@ -12,9 +12,9 @@ from situate.framework.engine.engine import Engine
 from situate.framework.engine.messages import no_node
 from situate.framework.preemption.nominations import Nominations
 from situate.framework.profile.profile import Profile, profile_of
-from situate.objects.meta import ObjectMeta
-from situate.objects.nodes import Node, NodeSpec, NodeStatus, Taint
-from situate.objects.pods import (
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.nodes import Node, NodeSpec, NodeStatus, Taint
+from situate.objects.kinds.pods import (
     Affinity,
     Container,
     ContainerPort,
@@ -32,8 +32,8 @@ from situate.objects.pods import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
-from situate.objects.quantity import parse_quantity
-from situate.objects.selectors import LabelSelector
+from situate.objects.kinds.selectors import LabelSelector
+from situate.objects.values.quantity import parse_quantity
 from situate.plugins import node_affinity
 from situate.plugins.image_locality import ImageLocality
 from situate.plugins.inter_pod_affinity import InterPodAffinity

@@ -13,7 +13,7 @@ from situate.framework.plugin_api.actions import Action, Patch
 from situate.framework.pod.pods import PodInfo
 from situate.framework.results.status import SKIP, SUCCESS, Code, Status, unschedulable
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.objects.pods import Pod
+from situate.objects.kinds.pods import Pod
 from tests.framework.engine.test_engine import WAIT, Recorder, engine_of, node, pod
 
 PATCH = Patch("pods", ("default", "p"), {"metadata": {}})

@@ -20,10 +20,10 @@ from situate.framework.results.verdict import Mask, Verdict, pass_all
 from situate.framework.snapshot.derived_columns import Derived, Gauge, Numbers
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.objects.meta import ObjectMeta
-from situate.objects.nodes import Node, NodeStatus
-from situate.objects.pods import Container, Pod, PodSpec, PodStatus, ResourceRequirements
-from situate.objects.quantity import parse_quantity
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.nodes import Node, NodeStatus
+from situate.objects.kinds.pods import Container, Pod, PodSpec, PodStatus, ResourceRequirements
+from situate.objects.values.quantity import parse_quantity
 from situate.plugins.default_preemption import DefaultPreemption
 from situate.plugins.node_resources_fit import NodeResourcesFit
 from situate.plugins.priority_sort import PrioritySort

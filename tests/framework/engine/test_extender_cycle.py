@@ -10,10 +10,10 @@ from situate.framework.engine.engine import Engine
 from situate.framework.engine.messages import refusal
 from situate.framework.preemption.extenders import FilterNodes, Prioritized, PrioritizeNodes, Question, Reply
 from situate.framework.profile.profile import profile_of
-from situate.objects.meta import ObjectMeta
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod, TopologySpreadConstraint
-from situate.objects.selectors import LabelSelector
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod, TopologySpreadConstraint
+from situate.objects.kinds.selectors import LabelSelector
 from situate.plugins.default_binder import DefaultBinder
 from situate.plugins.pod_topology_spread import PodTopologySpread
 from situate.plugins.priority_sort import PrioritySort

@@ -10,8 +10,8 @@ from situate.framework.results.status import Code, Status, unresolvable, unsched
 from situate.framework.results.verdict import refusals
 from situate.framework.snapshot.node_table import node_row, node_table
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.objects.meta import ObjectMeta
-from situate.objects.nodes import Node
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.nodes import Node
 from tests.framework.pods import VOCABULARY, pod_info
 
 

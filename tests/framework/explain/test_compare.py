@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from situate.framework.cycle.cycle import PluginFailed
 from situate.framework.explain.compare import Agreement, compare
 from situate.framework.explain.explain import Question, explain
-from situate.objects.nodes import Taint
+from situate.objects.kinds.nodes import Taint
 from tests.framework.clusters import a_node, a_pod, an_engine, random_engine
 
 

@@ -9,8 +9,8 @@ from situate.framework.engine.engine import Engine
 from situate.framework.engine.messages import no_node
 from situate.framework.explain.explain import Explanation, FilterLine, Question, Share, explain
 from situate.framework.results.status import Code
-from situate.objects.nodes import Taint
-from situate.objects.pods import Pod, PodSchedulingGate, PodSpec
+from situate.objects.kinds.nodes import Taint
+from situate.objects.kinds.pods import Pod, PodSchedulingGate, PodSpec
 from tests.framework.clusters import a_node, a_pod, an_engine, random_engine
 
 SEEDS = st.integers(0, 10_000)

@@ -17,8 +17,8 @@ from situate.framework.explain.relaxations import Kind, relaxations, tolerating,
 from situate.framework.plugin_api.actions import Evict
 from situate.framework.pod.resources import CPU, PODS, amounts
 from situate.framework.results.status import Code
-from situate.objects.nodes import Node, Taint
-from situate.objects.pods import (
+from situate.objects.kinds.nodes import Node, Taint
+from situate.objects.kinds.pods import (
     Affinity,
     Container,
     ContainerPort,
@@ -33,8 +33,8 @@ from situate.objects.pods import (
     TopologySpreadConstraint,
     Volume,
 )
-from situate.objects.quantity import Quantity, parse_quantity
-from situate.objects.selectors import LabelSelector
+from situate.objects.kinds.selectors import LabelSelector
+from situate.objects.values.quantity import Quantity, parse_quantity
 from tests.framework.clusters import a_node, a_pod, an_engine, random_engine
 
 SEEDS = st.integers(0, 10_000)

@@ -16,7 +16,7 @@ from situate.framework.pod.pods import PodInfo
 from situate.framework.profile.profile import profile_of
 from situate.framework.results.verdict import Verdict
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.objects.pods import Pod, PodSchedulingGate, PodSpec
+from situate.objects.kinds.pods import Pod, PodSchedulingGate, PodSpec
 from situate.plugins.node_name import NodeName
 from situate.plugins.priority_sort import PrioritySort
 from tests.framework.clusters import a_node, a_pod, an_engine, random_engine, read

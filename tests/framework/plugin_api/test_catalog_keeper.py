@@ -4,20 +4,11 @@ from __future__ import annotations
 
 from situate.framework.plugin_api.catalog_keeper import CatalogKeeper
 from situate.framework.volumes.catalog import Budget
-from situate.objects.configuration import Namespace
-from situate.objects.label_selectors import parse_selector
-from situate.objects.meta import KubernetesObject, ObjectMeta
-from situate.objects.resources import (
-    NAMESPACES,
-    PODDISRUPTIONBUDGETS,
-    REPLICASETS,
-    REPLICATIONCONTROLLERS,
-    SERVICES,
-    STATEFULSETS,
-)
-from situate.objects.selectors import LabelSelector
-from situate.objects.services import Service, ServiceSpec
-from situate.objects.workloads import (
+from situate.objects.kinds.config_maps import Namespace
+from situate.objects.kinds.meta import KubernetesObject, ObjectMeta
+from situate.objects.kinds.selectors import LabelSelector
+from situate.objects.kinds.services import Service, ServiceSpec
+from situate.objects.kinds.workloads import (
     PodDisruptionBudget,
     PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,
@@ -29,6 +20,15 @@ from situate.objects.workloads import (
     StatefulSet,
     StatefulSetSpec,
 )
+from situate.objects.resources import (
+    NAMESPACES,
+    PODDISRUPTIONBUDGETS,
+    REPLICASETS,
+    REPLICATIONCONTROLLERS,
+    SERVICES,
+    STATEFULSETS,
+)
+from situate.objects.selection.label_selectors import parse_selector
 
 WEB = LabelSelector({"app": "web"})
 

@@ -10,11 +10,11 @@ from situate.framework.engine.decisions import Placed, Refused
 from situate.framework.engine.engine import Engine
 from situate.framework.plugin_api.configuration import KubeSchedulerConfiguration
 from situate.framework.profile.profiles import profiles_of
-from situate.objects.meta import ObjectMeta
-from situate.objects.nodes import Node, NodeStatus
-from situate.objects.pods import Container, Pod, PodSpec, ResourceRequirements
-from situate.objects.quantity import parse_quantity
-from situate.objects.settings import parse_section
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.nodes import Node, NodeStatus
+from situate.objects.kinds.pods import Container, Pod, PodSpec, ResourceRequirements
+from situate.objects.settings.section import parse_section
+from situate.objects.values.quantity import parse_quantity
 from situate.plugins.registry import registry
 
 LICENCE = "example.com/licence"

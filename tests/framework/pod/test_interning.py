@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from situate.framework.pod.interning import SharedParts
-from situate.objects.meta import Condition, ObjectMeta
-from situate.objects.nodes import Node, NodeSpec, NodeStatus, Taint
-from situate.objects.quantity import parse_quantity
+from situate.objects.kinds.meta import Condition, ObjectMeta
+from situate.objects.kinds.nodes import Node, NodeSpec, NodeStatus, Taint
+from situate.objects.values.quantity import parse_quantity
 
 
 def a_node(name: str, cpu: str = "4", *, ready: str = "True") -> Node:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from situate.framework.pod.pods import PodTemplate
-from situate.objects.meta import ObjectMeta, OwnerReference
-from situate.objects.pods import (
+from situate.objects.kinds.meta import ObjectMeta, OwnerReference
+from situate.objects.kinds.pods import (
     Affinity,
     Container,
     NodeAffinity,
@@ -20,7 +20,7 @@ from situate.objects.pods import (
     ResourceRequirements,
     Toleration,
 )
-from situate.objects.quantity import parse_quantity
+from situate.objects.values.quantity import parse_quantity
 from tests.framework.pods import READER
 
 

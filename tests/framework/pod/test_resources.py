@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from situate.framework.pod.resources import pod_request
-from situate.objects.pods import Container, Pod, PodSpec, ResourceRequirements
-from situate.objects.quantity import parse_quantity
+from situate.objects.kinds.pods import Container, Pod, PodSpec, ResourceRequirements
+from situate.objects.values.quantity import parse_quantity
 
 containers = st.dictionaries(
     st.sampled_from(("cpu", "memory", "pods", "ephemeral-storage", "example.com/gpu")),

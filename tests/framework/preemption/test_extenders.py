@@ -20,9 +20,9 @@ from situate.framework.preemption.extenders import (
     Question,
     Reply,
 )
-from situate.objects.meta import ObjectMeta
-from situate.objects.pods import Container, ResourceRequirements
-from situate.objects.quantity import parse_quantity
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.pods import Container, ResourceRequirements
+from situate.objects.values.quantity import parse_quantity
 from tests.framework.extending import (
     GPU,
     Answering,

@@ -21,12 +21,12 @@ from situate.framework.profile.profile import profile_of
 from situate.framework.results.status import Code
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.framework.volumes.catalog import Budget
-from situate.objects.label_selectors import selector_of
-from situate.objects.meta import Condition, ObjectMeta
-from situate.objects.nodes import Node, NodeStatus
-from situate.objects.pods import Container, Pod, PodSpec, PodStatus, ResourceRequirements
-from situate.objects.quantity import parse_quantity
-from situate.objects.selectors import LabelSelector
+from situate.objects.kinds.meta import Condition, ObjectMeta
+from situate.objects.kinds.nodes import Node, NodeStatus
+from situate.objects.kinds.pods import Container, Pod, PodSpec, PodStatus, ResourceRequirements
+from situate.objects.kinds.selectors import LabelSelector
+from situate.objects.selection.label_selectors import selector_of
+from situate.objects.values.quantity import parse_quantity
 from situate.plugins.inter_pod_affinity import InterPodAffinity
 from situate.plugins.node_affinity import NodeAffinity
 from situate.plugins.node_declared_features import NodeDeclaredFeatures

@@ -21,10 +21,10 @@ from situate.framework.results.verdict import Verdict, pass_all, refuse
 from situate.framework.snapshot.device_allocations import Holding
 from situate.framework.snapshot.node_table import Vocabulary, node_row, node_table
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.objects.meta import ObjectMeta
-from situate.objects.nodes import Node, NodeStatus
-from situate.objects.pods import Container, Pod, PodSpec
-from situate.objects.quantity import parse_quantity
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.nodes import Node, NodeStatus
+from situate.objects.kinds.pods import Container, Pod, PodSpec
+from situate.objects.values.quantity import parse_quantity
 from situate.plugins.default_preemption import DefaultPreemption
 from situate.plugins.node_resources_fit import NodeResourcesFit
 from situate.plugins.priority_sort import PrioritySort

@@ -12,10 +12,10 @@ from situate.framework.snapshot.labels import EACH_NODE
 from situate.framework.snapshot.node_table import Vocabulary, node_row, node_table
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.framework.snapshot.topology_counts import Question
-from situate.objects.meta import ObjectMeta
-from situate.objects.nodes import Node, NodeStatus
-from situate.objects.pods import Container, ContainerPort, Pod, PodSpec, PodStatus, ResourceRequirements
-from situate.objects.quantity import parse_quantity
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.nodes import Node, NodeStatus
+from situate.objects.kinds.pods import Container, ContainerPort, Pod, PodSpec, PodStatus, ResourceRequirements
+from situate.objects.values.quantity import parse_quantity
 
 NODES = 5
 VOCABULARY = Vocabulary.new()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from situate.objects.meta import ObjectMeta, OwnerReference
-from situate.objects.pods import (
+from situate.objects.kinds.meta import ObjectMeta, OwnerReference
+from situate.objects.kinds.pods import (
     Container,
     EphemeralVolumeSource,
     NodeSelector,
@@ -18,8 +18,7 @@ from situate.objects.pods import (
     ResourceRequirements,
     Volume,
 )
-from situate.objects.quantity import parse_quantity
-from situate.objects.storage import (
+from situate.objects.kinds.storage import (
     BIND_COMPLETED,
     MIGRATED_PLUGINS,
     SELECTED_NODE,
@@ -42,6 +41,7 @@ from situate.objects.storage import (
     VolumeNodeAffinity,
     VolumeNodeResources,
 )
+from situate.objects.values.quantity import parse_quantity
 
 NAMESPACE = "default"
 HOSTNAME = "kubernetes.io/hostname"

@@ -10,8 +10,8 @@ from situate.framework.plugin_api.changes import discard, store
 from situate.framework.plugin_api.events import Change, Subject
 from situate.framework.volumes.persistent_map import PersistentMap
 from situate.framework.volumes.storage import EMPTY_STORAGE, GivenVolume, Promises, Reservation, Storage, WantedVolume
-from situate.objects.meta import ObjectMeta
-from situate.objects.storage import (
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.storage import (
     CSIDriver,
     CSIDriverSpec,
     CSINode,

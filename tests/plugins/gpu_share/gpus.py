@@ -10,10 +10,10 @@ import msgspec
 from situate.framework.pod.pods import PodInfo, PodReader
 from situate.framework.snapshot.node_table import Vocabulary, node_row, node_table
 from situate.framework.snapshot.snapshot import Snapshot, snapshot_of
-from situate.objects.meta import ObjectMeta
-from situate.objects.nodes import Node, NodeStatus
-from situate.objects.pods import Container, Pod, PodSpec, ResourceRequirements
-from situate.objects.quantity import parse_quantity
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.nodes import Node, NodeStatus
+from situate.objects.kinds.pods import Container, Pod, PodSpec, ResourceRequirements
+from situate.objects.values.quantity import parse_quantity
 from situate.plugins.gpu_share.fragmentation import TypicalPod
 from situate.plugins.gpu_share.requests import ASKS, COUNT, INDEX, MILLI, MODEL
 from tests.plugins.twins import gpu_share as twin

@@ -19,8 +19,8 @@ from situate.framework.plugin_api.actions import Bind, Patch
 from situate.framework.plugin_api.configuration import KubeSchedulerConfiguration
 from situate.framework.plugin_api.events import Change, ClusterEvent, Hint, Subject
 from situate.framework.profile.profiles import profiles_of
-from situate.objects.pods import Pod
-from situate.objects.settings import Mistake, parse_section
+from situate.objects.kinds.pods import Pod
+from situate.objects.settings.section import Mistake, parse_section
 from situate.plugins.gpu_share.devices import idle
 from situate.plugins.gpu_share.gpu_share import GpuShare
 from situate.plugins.gpu_share.random_score import RandomScore, RandomScoreArgs

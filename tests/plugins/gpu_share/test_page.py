@@ -11,7 +11,7 @@ from bench.openb.report import WITHIN, published
 
 from situate.framework.plugin_api.configuration import KubeSchedulerConfiguration
 from situate.framework.profile.profiles import profiles_of
-from situate.objects.settings import parse_section
+from situate.objects.settings.section import parse_section
 from situate.plugins.gpu_share import requests
 from situate.plugins.registry import registry
 

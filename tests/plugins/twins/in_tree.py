@@ -6,8 +6,8 @@ import re
 
 import msgspec
 
-from situate.objects.pods import NodeSelectorRequirement, NodeSelectorTerm, Volume
-from situate.objects.storage import PersistentVolume
+from situate.objects.kinds.pods import NodeSelectorRequirement, NodeSelectorTerm, Volume
+from situate.objects.kinds.storage import PersistentVolume
 
 GCE, EBS, CINDER = "pd.csi.storage.gke.io", "ebs.csi.aws.com", "cinder.csi.openstack.org"
 AZURE, PORTWORX = "disk.csi.azure.com", "pxd.portworx.com"

@@ -3,9 +3,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from situate.objects.label_selectors import selector_of
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod, PodAffinity, PodAffinityTerm
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod, PodAffinity, PodAffinityTerm
+from situate.objects.selection.label_selectors import selector_of
 from tests.plugins.twins.world import PASS, UNRESOLVABLE, UNSCHEDULABLE, Answer, World
 
 Pairs = Counter[tuple[str, str]]

@@ -3,9 +3,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from situate.objects.label_selectors import BadSelector
-from situate.objects.nodes import Node
-from situate.objects.pods import NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm, Pod
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm, Pod
+from situate.objects.selection.label_selectors import BadSelector
 from tests.plugins.twins.normalizing import default_normalize
 from tests.plugins.twins.world import PASS, UNRESOLVABLE, Answer
 

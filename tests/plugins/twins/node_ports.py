@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
 from tests.plugins.twins.world import PASS, UNSCHEDULABLE, Answer, World
 
 

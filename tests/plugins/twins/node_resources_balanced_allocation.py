@@ -3,8 +3,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
 from tests.plugins.twins.requests import request, room
 from tests.plugins.twins.world import World
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from situate.objects.nodes import Node, Taint
-from situate.objects.pods import Pod
+from situate.objects.kinds.nodes import Node, Taint
+from situate.objects.kinds.pods import Pod
 from tests.plugins.twins.taint_toleration import tolerated
 from tests.plugins.twins.world import PASS, UNRESOLVABLE, Answer
 

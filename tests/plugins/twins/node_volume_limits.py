@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod
-from situate.objects.storage import CSINode, PersistentVolumeClaim, StorageClass, VolumeAttachment
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
+from situate.objects.kinds.storage import CSINode, PersistentVolumeClaim, StorageClass, VolumeAttachment
 from tests.plugins.twins import in_tree
 from tests.plugins.twins.in_tree import Attached
 from tests.plugins.twins.stored import all_of, claim_of, find_claim, find_volume, is_owned, named

@@ -4,9 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from situate.objects.label_selectors import Requirement, Selector, selector_of
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod, TopologySpreadConstraint
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod, TopologySpreadConstraint
+from situate.objects.selection.label_selectors import Requirement, Selector, selector_of
 from tests.plugins.twins import node_affinity, taint_toleration
 from tests.plugins.twins.normalizing import rounded
 from tests.plugins.twins.world import PASS, UNRESOLVABLE, UNSCHEDULABLE, Answer, World

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from situate.objects.label_selectors import selector_of
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod
-from situate.objects.selectors import LabelSelector
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
+from situate.objects.kinds.selectors import LabelSelector
+from situate.objects.selection.label_selectors import selector_of
 from tests.plugins.twins.world import World
 
 Fits = Callable[[Pod, Node, World], bool]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod
-from situate.objects.quantity import Quantity
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
+from situate.objects.values.quantity import Quantity
 
 DEFAULTS = {"cpu": 100, "memory": 200 * 2**20}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from situate.objects.pods import Pod, Volume
-from situate.objects.storage import PersistentVolume, PersistentVolumeClaim, Stored
+from situate.objects.kinds.pods import Pod, Volume
+from situate.objects.kinds.storage import PersistentVolume, PersistentVolumeClaim, Stored
 from tests.plugins.twins.world import World
 
 S = TypeVar("S", bound=Stored)

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from situate.objects.nodes import Node, Taint
-from situate.objects.pods import Pod, Toleration
+from situate.objects.kinds.nodes import Node, Taint
+from situate.objects.kinds.pods import Pod, Toleration
 from tests.plugins.twins.normalizing import default_normalize
 from tests.plugins.twins.world import PASS, UNRESOLVABLE, Answer
 

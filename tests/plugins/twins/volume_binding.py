@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import floor
 
-from situate.objects.label_selectors import selector_of
-from situate.objects.nodes import Node
-from situate.objects.pods import NodeSelectorRequirement, NodeSelectorTerm, Pod
-from situate.objects.storage import (
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import NodeSelectorRequirement, NodeSelectorTerm, Pod
+from situate.objects.kinds.storage import (
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
@@ -15,6 +14,7 @@ from situate.objects.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
+from situate.objects.selection.label_selectors import selector_of
 from tests.plugins.twins import in_tree
 from tests.plugins.twins.node_affinity import label_holds
 from tests.plugins.twins.stored import all_of, claim_of, find_claim, find_volume, is_owned, named

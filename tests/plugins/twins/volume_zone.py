@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod
-from situate.objects.storage import PersistentVolume, StorageClass
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
+from situate.objects.kinds.storage import PersistentVolume, StorageClass
 from tests.plugins.twins.stored import find_claim, find_volume, named
 from tests.plugins.twins.volume_restrictions import claims
 from tests.plugins.twins.world import PASS, UNRESOLVABLE, Answer, World

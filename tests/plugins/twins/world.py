@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod
-from situate.objects.selectors import LabelSelector
-from situate.objects.storage import Stored
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
+from situate.objects.kinds.selectors import LabelSelector
+from situate.objects.kinds.storage import Stored
 
 SUCCESS = "Success"
 UNSCHEDULABLE = "Unschedulable"

@@ -8,12 +8,12 @@ import json
 import pytest
 
 from situate.kube.client import Client
-from situate.objects.authentication import UserInfo
-from situate.objects.authorization import ResourceAttributes
 from situate.objects.messages import Request, Response
+from situate.objects.reviews.authentication import UserInfo
+from situate.objects.reviews.authorization import ResourceAttributes
 from situate.runtime.serving import access
 from situate.runtime.serving.access import TTL_S, Access
-from situate.runtime.serving.answers import Declined
+from situate.runtime.serving.status_answers import Declined
 from tests.sharding.server.scene import Api
 
 pytestmark = pytest.mark.rule("sharding:K11")

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.archive.canonical import canonical_json, digest
-from situate.archive.equality import content_digest
+from situate.archive.records.canonical_json import canonical_json, digest
+from situate.archive.records.equality import content_digest
 from situate.cluster.patch.patches import json_patch
 from situate.sharding.assignment.archive_steps import (
     REFUSED_CAP_S,

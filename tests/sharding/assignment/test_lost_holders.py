@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from situate.objects.timestamps import rfc3339
+from situate.objects.values.timestamps import rfc3339
 from situate.sharding.assignment.decide import decide
 from situate.sharding.assignment.lost_holders import lost
 from situate.sharding.model.actions import Assign, Complete, Revoke

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.objects.coordination import Lease
-from situate.objects.pods import ContainerState, ContainerStateTerminated, ContainerStatus
+from situate.objects.kinds.leases import Lease
+from situate.objects.kinds.pods import ContainerState, ContainerStateTerminated, ContainerStatus
 from situate.sharding.leases.membership import (
     BadExecutorWatch,
     BadLeaseTimes,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from situate.objects.timestamps import parse_time
+from situate.objects.values.timestamps import parse_time
 from situate.sharding.model.field_paths import BadFieldPath, FieldPaths, UnreadableField
 from tests.sharding.builders import WALL, report
 

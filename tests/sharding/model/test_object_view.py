@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from situate.cluster.patch.patches import json_patch
-from situate.objects.label_selectors import valid_label_value
+from situate.objects.selection.label_selectors import valid_label_value
 from situate.sharding.model.field_paths import Content, FieldPaths
 from situate.sharding.model.names import ARCHIVED, DRAIN, EPOCH, EXECUTOR, FINALIZER, LOSSES, PREFIX, REVOKED, TERM
 from situate.sharding.model.object_view import (

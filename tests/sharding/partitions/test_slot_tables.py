@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from situate.objects.configuration import ConfigMap
+from situate.objects.kinds.config_maps import ConfigMap
 from situate.sharding.model.decision_inputs import Ownership
 from situate.sharding.partitions.slot_tables import ENTRY, Tables
 from situate.sharding.partitions.slots import SlotTable, even_table, frozen, handed_over, table_of

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from situate.cluster.storage.effects import Identity
-from situate.embedded.running import Settings
+from situate.embedded.embedded_server import Settings
 from tests.contract.servers import EmbeddedThread, RealServer, Server
 from tests.sharding.processes.company import Company
 from tests.sharding.processes.scene import Scene

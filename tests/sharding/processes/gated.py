@@ -13,8 +13,8 @@ from dataclasses import replace
 from urllib.parse import urlsplit
 
 from situate.kube.client import Client
-from situate.kube.connection import Connection
-from situate.kube.transport import Stream, Transport
+from situate.kube.login.connection import Connection
+from situate.kube.transport.protocol import Stream, Transport
 from situate.objects.messages import Request, Response
 from situate.testing.sharding.shipped.reports import REPORTS
 from tests.sharding.processes import supervised

@@ -9,11 +9,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 
 from situate.kube.client import Client
-from situate.kube.connection import Connection
-from situate.kube.credentials import Credentials
-from situate.kube.http import HttpTransport
-from situate.kube.retries import Retries
-from situate.kube.transport import Stream, Transport
+from situate.kube.login.connection import Connection
+from situate.kube.login.credentials import Credentials
+from situate.kube.retry.retries import Retries
+from situate.kube.transport.http import HttpTransport
+from situate.kube.transport.protocol import Stream, Transport
 from situate.objects.messages import Request, Response
 
 REFUSED = "refused: "

@@ -29,13 +29,13 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from situate.archive.protocol import ArchiveConflict, Archiver
-from situate.archive.record import ByName, ByUid, Record
+from situate.archive.records.record import ByName, ByUid, Record
 from situate.kube.client import Client
 from situate.kube.connect import find_connection
-from situate.kube.connection import Connection
 from situate.kube.errors import NotFound
+from situate.kube.login.connection import Connection
 from situate.kube.patches import MergePatch
-from situate.kube.transport import Stream, Transport
+from situate.kube.transport.protocol import Stream, Transport
 from situate.objects.messages import Request, Response
 from situate.objects.resources import LEASES
 from situate.sharding.executor.controller.lease import EXIT_CODE

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from situate.kube.client import Client
 from situate.kube.connect import find_connection
-from situate.runtime.manager import Manager, stop_on_signals
+from situate.runtime.process.manager import Manager, stop_on_signals
 from situate.sharding.executor.config import ExecutorConfig, ExecutorIdentity
 from situate.sharding.executor.controller.executor import Executor
 from situate.sharding.executor.controller.runs import Handler

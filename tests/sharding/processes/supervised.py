@@ -11,13 +11,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from situate.archive.filesystem import FilesystemArchiver
 from situate.archive.protocol import Archiver
+from situate.archive.stores.folder.archiver import FilesystemArchiver
 from situate.kube.client import Client
 from situate.kube.connect import find_connection
-from situate.kube.connection import Connection
-from situate.kube.lease_record import ElectionTimes
-from situate.runtime.manager import Manager, stop_on_signals
+from situate.kube.election.lease_record import ElectionTimes
+from situate.kube.login.connection import Connection
+from situate.runtime.process.manager import Manager, stop_on_signals
 from situate.sharding.executor.config import ExecutorConfig, ExecutorIdentity
 from situate.sharding.executor.controller.executor import Executor
 from situate.sharding.executor.controller.runs import Handler

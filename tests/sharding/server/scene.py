@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from situate.archive.memory import MemoryArchiver
 from situate.archive.protocol import Archiver
-from situate.archive.record import Record, record_of
+from situate.archive.records.record import Record, record_of
+from situate.archive.stores.memory import MemoryArchiver
 from situate.cluster.apiserver.api import ApiServer
 from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.names import Names

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from situate.archive.reading import Selection
-from situate.objects.authorization import NonResourceAttributes, ResourceAttributes
-from situate.objects.field_selectors import parse_field_selector
+from situate.archive.operations.object_reader import Selection
 from situate.objects.messages import Request
 from situate.objects.resources import unstructured
-from situate.runtime.serving.answers import Declined
+from situate.objects.reviews.authorization import NonResourceAttributes, ResourceAttributes
+from situate.objects.selection.field_selectors import parse_field_selector
+from situate.runtime.serving.status_answers import Declined
 from situate.sharding.server.discovery import Served, document
 from situate.sharding.server.request import Asked, Document, Form, Get, Include, List, Shape, asked
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from situate.archive.memory import MemoryArchiver
 from situate.archive.protocol import ArchiveRefused, ArchiveUnavailable
-from situate.archive.query import Page, Query
-from situate.archive.record import ByName, ByUid, Record
+from situate.archive.records.query import Page, Query
+from situate.archive.records.record import ByName, ByUid, Record
+from situate.archive.stores.memory import MemoryArchiver
 from situate.kube.errors import Unreachable
 from situate.objects.messages import Request, Response
 from situate.runtime.serving.access import TTL_S

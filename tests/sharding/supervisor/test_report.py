@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from situate.objects.coordination import Lease, LeaseSpec
-from situate.objects.meta import ObjectMeta
+from situate.objects.kinds.leases import Lease, LeaseSpec
+from situate.objects.kinds.meta import ObjectMeta
 from situate.sharding.model.names import STATUS
 from situate.sharding.supervisor.report import (
     SupervisorReport,

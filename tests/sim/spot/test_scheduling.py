@@ -15,9 +15,9 @@ from situate.cluster.controllers.scheduler.scheduler import default_profile
 from situate.framework.cycle.feasibility_query import answer
 from situate.framework.snapshot.cache import Cache
 from situate.framework.volumes.catalog import Catalog
-from situate.objects.label_selectors import Requirement, Selector
-from situate.objects.pods import Pod
-from situate.objects.quantity import decode_quantity
+from situate.objects.kinds.pods import Pod
+from situate.objects.selection.label_selectors import Requirement, Selector
+from situate.objects.values.quantity import decode_quantity
 from situate.sim.spot.scheduling import Scheduler, Seat, Standing, Tenants
 from situate.sim.spot.shapes import NodeKind, Shape, Shapes, pod_document
 from situate.spot.admission.patch import Marks, class_patch

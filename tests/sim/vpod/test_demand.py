@@ -4,7 +4,7 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
-from situate.objects.settings import parse_section
+from situate.objects.settings.section import parse_section
 from situate.sim.vpod.demand import Curve, demands, total
 from situate.sim.vpod.settings import DemandSettings
 from tests.sim.vpod.scenarios import scenario

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from situate.objects.admission_reviews import NoReview
+from situate.objects.reviews.admission import NoReview
 from situate.spot.admission.admission_review import Passed, Question, read_review, reply
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "web-", "namespace": "shop"}, "spec": {}}

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.objects.label_selectors import EVERYTHING
+from situate.objects.selection.label_selectors import EVERYTHING
 from situate.spot.admission.admit import (
     UNREADABLE,
     Admission,

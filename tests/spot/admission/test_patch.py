@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from situate.framework.pod.node_selection import Term
-from situate.objects.pods import NodeSelectorTerm, Toleration
+from situate.objects.kinds.pods import NodeSelectorTerm, Toleration
 from situate.plugins.taint_toleration import untolerated
 from situate.spot.admission.patch import Marks, Placing, class_patch
 from situate.spot.admission.patch_check import DoesNotApply, applied, faults

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from situate.objects.label_selectors import EVERYTHING
+from situate.objects.selection.label_selectors import EVERYTHING
 from situate.spot.admission.admit import NeedsRead, View
 from situate.spot.admission.patch_check import applied
 from situate.spot.admission.scheduling_gates import Placed, overdue, place, released, waiting

@@ -7,7 +7,7 @@ from typing import Any
 import cel
 import pytest
 
-from situate.objects.selectors import LabelSelector, LabelSelectorRequirement
+from situate.objects.kinds.selectors import LabelSelector, LabelSelectorRequirement
 from situate.spot.admission.webhook_objects import controlled, gating_policy, webhook_configuration
 from situate.spot.model.pods_nodes_workloads import GATE
 from situate.spot.workloads.owners import KINDS

@@ -9,9 +9,9 @@ import pytest
 
 from situate.cluster.controllers.scheduler.scheduler import default_profile
 from situate.framework.snapshot.cache import Cache
-from situate.objects.nodes import Node
-from situate.objects.pods import NodeSelectorRequirement, Pod
-from situate.objects.quantity import decode_quantity
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import NodeSelectorRequirement, Pod
+from situate.objects.values.quantity import decode_quantity
 from situate.spot.capacity.scheduler_capacity import FilteredRoom, unclassed
 from situate.spot.nodes.known_signals import SIGNALS, on_demand_requirement, pool_tolerations
 from situate.spot.nodes.node_signals import node_facts

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from situate.objects.settings import parse_section
+from situate.objects.settings.section import parse_section
 from situate.spot.config.settings import SpotSettings
 from situate.spot.model.pods_nodes_workloads import Owner
 from situate.spot.workloads.on_demand_policy import Count

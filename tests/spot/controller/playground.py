@@ -16,13 +16,13 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from situate.cluster.controllers import MachinerySettings
-from situate.embedded.running import EmbeddedServer, Settings
+from situate.embedded.embedded_server import EmbeddedServer, Settings
 from situate.kube.connect import connect
-from situate.kube.connection import Connection
-from situate.kube.election import Candidacy
-from situate.kube.lease_record import ElectionTimes
-from situate.objects.events import ObjectReference
-from situate.objects.settings import parse_section
+from situate.kube.election.election import Candidacy
+from situate.kube.election.lease_record import ElectionTimes
+from situate.kube.login.connection import Connection
+from situate.objects.kinds.events import ObjectReference
+from situate.objects.settings.section import parse_section
 from situate.spot.admission.webhook_objects import webhook_configuration
 from situate.spot.config.settings import SpotSettings
 from situate.spot.controller.controller import Place, SpotController

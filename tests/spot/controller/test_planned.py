@@ -13,7 +13,7 @@ import yaml
 from typer.testing import CliRunner
 
 from situate.cli.main import app
-from situate.objects.events import ObjectReference
+from situate.objects.kinds.events import ObjectReference
 from tests.spot.controller.playground import DEPLOYMENTS, SETS, Playground, workload
 
 MERGE = "application/merge-patch+json"

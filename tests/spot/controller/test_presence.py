@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from situate.kube.client import Client
 from situate.kube.connect import connect
-from situate.kube.connection import Connection
+from situate.kube.login.connection import Connection
 from situate.spot.admission.policy_admission import on_demand_policy
 from situate.spot.controller.webhook_check import Found, check_on_demand_policy, check_webhook
 from situate.spot.model.object_names import configuration_name

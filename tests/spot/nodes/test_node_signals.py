@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from situate.objects.settings import parse_section
+from situate.objects.settings.section import parse_section
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeState
 from situate.spot.nodes.known_signals import SIGNALS, on_demand_requirement, pool_tolerations, spot_requirement
 from situate.spot.nodes.node_signals import DeadlineFrom, NodeEvent, Signal, capacity_of, node_facts, stated_in

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from situate.objects.label_selectors import parse_selector
+from situate.objects.selection.label_selectors import parse_selector
 from situate.spot.model.actions import Delete, Evict, Reason, Release, ShortenTolerations
 from situate.spot.model.misplaced import Workload
 from situate.spot.model.pods_nodes_workloads import NodeFacts, NodeState, PodFacts

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from situate.objects.pods import Pod
+from situate.objects.kinds.pods import Pod
 from situate.spot.admission.patch_check import applied
 from situate.spot.model.actions import Action, Delete, Evict, Reason, Release, SetCost, ShortenTolerations
 from situate.spot.model.maintenance_windows import Window, parse_cron, time_zone

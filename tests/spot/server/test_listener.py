@@ -13,9 +13,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from situate.runtime.serving.certificates import Generation
-from situate.runtime.serving.issuing import generation, host_names
-from situate.runtime.serving.webhooks import Answers, Reply, Webhook
+from situate.runtime.serving.certificates.issue import generation, host_names
+from situate.runtime.serving.certificates.plan import Generation
+from situate.runtime.serving.webhook_server import Answers, Reply, Webhook
 from situate.spot.model.object_names import WEBHOOK_PATH
 
 WITHIN_S = 60.0

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from situate.objects.events import CoreEvent, ObjectReference
+from situate.objects.kinds.events import CoreEvent, ObjectReference
 from situate.spot.admission.admit import UNREADABLE, LiveRead, NeedsRead, View
 from situate.spot.admission.ledger import Ledger
 from situate.spot.config.settings import SpotSettings

@@ -17,20 +17,20 @@ from typing import Any
 import aiohttp
 import pytest
 
-from situate.embedded.running import EmbeddedServer, Settings
+from situate.embedded.embedded_server import EmbeddedServer, Settings
 from situate.kube.client import Client
 from situate.kube.connect import connect
-from situate.kube.connection import Connection
+from situate.kube.login.connection import Connection
 from situate.kube.patches import MergePatch
-from situate.kube.reflector import Reflector
-from situate.kube.store import Store
+from situate.kube.watch.reflector import Reflector
+from situate.kube.watch.store import Store
+from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import NAMESPACES, SECRETS
-from situate.objects.unstructured import Unstructured
-from situate.runtime.outcomes import Retriable
-from situate.runtime.serving.issuing import host_names
-from situate.runtime.serving.upkeep import MUTATING, Upkeep, published
-from situate.runtime.serving.upkeep import Kept as Names
-from situate.runtime.serving.webhooks import Reply, Webhook
+from situate.runtime.reconcile.outcomes import Retriable
+from situate.runtime.serving.certificates.issue import host_names
+from situate.runtime.serving.certificates.renewal import MUTATING, Upkeep, published
+from situate.runtime.serving.certificates.renewal import Kept as Names
+from situate.runtime.serving.webhook_server import Reply, Webhook
 from situate.spot.admission.webhook_objects import webhook_configuration
 from situate.spot.model.object_names import CERTIFICATES, WEBHOOK, WEBHOOK_PATH, configuration_name
 

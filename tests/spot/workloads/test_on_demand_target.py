@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from situate.objects.label_selectors import EVERYTHING, parse_selector
+from situate.objects.selection.label_selectors import EVERYTHING, parse_selector
 from situate.spot.workloads.on_demand_policy import AllSpot, Count, Percent
 from situate.spot.workloads.on_demand_target import Namespace, PolicyRule, Rules, participation, resolved, unchanged
 from tests.spot.builders import owner

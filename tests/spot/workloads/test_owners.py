@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from situate.objects.codec import decode
-from situate.objects.pods import Pod
-from situate.objects.quantity import decode_quantity
+from situate.objects.decoding.codec import decode
+from situate.objects.kinds.pods import Pod
+from situate.objects.values.quantity import decode_quantity
 from situate.spot.controller.observe.trimmed_objects import WORKLOADS, plain
 from situate.spot.model.pods_nodes_workloads import Capacity, Owner
 from situate.spot.nodes.known_signals import SIGNALS

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.objects.meta import ObjectMeta
-from situate.objects.unstructured import Unstructured
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.unstructured import Unstructured
 from situate.vm.agent.decide.goal import SystemMetrics, goal
 from situate.vm.agent.decide.scaling import Scaling, overridden
 from situate.vm.agent.protocol.machines import read

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from situate.objects import pods
-from situate.objects.unstructured import Unstructured, with_content
+from situate.objects.kinds import pods
+from situate.objects.kinds.unstructured import Unstructured, with_content
 from situate.vm.api.well_known import AUTO_MIGRATION_LABEL
 from tests.vm.objects import container, pod
 

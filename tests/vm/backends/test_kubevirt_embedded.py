@@ -12,15 +12,15 @@ from prometheus_client import CollectorRegistry
 
 from situate.cluster.controllers import KubeletSettings, MachinerySettings
 from situate.cluster.controllers.node.nodes import node
-from situate.embedded.running import EmbeddedServer, Settings
+from situate.embedded.embedded_server import EmbeddedServer, Settings
 from situate.kube.client import Client
 from situate.kube.connect import connect
-from situate.kube.connection import Connection
-from situate.kube.election import Candidacy
-from situate.kube.lease_record import ElectionTimes
+from situate.kube.election.election import Candidacy
+from situate.kube.election.lease_record import ElectionTimes
+from situate.kube.login.connection import Connection
 from situate.kube.patches import MergePatch
 from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, NODES
-from situate.scheduler.metrics import SchedulerMetrics
+from situate.scheduler.metrics.metrics import SchedulerMetrics
 from situate.testing.vm.kubevirt import KubeVirtController, KubeVirtPace
 from situate.testing.vm.kubevirt_kinds import kubevirt_definitions
 from situate.vm.api.well_known import AUTO_MIGRATION_LABEL, DRAIN, MOVED

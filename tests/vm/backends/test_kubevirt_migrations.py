@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from situate.kube.lease_record import LeaseName
-from situate.objects.settings import Mistake
-from situate.objects.unstructured import with_content
+from situate.kube.election.lease_record import LeaseName
+from situate.objects.kinds.unstructured import with_content
+from situate.objects.settings.section import Mistake
 from situate.vm.api.claims import claim_text, handover_text
 from situate.vm.api.patches import Remove
 from situate.vm.api.well_known import (

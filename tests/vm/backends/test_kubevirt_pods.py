@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from situate.objects import pods
+from situate.objects.kinds import pods
 from situate.vm.api.quantities import ResizeWish
 from situate.vm.api.well_known import ALWAYS_MIGRATE_LABEL, CLAIM_CLOSED, MOVED
 from situate.vm.backends.kubevirt import KubeVirtSystem

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from situate.cli.input.configuration import load, vm_settings
-from situate.objects.settings import parse_section
-from situate.runtime.configuration import BadConfiguration
+from situate.objects.settings.section import parse_section
+from situate.runtime.configuration.file import BadConfiguration
 from situate.vm.config.neon_settings import read_reference
 from situate.vm.config.settings import VmSettings
 from situate.vm.model.policy import Calm, CostWeights, Deadlines, Rules, Scoring

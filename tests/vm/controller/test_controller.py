@@ -15,7 +15,7 @@ from prometheus_client import generate_latest
 from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
-from situate.runtime.outcomes import BrokenInvariant
+from situate.runtime.reconcile.outcomes import BrokenInvariant
 from situate.testing.builders.objects import pod as pod_object
 from situate.testing.virtual_time.network import Answering
 from situate.testing.virtual_time.processes import ProcessState

@@ -20,16 +20,16 @@ from situate.cli.main import app
 from situate.cluster.controllers import KubeletSettings, MachinerySettings
 from situate.cluster.controllers.node.nodes import node
 from situate.cluster.controllers.virtual_machines import VirtualMachineController
+from situate.embedded.embedded_server import EmbeddedServer, Settings
 from situate.embedded.kubeconfig import kubeconfig, write_kubeconfig
-from situate.embedded.running import EmbeddedServer, Settings
 from situate.kube.client import Client
 from situate.kube.connect import connect
-from situate.kube.connection import Connection
-from situate.kube.election import Candidacy
-from situate.kube.lease_record import ElectionTimes
+from situate.kube.election.election import Candidacy
+from situate.kube.election.lease_record import ElectionTimes
+from situate.kube.login.connection import Connection
 from situate.kube.patches import MergePatch
 from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, NODES, PODS
-from situate.scheduler.metrics import SchedulerMetrics
+from situate.scheduler.metrics.metrics import SchedulerMetrics
 from situate.vm.api.quantities import GIB, amounts_text
 from situate.vm.api.well_known import (
     APPROVED,

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from situate.kube.client import Client
-from situate.objects import nodes, pods
-from situate.objects.meta import KubernetesObject
+from situate.objects.kinds import nodes, pods
+from situate.objects.kinds.meta import KubernetesObject
+from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import ResourceType
-from situate.objects.unstructured import Unstructured
 from situate.vm.api.parse_errors import Unreadable
 from situate.vm.api.well_known import (
     APPROVED,

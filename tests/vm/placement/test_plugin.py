@@ -17,7 +17,7 @@ from situate.framework.engine.decisions import Failed, Placed, Refused, Waiting
 from situate.framework.engine.messages import refusal
 from situate.framework.pod.pods import PodInfo
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.objects import nodes, pods
+from situate.objects.kinds import nodes, pods
 from situate.vm.api.pods import read_pod
 from situate.vm.api.well_known import APPROVED, DRAIN, SCALING_UNIT
 from situate.vm.model import node_fit

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from situate.objects import nodes
+from situate.objects.kinds import nodes
 from situate.vm.api.well_known import RESOURCES
 from situate.vm.backends.systems import NEONVM
 from situate.vm.model.policy import Rules

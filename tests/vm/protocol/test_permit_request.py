@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.objects.meta import ObjectMeta
+from situate.objects.kinds.meta import ObjectMeta
 from situate.vm.api.quantities import amounts_text
 from situate.vm.api.well_known import APPROVED, REQUESTED, SCALING_UNIT
 from situate.vm.model.pods_and_nodes import Ref

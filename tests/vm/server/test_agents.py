@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from situate.objects.authentication import UserInfo
-from situate.objects.pods import Pod
+from situate.objects.kinds.pods import Pod
+from situate.objects.reviews.authentication import UserInfo
 from situate.vm.server.agents import NODE_NAME, POD_NAME, POD_UID, AgentRules, refusal
 
 RULES = AgentRules(frozenset({"situate/situate-vm-agent"}))

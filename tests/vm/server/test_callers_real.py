@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from situate.kube.connect import connect
-from situate.kube.connection import Connection, Pem
+from situate.kube.login.connection import Connection, Pem
 from situate.runtime.serving.access import Access
-from situate.runtime.serving.answers import Declined
+from situate.runtime.serving.status_answers import Declined
 from situate.vm.server.agents import AgentRules
 from situate.vm.server.authorization import Callers
 from tests.contract.waiting import eventually

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from situate.kube.client import Client
-from situate.objects.meta import ObjectMeta
+from situate.objects.kinds.meta import ObjectMeta
 from situate.objects.resources import PODDISRUPTIONBUDGETS
 from situate.testing.builders.objects import node
 from situate.testing.vm.shipped import MIGRATIONS, NAMESPACE

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from situate.objects.settings import parse_section
-from situate.runtime.configuration import Section, environment_overrides, parse_configuration
+from situate.objects.settings.section import parse_section
+from situate.runtime.configuration.file import Section, environment_overrides, parse_configuration
 from situate.vpod.config.settings import ENVIRONMENT, StatefulSetSettings
 from situate.vpod.model.options import Options
 

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from situate.objects.events import ObjectReference
+from situate.objects.kinds.events import ObjectReference
 from situate.testing.vpod.history import (
     CAPACITY,
     AnnotatePod,

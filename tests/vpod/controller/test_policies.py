@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from situate.kube.client import Client
-from situate.objects.configuration import ConfigMap
-from situate.objects.meta import ObjectMeta
+from situate.objects.kinds.config_maps import ConfigMap
+from situate.objects.kinds.meta import ObjectMeta
 from situate.vpod.config.settings import StatefulSetSettings
 from situate.vpod.controller.informers import Watched
 from situate.vpod.controller.policies import Policies

@@ -13,11 +13,11 @@ from prometheus_client import CollectorRegistry
 
 from situate.kube.client import Client
 from situate.kube.errors import Conflict, InternalError, KubeError, NotFound, Unreachable
-from situate.objects.meta import ObjectMeta
-from situate.objects.workloads import Scale, ScaleSpec
-from situate.runtime.actuator import Actuator
-from situate.runtime.outcomes import Retriable
-from situate.runtime.workqueue import WorkQueue
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.workloads import Scale, ScaleSpec
+from situate.runtime.leadership.actuator import Actuator
+from situate.runtime.reconcile.outcomes import Retriable
+from situate.runtime.reconcile.workqueue import WorkQueue
 from situate.testing.virtual_time.processes import World
 from situate.testing.vpod.builders import placed, state, vpod
 from situate.vpod.controller.apply import Placing

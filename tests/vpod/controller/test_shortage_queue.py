@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from situate.runtime.workqueue import WorkQueue
+from situate.runtime.reconcile.workqueue import WorkQueue
 from situate.testing.virtual_time.processes import World
 from situate.testing.vpod.builders import placed, schedule, state, vpod
 from situate.vpod.controller.shortage_queue import GIVES_WAY_S, Turns

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
-from situate.objects.events import ObjectReference
+from situate.objects.kinds.events import ObjectReference
 from situate.testing.vpod.builders import placed, schedule, state, vpod
 from situate.vpod.controller.notify import Reporter, VPodMetrics
 from situate.vpod.model.vpod import Placement, Placements

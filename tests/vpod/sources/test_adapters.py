@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from situate.objects.unstructured import with_content
+from situate.objects.kinds.unstructured import with_content
 from situate.testing.vpod.builders import placed, state, vpod
 from situate.vpod.config.settings import KIND_LABEL, KNOWN_SOURCES, SourceSettings
 from situate.vpod.model.vpod import Key, Placement

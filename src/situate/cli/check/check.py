@@ -33,14 +33,14 @@ from situate.cli.terminal.output import Column, print_data, print_table
 from situate.cli.terminal.progress import progress
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
-from situate.kube.discovery import discover
 from situate.kube.errors import Forbidden, KubeError, NotFound
-from situate.kube.version import server_version
-from situate.objects.authorization import Permission, ResourceAttributes
-from situate.objects.counts import counted
+from situate.kube.queries.discovery import discover
+from situate.kube.queries.server_version import server_version
 from situate.objects.messages import Request
 from situate.objects.resources import CONFIGMAPS, STATEFULSETS
-from situate.runtime.configuration import Configuration, as_plain, configuration_schema
+from situate.objects.reviews.authorization import Permission, ResourceAttributes
+from situate.objects.values.counts import counted
+from situate.runtime.configuration.file import Configuration, as_plain, configuration_schema
 from situate.sharding.supervisor.controller.config.section import ShardSettings
 from situate.sharding.supervisor.controller.fence_check import Fence, check_fence
 from situate.spot.controller.webhook_check import Found, check_on_demand_policy, check_webhook

@@ -12,9 +12,9 @@ from situate.cli.input.configuration import (
     vpod_entries,
 )
 from situate.cli.terminal.failures import WrongInput
-from situate.kube.lease_record import LeaseName
-from situate.objects.authorization import Permission
-from situate.runtime.configuration import Configuration
+from situate.kube.election.lease_record import LeaseName
+from situate.objects.reviews.authorization import Permission
+from situate.runtime.configuration.file import Configuration
 from situate.sharding.permissions import supervisor_permissions
 from situate.sharding.supervisor.controller.config.section import ShardSettings
 from situate.spot.config.settings import SpotSettings

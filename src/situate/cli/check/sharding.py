@@ -15,10 +15,10 @@ from situate.cli.sharding.reading import read_table, table_of
 from situate.cli.terminal.failures import WrongInput
 from situate.kube.client import Client
 from situate.kube.connect import connect
-from situate.kube.connection import Connection, Impersonation
-from situate.kube.discovery import discover
 from situate.kube.errors import Forbidden, KubeError, NotFound
-from situate.objects.coordination import Lease
+from situate.kube.login.connection import Connection, Impersonation
+from situate.kube.queries.discovery import discover
+from situate.objects.kinds.leases import Lease
 from situate.objects.resources import LEASES, unstructured
 from situate.sharding.leases.lease_age import supervisor_problem
 from situate.sharding.model.decision_inputs import Ownership

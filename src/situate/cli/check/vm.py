@@ -24,8 +24,8 @@ from situate.kube.errors import (
     TooManyRequests,
     Unauthorized,
 )
+from situate.objects.kinds.pods import Pod
 from situate.objects.messages import Request
-from situate.objects.pods import Pod
 from situate.objects.resources import LEASES, PODS, unstructured
 from situate.vm.agent.controller.scheduler_lookup import newest
 from situate.vm.api.well_known import AUTO_MIGRATION_LABEL, SCHEDULER_LABEL

@@ -19,14 +19,14 @@ import msgspec
 from situate.cli.demo.waiting import until_usable
 from situate.embedded.kubeconfig import write_kubeconfig
 from situate.kube.client import Client
-from situate.kube.connection import Connection
 from situate.kube.errors import NotFound
+from situate.kube.login.connection import Connection
 from situate.kube.patches import ApplyPatch
-from situate.kube.reviews import review_access
-from situate.objects.authentication import UserInfo
-from situate.objects.authorization import ResourceAttributes
+from situate.kube.queries.reviews import review_access
 from situate.objects.messages import Request
 from situate.objects.resources import SERVICEACCOUNTS, ResourceType, unstructured
+from situate.objects.reviews.authentication import UserInfo
+from situate.objects.reviews.authorization import ResourceAttributes
 
 _MANAGER: Final = "situate-demo"
 _DAY_S: Final = 86_400

@@ -17,8 +17,8 @@ from situate.cli.terminal.failures import WrongInput
 from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, NotFound
 from situate.kube.patches import ApplyPatch, MergePatch
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
 from situate.objects.resources import (
     CUSTOMRESOURCEDEFINITIONS,
     LEASES,

@@ -30,7 +30,7 @@ from situate.cli.demo.vm_cast import VmCast
 from situate.cli.terminal.failures import ExitCode, mendable_failures
 from situate.cli.terminal.streams import complain, say
 from situate.kube.connect import connect, find_connection
-from situate.objects.settings import parse_section
+from situate.objects.settings.section import parse_section
 from situate.vpod.config.settings import StatefulSetSettings
 
 _TERMINATED = 128 + signal.SIGTERM

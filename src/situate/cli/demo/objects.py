@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from situate.scheduler.configuration import SCHEDULER_NAME
+from situate.scheduler.config.settings import SCHEDULER_NAME
 
 SYSTEM = "situate-demo"
 """Namespace of the StatefulSet."""

@@ -18,11 +18,11 @@ from situate.cli.demo.shard_kind import RENDERS
 from situate.cli.demo.shard_scene import DemoExecutor, DemoRender, ShardScene
 from situate.cli.demo.stage import DidNotStart
 from situate.cli.input.products import Product
-from situate.embedded.pod_processes import PodEnded, PodProcesses, pod_processes
+from situate.embedded.pods.processes import PodEnded, PodProcesses, pod_processes
 from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, NotFound
 from situate.kube.patches import MergePatch
-from situate.objects.pods import Pod
+from situate.objects.kinds.pods import Pod
 from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, LEASES, PODS, unstructured
 from situate.sharding.model.names import CORDON, POOL
 

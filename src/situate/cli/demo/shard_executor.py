@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from situate.cli.demo.shard_kind import RENDERS
-from situate.runtime.logs import configure_logging
-from situate.runtime.manager import Manager, stop_on_signals
+from situate.runtime.process.logs import configure_logging
+from situate.runtime.process.manager import Manager, stop_on_signals
 from situate.sharding import Executor, ExecutorOptions, Outcome, Work, add_executor_options, parse_options
 
 RUNS: Final = "SITUATE_DEMO_RUNS"

@@ -16,8 +16,8 @@ from situate.cli.input.products import Product
 from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, NotFound
 from situate.kube.patches import MergePatch
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
 from situate.objects.resources import CONFIGMAPS, LEASES, NODES, PODS, REPLICASETS, SECRETS, ResourceType, unstructured
 from situate.spot.model.object_names import configuration_name
 from situate.spot.model.pods_nodes_workloads import CLASS, RELEASED, TEMPLATE_HASH

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from situate.cli.demo.objects import CONFIGURATION, SYSTEM, ZONES
 from situate.cli.manifests.spot import admission_objects
-from situate.objects.meta import ObjectMeta
-from situate.objects.settings import parse_section
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.settings.section import parse_section
 from situate.spot.config.settings import SpotSettings
 from situate.spot.model.object_names import WEBHOOK_PATH
 from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL, ON_DEMAND, ZONE_LABEL

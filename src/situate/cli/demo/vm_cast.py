@@ -21,10 +21,10 @@ from situate.cli.input.products import Product
 from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, NotFound
 from situate.kube.patches import MergePatch
-from situate.objects.pods import Pod
-from situate.objects.quantity import Quantity, decode_quantity
+from situate.objects.kinds.pods import Pod
 from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, NODES, PODS, ResourceType
-from situate.runtime.serving.issuing import generation
+from situate.objects.values.quantity import Quantity, decode_quantity
+from situate.runtime.serving.certificates.issue import generation
 from situate.vm.api.well_known import APPROVED, AUTO_MIGRATION_LABEL, CLAIM, LOAD, REQUESTED, TARGET_NODE
 from situate.vm.backends.neonvm import MACHINES, MIGRATIONS
 from situate.vm.emulator.crds import definitions

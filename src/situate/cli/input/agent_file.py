@@ -7,10 +7,10 @@ from pathlib import Path
 
 from situate.cli.input.file_kinds import AGENT, misplaced
 from situate.cli.terminal.failures import WrongInput
-from situate.objects.settings import Mistake, parse_section
-from situate.objects.settings_overrides import with_overrides, with_sources
-from situate.objects.yaml_text import load_yaml
-from situate.runtime.configuration import BadConfiguration, flag_overrides
+from situate.objects.settings.overrides import with_overrides, with_sources
+from situate.objects.settings.section import Mistake, parse_section
+from situate.objects.settings.yaml_text import load_yaml
+from situate.runtime.configuration.file import BadConfiguration, flag_overrides
 from situate.vm.agent.model.settings import AgentSettings
 
 

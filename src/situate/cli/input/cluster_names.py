@@ -23,8 +23,8 @@ from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.kube.errors import KubeError
 from situate.objects.resources import NAMESPACES, NODES, ResourceType, unstructured
-from situate.runtime.configuration import BadConfiguration
-from situate.runtime.logs import configure_logging
+from situate.runtime.configuration.file import BadConfiguration
+from situate.runtime.process.logs import configure_logging
 
 WITHIN_S: Final = 1.5
 _MOST: Final = 500

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from situate.cli.input.file_kinds import AUTOSCALE_SCHEDULER, CONFIGURATION, misplaced
 from situate.cli.terminal.failures import WrongInput
-from situate.objects.settings import Mistake
-from situate.objects.yaml_text import load_yaml
-from situate.runtime.configuration import (
+from situate.objects.settings.section import Mistake
+from situate.objects.settings.yaml_text import load_yaml
+from situate.runtime.configuration.file import (
     API_VERSION,
     KIND,
     BadConfiguration,
@@ -24,8 +24,8 @@ from situate.runtime.configuration import (
     flag_overrides,
     parse_configuration,
 )
-from situate.runtime.reload import ConfigurationFile, NamedFiles, Parse
-from situate.scheduler.configuration import SchedulerSettings
+from situate.runtime.configuration.reload import ConfigurationFile, NamedFiles, Parse
+from situate.scheduler.config.settings import SchedulerSettings
 from situate.sharding.supervisor.controller.config.section import ShardSettings, overlapping, without_secrets
 from situate.spot.config.settings import SpotSettings
 from situate.vm.config.neon_settings import read_reference
@@ -33,7 +33,7 @@ from situate.vm.config.settings import VmSettings
 from situate.vpod.config.settings import ENVIRONMENT, StatefulSetSettings
 
 if TYPE_CHECKING:
-    from situate.scheduler.setup import Setup
+    from situate.scheduler.config.setup import Setup
 
 ReadText = Callable[[Path], str]
 """Raises `OSError` or `UnicodeDecodeError`."""

@@ -12,8 +12,8 @@ import msgspec
 
 from situate.cli.input.file_kinds import LISTING, OBJECTS, misplaced, misplaced_document
 from situate.cli.terminal.failures import WrongInput
-from situate.objects.settings import shown
-from situate.objects.yaml_text import Document, load_yaml_documents
+from situate.objects.settings.section import shown
+from situate.objects.settings.yaml_text import Document, load_yaml_documents
 
 _MOST_NODES: Final = 2_000_000
 """Of a file in YAML, which takes 2 GB of memory then, and minutes: some 10,000 pods. JSON may be larger."""

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import msgspec
 
-from situate.objects.settings import Mistake
-from situate.objects.yaml_text import load_yaml_documents
-from situate.runtime.configuration import KIND
+from situate.objects.settings.section import Mistake
+from situate.objects.settings.yaml_text import load_yaml_documents
+from situate.runtime.configuration.file import KIND
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def _keys() -> Mapping[FileKind, frozenset[str]]:
     """The keys at the top of each kind of file that needs no `kind`."""
     # most files are of the right kind: a command is spared these imports until it meets a wrong one
     from situate.cli.input.configuration import SECTIONS
-    from situate.runtime.configuration import configuration_schema
+    from situate.runtime.configuration.file import configuration_schema
     from situate.sim.spot.settings import SpotScenarioSettings
     from situate.sim.vpod.settings import ScenarioSettings
     from situate.spot.nodes.prices import PriceList

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from situate.cli.terminal.failures import WrongInput
-from situate.objects.settings import shown
+from situate.objects.settings.section import shown
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from copy import deepcopy
 from typing import Any, Final
 
 from situate.cli.terminal.failures import WrongInput
-from situate.objects.authorization import Permission
+from situate.objects.reviews.authorization import Permission
 from situate.sharding.permissions import archive_server_permissions
 
 NAME: Final = "situate-archive"

@@ -49,9 +49,9 @@ from situate.cli.terminal.failures import WrongInput, mendable_failures
 from situate.cli.terminal.formats import DataFormat
 from situate.cli.terminal.output import print_objects
 from situate.cli.terminal.streams import complain
-from situate.objects.authorization import Permission
-from situate.objects.settings import NamespaceName, parse_section, shown
-from situate.runtime.configuration import Configuration
+from situate.objects.reviews.authorization import Permission
+from situate.objects.settings.section import NamespaceName, parse_section, shown
+from situate.runtime.configuration.file import Configuration
 from situate.spot.model.object_names import NAME as SPOT
 
 ACCOUNT = "situate"

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from situate.cli.input.configuration import assignments_of
 from situate.cli.terminal.failures import WrongInput
-from situate.objects.authorization import Permission
 from situate.objects.resources import unstructured
-from situate.objects.settings_options import BadOptions, options_of
+from situate.objects.reviews.authorization import Permission
+from situate.objects.settings.options import BadOptions, options_of
 from situate.sharding.executor.controller.executor_options import ExecutorOptions
 from situate.sharding.fencing.admission_policy import LeaderLease, ServiceAccounts, fencing_policies
 from situate.sharding.fencing.admit import Fence

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from situate.cli.terminal.failures import WrongInput
-from situate.objects.pods import NodeSelectorRequirement
+from situate.objects.kinds.pods import NodeSelectorRequirement
 from situate.spot.admission.policy_admission import on_demand_policy
 from situate.spot.admission.webhook_objects import gating_policy, webhook_configuration
 from situate.spot.config.settings import SpotSettings

@@ -15,8 +15,8 @@ from situate.cli.input.agent_file import agent_settings
 from situate.cli.manifests.vm import SECRET
 from situate.cli.terminal.failures import WrongInput
 from situate.cli.vm.variables import NODE_VARIABLE
-from situate.objects.authorization import Permission
-from situate.objects.yaml_text import load_yaml
+from situate.objects.reviews.authorization import Permission
+from situate.objects.settings.yaml_text import load_yaml
 from situate.vm.agent.permissions import permissions
 from situate.vm.api.well_known import AGENT
 from situate.vm.protocol.eviction_webhook_objects import AUTHORITY_KEYS, CERTIFICATES, SERVICE

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from situate.kube.lease_record import LeaseName
-from situate.objects.authorization import Permission
+from situate.kube.election.lease_record import LeaseName
+from situate.objects.reviews.authorization import Permission
 from situate.vm.emulator.controller.controller import LEASE
 from situate.vm.emulator.permissions import permissions
 

@@ -16,10 +16,10 @@ import msgspec
 from situate.cli.input.dumps import Dumped, read_objects
 from situate.cli.terminal.failures import WrongInput
 from situate.cluster.storage.paths import Target, target
-from situate.kube.transport import Stream
-from situate.objects.field_selectors import field_text, parse_field_selector
-from situate.objects.label_selectors import parse_selector
+from situate.kube.transport.protocol import Stream
 from situate.objects.messages import Request, Response
+from situate.objects.selection.field_selectors import field_text, parse_field_selector
+from situate.objects.selection.label_selectors import parse_selector
 
 _CRD: Final = "CustomResourceDefinition"
 _WRITE_THEM: Final = "write the objects with kubectl get -A -o yaml"

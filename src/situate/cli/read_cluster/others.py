@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from situate.cli.terminal.streams import say
-from situate.objects.counts import counted
+from situate.objects.values.counts import counted
 
 
 def tell_of_others(number: int, noun: str, listed: str | None) -> None:

@@ -10,8 +10,8 @@ from situate.cli.run.reach_cluster import Reaching
 from situate.cli.terminal.failures import ExitCode
 from situate.cli.terminal.streams import complain
 from situate.kube.errors import KubeError
-from situate.runtime.health import CannotListen
-from situate.runtime.manager import ServiceFailed
+from situate.runtime.process.health import CannotListen
+from situate.runtime.process.manager import ServiceFailed
 from situate.runtime.serving.listener import CannotServe
 
 

@@ -11,10 +11,10 @@ from typing import Final
 
 import structlog
 
-from situate.kube.backoff import Backoff
 from situate.kube.client import Client
 from situate.kube.errors import Forbidden, KubeError
-from situate.kube.version import server_version
+from situate.kube.queries.server_version import server_version
+from situate.kube.retry.backoff import Backoff
 
 _RETRY: Final = Backoff(initial_s=0.5, cap_s=10.0)
 

@@ -38,28 +38,28 @@ from situate.framework.plugin_api.configuration import Extender
 from situate.framework.preemption.extenders import read_only
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
-from situate.kube.connection import Connection
-from situate.kube.election import Candidacy
+from situate.kube.election.election import Candidacy
+from situate.kube.election.lease_record import ElectionTimes
 from situate.kube.events import MOST_SERIES, EventRecorder
-from situate.kube.lease_record import ElectionTimes
-from situate.kube.reflector import Reflector
-from situate.kube.store import Store
-from situate.kube.urls import is_loopback
-from situate.objects.unstructured import Unstructured
-from situate.runtime.configuration import BadConfiguration, Configuration
-from situate.runtime.health import Health, HealthServer
-from situate.runtime.logs import configure_logging
-from situate.runtime.manager import Manager, ServiceFailed, stop_on_signals
+from situate.kube.login.connection import Connection
+from situate.kube.login.urls import is_loopback
+from situate.kube.watch.reflector import Reflector
+from situate.kube.watch.store import Store
+from situate.objects.kinds.unstructured import Unstructured
+from situate.runtime.configuration.file import BadConfiguration, Configuration
+from situate.runtime.configuration.reload import ConfigurationFile, follow
 from situate.runtime.metrics import Metrics
-from situate.runtime.reload import ConfigurationFile, follow
+from situate.runtime.process.health import Health, HealthServer
+from situate.runtime.process.logs import configure_logging
+from situate.runtime.process.manager import Manager, ServiceFailed, stop_on_signals
+from situate.runtime.process.startup import collector_paused, run_process
 from situate.runtime.serving.listener import CannotServe
-from situate.runtime.startup import collector_paused, run_process
-from situate.scheduler.configuration import ClientRate
-from situate.scheduler.controller import SchedulerController
-from situate.scheduler.extenders import WHOLE_NODES, ApiDocuments, Extenders, wants_whole_nodes
-from situate.scheduler.metrics import SchedulerMetrics
-from situate.scheduler.setup import Setup
-from situate.scheduler.shadowing import ShadowReporter, ShadowScheduler
+from situate.scheduler.config.settings import ClientRate
+from situate.scheduler.config.setup import Setup
+from situate.scheduler.controller.controller import SchedulerController
+from situate.scheduler.extenders.client import WHOLE_NODES, ApiDocuments, Extenders, wants_whole_nodes
+from situate.scheduler.metrics.metrics import SchedulerMetrics
+from situate.scheduler.shadow.service import ShadowReporter, ShadowScheduler
 from situate.spot.config.settings import SpotSettings
 from situate.vm.config.settings import VmSettings
 from situate.vpod.config.settings import StatefulSetSettings, served_kinds
@@ -113,7 +113,7 @@ async def _run_embedded(
 ) -> ExitCode:
     # who has a cluster is spared the import of another one
     from situate.cluster.controllers.node.nodes import nodes
-    from situate.embedded.running import EmbeddedServer
+    from situate.embedded.embedded_server import EmbeddedServer
 
     async with EmbeddedServer() as server:
         server.create_nodes(nodes(_NODES, zones=_ZONES))

@@ -10,10 +10,10 @@ from situate.cli.input.configuration import ReadText
 from situate.cli.input.file_kinds import KUBE_SCHEDULER, misplaced
 from situate.cli.terminal.failures import WrongInput
 from situate.framework.plugin_api.configuration import KubeSchedulerConfiguration
-from situate.objects.settings import Mistake
+from situate.objects.settings.section import Mistake
 from situate.plugins.registry import GROUP, registry
-from situate.scheduler.configuration import SchedulerSettings
-from situate.scheduler.setup import Setup, in_force, kube_configuration, set_up
+from situate.scheduler.config.settings import SchedulerSettings
+from situate.scheduler.config.setup import Setup, in_force, kube_configuration, set_up
 
 
 def read_text(path: Path) -> str:

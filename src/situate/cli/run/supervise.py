@@ -14,15 +14,15 @@ import structlog
 from situate.archive import BadArchiveUrl
 from situate.archive.protocol import Archiver
 from situate.cli.terminal.failures import WrongInput
-from situate.kube.backoff import Backoff
 from situate.kube.client import Client
-from situate.kube.discovery import Served, discover
-from situate.kube.election import Candidacy
+from situate.kube.election.election import Candidacy
+from situate.kube.election.lease_record import ElectionTimes
 from situate.kube.errors import KubeError
-from situate.kube.lease_record import ElectionTimes
+from situate.kube.queries.discovery import Served, discover
+from situate.kube.retry.backoff import Backoff
+from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import ResourceType
-from situate.objects.settings_options import BadOptions
-from situate.objects.unstructured import Unstructured
+from situate.objects.settings.options import BadOptions
 from situate.runtime.metrics import Metrics
 from situate.sharding.supervisor.controller.config.section import ShardSettings
 from situate.sharding.supervisor.controller.fence_check import Fence, check_fence

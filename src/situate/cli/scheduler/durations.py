@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from situate.cli.terminal.failures import WrongInput
-from situate.objects.durations import BadDuration, parse_duration
+from situate.objects.values.durations import BadDuration, parse_duration
 
 
 def seconds_of(text: str, option: str) -> float:

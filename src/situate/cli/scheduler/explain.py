@@ -23,9 +23,9 @@ from situate.framework.cycle.cycle import PluginFailed
 from situate.framework.explain.explain import Explanation, NodeGroup, NodeScore, Question, explain_steps
 from situate.framework.explain.least_change import Change, LeastChange, least_change
 from situate.framework.pod.pods import BadPod
-from situate.objects.counts import counted
-from situate.objects.pods import Pod
-from situate.objects.settings import did_you_mean
+from situate.objects.kinds.pods import Pod
+from situate.objects.settings.section import did_you_mean
+from situate.objects.values.counts import counted
 
 _FILTERS: Final = (
     Column("plugin"),

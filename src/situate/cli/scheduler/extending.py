@@ -19,9 +19,9 @@ from situate.framework.plugin_api.configuration import Extender
 from situate.framework.pod.pods import PodKey
 from situate.framework.preemption.extenders import Steps, finished, noting
 from situate.kube.errors import KubeError
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod
-from situate.scheduler.extenders import Extenders
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
+from situate.scheduler.extenders.client import Extenders
 
 R = TypeVar("R")
 

@@ -19,10 +19,10 @@ from situate.cli.terminal.failures import WrongInput
 from situate.cluster.apiserver.api import ApiServer
 from situate.cluster.controllers.workloads.templates import pod_from_template
 from situate.cluster.storage.names import Names
-from situate.objects.codec import Malformed, decode
-from situate.objects.configuration import PriorityClass
+from situate.objects.decoding.codec import Malformed, decode
+from situate.objects.kinds.config_maps import PriorityClass
+from situate.objects.kinds.pods import Pod
 from situate.objects.messages import Request, Response
-from situate.objects.pods import Pod
 from situate.objects.resources import (
     NODES,
     PODS,
@@ -32,7 +32,7 @@ from situate.objects.resources import (
     STATEFULSETS,
     ResourceType,
 )
-from situate.objects.settings import shown
+from situate.objects.settings.section import shown
 
 T = TypeVar("T")
 

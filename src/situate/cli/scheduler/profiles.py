@@ -22,11 +22,11 @@ from situate.framework.plugin_api.configuration import (
 from situate.framework.preemption.extenders import read_only
 from situate.framework.profile.profile import ALL_NODES, Profile
 from situate.framework.queue.scheduling_queue import QueueSettings
-from situate.objects.yaml_text import load_yaml
+from situate.objects.settings.yaml_text import load_yaml
 from situate.plugins.registry import GROUP, registry
-from situate.runtime.configuration import BadConfiguration
-from situate.scheduler.configuration import SchedulerSettings
-from situate.scheduler.setup import Setup, kube_configuration, set_up
+from situate.runtime.configuration.file import BadConfiguration
+from situate.scheduler.config.settings import SchedulerSettings
+from situate.scheduler.config.setup import Setup, kube_configuration, set_up
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,12 @@ from situate.cli.terminal.progress import progress
 from situate.cli.terminal.streams import complain, say
 from situate.kube.connect import connect, find_connection
 from situate.kube.errors import Forbidden
-from situate.kube.version import server_version
-from situate.objects.counts import counted
-from situate.objects.quantity import BadQuantity, parse_quantity
-from situate.runtime.startup import run_process
-from situate.scheduler.recorder import Recorder
-from situate.scheduler.recording_files import RecordingFile
+from situate.kube.queries.server_version import server_version
+from situate.objects.values.counts import counted
+from situate.objects.values.quantity import BadQuantity, parse_quantity
+from situate.runtime.process.startup import run_process
+from situate.scheduler.recordings.files import RecordingFile
+from situate.scheduler.recordings.recorder import Recorder
 
 _SMALLEST: Final = 1024
 _DOUBTFUL_S: Final = 5.0

@@ -13,13 +13,13 @@ from situate.cli.terminal.output import Column, print_data, print_table
 from situate.cli.terminal.progress import progress
 from situate.cli.terminal.streams import complain, say
 from situate.framework.explain.compare import Agreement, Comparison
-from situate.objects.counts import counted
-from situate.objects.pods import Pod
+from situate.objects.kinds.pods import Pod
 from situate.objects.resources import PODS
-from situate.scheduler.recording import BadRecording, Seen
-from situate.scheduler.recording_files import Recording, read_recording
-from situate.scheduler.replaying import PodStory, Replay
-from situate.scheduler.replaying import replay as replayed
+from situate.objects.values.counts import counted
+from situate.scheduler.recordings.files import Recording, read_recording
+from situate.scheduler.recordings.format import BadRecording, Seen
+from situate.scheduler.recordings.replay import PodStory, Replay
+from situate.scheduler.recordings.replay import replay as replayed
 
 _COUNTS: Final = (Column("result"), Column("pods", right=True), Column("meaning", wide=True))
 _SIDES: Final = (Column(""), Column("there", right=True), Column("here", right=True))

@@ -25,15 +25,15 @@ from situate.framework.plugin_api.configuration import Extender
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
 from situate.kube.errors import Forbidden
-from situate.kube.reflector import Reflector
-from situate.kube.store import Store
-from situate.kube.version import server_version
-from situate.objects.unstructured import Unstructured
-from situate.runtime.logs import configure_logging
-from situate.runtime.startup import run_process
-from situate.scheduler.extenders import WHOLE_NODES, ApiDocuments, Extenders, wants_whole_nodes
-from situate.scheduler.shadow import Decided, summary
-from situate.scheduler.shadowing import ShadowScheduler
+from situate.kube.queries.server_version import server_version
+from situate.kube.watch.reflector import Reflector
+from situate.kube.watch.store import Store
+from situate.objects.kinds.unstructured import Unstructured
+from situate.runtime.process.logs import configure_logging
+from situate.runtime.process.startup import run_process
+from situate.scheduler.extenders.client import WHOLE_NODES, ApiDocuments, Extenders, wants_whole_nodes
+from situate.scheduler.shadow.comparison import Decided, summary
+from situate.scheduler.shadow.service import ShadowScheduler
 
 _DOUBTFUL_S: Final = 5.0
 """What cannot be watched after so long will not be so soon."""

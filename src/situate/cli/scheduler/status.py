@@ -23,8 +23,8 @@ from situate.framework.explain.explain import Question, gate_of
 from situate.framework.pod.pods import BadPod
 from situate.framework.pod.resources import CPU, EPHEMERAL, MEMORY
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.objects.counts import counted
-from situate.objects.pods import Pod
+from situate.objects.kinds.pods import Pod
+from situate.objects.values.counts import counted
 
 _NODES: Final = (
     Column("node"),

@@ -29,11 +29,11 @@ from situate.framework.explain.explain import Question, explain_steps
 from situate.framework.explain.least_change import LeastChange, least_change
 from situate.framework.explain.what_if import Outcome, Room, kinds, room_for, settle_steps
 from situate.framework.pod.pods import BadPod, PodInfo
-from situate.objects.counts import counted
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
 from situate.objects.resources import NODES
-from situate.objects.settings import did_you_mean, shown
+from situate.objects.settings.section import did_you_mean, shown
+from situate.objects.values.counts import counted
 
 _KINDS: Final = (
     Column("like"),

@@ -22,16 +22,16 @@ from situate.cli.terminal.progress import progress
 from situate.framework.engine.engine import Engine
 from situate.kube.client import Client
 from situate.kube.errors import Forbidden, NotFound
-from situate.objects.codec import Malformed, decode
-from situate.objects.configuration import PriorityClass
-from situate.objects.meta import KubernetesObject
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod
+from situate.objects.decoding.codec import Malformed, decode
+from situate.objects.kinds.config_maps import PriorityClass
+from situate.objects.kinds.meta import KubernetesObject
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
 from situate.objects.resources import NODES, PODS, PRIORITYCLASSES, ResourceType
-from situate.scheduler.extenders import WHOLE_NODES, WHOLE_PODS
-from situate.scheduler.intake import Intake
-from situate.scheduler.unreadable import readable_part
-from situate.scheduler.watched import NOT_ENDED, Stores
+from situate.scheduler.controller.engine_feed import Intake
+from situate.scheduler.controller.informers import NOT_ENDED, Stores
+from situate.scheduler.controller.unreadable_objects import readable_part
+from situate.scheduler.extenders.client import WHOLE_NODES, WHOLE_PODS
 
 T = TypeVar("T", bound=KubernetesObject)
 

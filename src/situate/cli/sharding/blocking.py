@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from situate.cli.sharding.reading import Observed
-from situate.objects.events import CoreEvent
+from situate.objects.kinds.events import CoreEvent
 from situate.sharding.supervisor.report import supervisor_report
 
 RECENT: Final = timedelta(minutes=10)

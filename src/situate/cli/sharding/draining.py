@@ -21,9 +21,9 @@ from situate.cli.terminal.timeouts import timeout_s
 from situate.kube.client import Client
 from situate.kube.errors import NotFound
 from situate.kube.patches import MergePatch
-from situate.objects.coordination import Lease
+from situate.objects.kinds.leases import Lease
 from situate.objects.resources import LEASES
-from situate.objects.settings import did_you_mean
+from situate.objects.settings.section import did_you_mean
 from situate.sharding.leases.executor_report import report_of
 from situate.sharding.leases.membership import ExecutorWatch, lease_name
 from situate.sharding.model.names import CORDON, EXECUTOR, EXECUTOR_UID, STATUS

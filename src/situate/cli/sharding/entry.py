@@ -10,7 +10,7 @@ from pathlib import Path
 from situate.cli.input.configuration import load, sharding_entries
 from situate.cli.read_cluster.where import Where
 from situate.cli.terminal.failures import WrongInput
-from situate.objects.settings_options import BadOptions
+from situate.objects.settings.options import BadOptions
 from situate.sharding.supervisor.controller.config.section import ShardSettings
 
 

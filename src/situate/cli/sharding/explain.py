@@ -20,9 +20,9 @@ from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failure
 from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table
 from situate.cli.terminal.streams import complain, say
-from situate.objects.events import CoreEvent
-from situate.objects.settings import did_you_mean
-from situate.objects.timestamps import rfc3339
+from situate.objects.kinds.events import CoreEvent
+from situate.objects.settings.section import did_you_mean
+from situate.objects.values.timestamps import rfc3339
 from situate.sharding.assignment.decide import decide
 from situate.sharding.model.actions import (
     Action,

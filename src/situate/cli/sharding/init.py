@@ -16,7 +16,7 @@ from situate.cli.terminal.failures import WrongInput, mendable_failures
 from situate.cli.terminal.output import yaml_text
 from situate.cli.terminal.streams import say
 from situate.objects.resources import unstructured
-from situate.objects.settings import shown
+from situate.objects.settings.section import shown
 from situate.sharding.fencing.admission_policy import LeaderLease, ServiceAccounts, fencing_policies
 from situate.sharding.fencing.admit import Fence
 

@@ -25,7 +25,7 @@ from situate.cli.terminal.streams import complain, say
 from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, Conflict, NotFound
 from situate.kube.patches import MergePatch
-from situate.objects.configuration import ConfigMap
+from situate.objects.kinds.config_maps import ConfigMap
 from situate.objects.resources import CONFIGMAPS, LEASES
 from situate.sharding.leases.lease_age import supervisor_problem
 from situate.sharding.model.object_view import view_of

@@ -16,7 +16,7 @@ from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table
 from situate.cli.terminal.progress import progress
 from situate.cli.terminal.streams import complain, say
-from situate.objects.counts import counted
+from situate.objects.values.counts import counted
 from situate.sharding.assignment.desired_executors import SizingConfig, SizingState, desired_executors
 from situate.sharding.model.executors import ExecutorStatus
 from situate.sharding.model.object_view import ObjectView

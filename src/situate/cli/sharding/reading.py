@@ -21,15 +21,15 @@ from situate.cli.sharding.entry import Asked
 from situate.cli.terminal.failures import WrongInput
 from situate.cli.terminal.progress import progress
 from situate.kube.client import Client
-from situate.kube.discovery import Served, discover
+from situate.kube.election.lease_record import LeaseName
 from situate.kube.errors import Forbidden, NotFound
-from situate.kube.lease_record import LeaseName
-from situate.objects.configuration import ConfigMap
-from situate.objects.coordination import Lease
-from situate.objects.events import CoreEvent
+from situate.kube.queries.discovery import Served, discover
+from situate.objects.kinds.config_maps import ConfigMap
+from situate.objects.kinds.events import CoreEvent
+from situate.objects.kinds.leases import Lease
 from situate.objects.resources import CONFIGMAPS, CORE_EVENTS, LEASES, NODES, PODS
-from situate.objects.timestamps import rfc3339
-from situate.runtime.logs import configure_logging
+from situate.objects.values.timestamps import rfc3339
+from situate.runtime.process.logs import configure_logging
 from situate.sharding.leases.lease_age import age_s, expired, supervisor_problem
 from situate.sharding.leases.membership import Membership
 from situate.sharding.model.decision_inputs import Ownership, Situation

@@ -15,7 +15,7 @@ from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table
 from situate.cli.terminal.streams import complain, say
 from situate.cli.terminal.watch import show_status
-from situate.objects.coordination import Lease
+from situate.objects.kinds.leases import Lease
 from situate.sharding.leases.lease_age import age_s
 from situate.sharding.model.executors import Ending, Executor
 from situate.sharding.model.object_view import ObjectView

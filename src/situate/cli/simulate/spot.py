@@ -13,9 +13,9 @@ from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table
 from situate.cli.terminal.progress import Bar, progress
 from situate.cli.terminal.streams import say
-from situate.objects.counts import counted
-from situate.objects.durations import format_duration
-from situate.objects.settings import did_you_mean
+from situate.objects.settings.section import did_you_mean
+from situate.objects.values.counts import counted
+from situate.objects.values.durations import format_duration
 from situate.sim.spot.account import Played
 from situate.sim.spot.baselines import APP, BASELINES, Baseline, Figures, expected, off
 from situate.sim.spot.picture import picture, sample_times

@@ -13,9 +13,9 @@ from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table
 from situate.cli.terminal.progress import progress
 from situate.cli.terminal.streams import say
-from situate.objects.durations import format_duration
-from situate.objects.settings import did_you_mean
-from situate.runtime.configuration import BadConfiguration
+from situate.objects.settings.section import did_you_mean
+from situate.objects.values.durations import format_duration
+from situate.runtime.configuration.file import BadConfiguration
 from situate.sim.vm.account import Outcome
 from situate.sim.vm.comparison import VARIANTS
 from situate.sim.vm.scenarios import SCENARIOS, Chance

@@ -14,9 +14,9 @@ from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table
 from situate.cli.terminal.progress import progress
 from situate.cli.terminal.streams import say
-from situate.objects.settings import Mistake, did_you_mean
-from situate.objects.yaml_text import load_yaml
-from situate.runtime.configuration import BadConfiguration
+from situate.objects.settings.section import Mistake, did_you_mean
+from situate.objects.settings.yaml_text import load_yaml
+from situate.runtime.configuration.file import BadConfiguration
 from situate.sim.spot.baselines import RUNS
 from situate.sim.spot.settings import Plan, parse_plan
 from situate.sim.vpod.picture import picture

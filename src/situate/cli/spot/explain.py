@@ -23,8 +23,8 @@ from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import Column, print_data, print_table
 from situate.cli.terminal.progress import progress
 from situate.cli.terminal.streams import complain, say
-from situate.objects.counts import counted
-from situate.objects.settings import did_you_mean
+from situate.objects.settings.section import did_you_mean
+from situate.objects.values.counts import counted
 from situate.spot.admission.ledger import Ledger
 from situate.spot.model.pods_nodes_workloads import Owner, PodKey
 from situate.spot.rebalance.decide import Phase

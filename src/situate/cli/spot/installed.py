@@ -11,7 +11,7 @@ from situate.cli.manifests.manifests import ACCOUNT
 from situate.kube.client import Client
 from situate.kube.errors import Forbidden, NotFound
 from situate.objects.resources import CONFIGMAPS, unstructured
-from situate.runtime.configuration import BadConfiguration
+from situate.runtime.configuration.file import BadConfiguration
 from situate.spot.config.settings import SpotSettings
 from situate.spot.model.object_names import NAME
 

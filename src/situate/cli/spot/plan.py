@@ -18,8 +18,8 @@ from situate.cli.terminal.formats import DataFormat, Format
 from situate.cli.terminal.output import Column, print_data, print_objects, print_table
 from situate.cli.terminal.progress import progress
 from situate.cli.terminal.streams import complain, say
-from situate.objects.counts import counted
-from situate.objects.quantity import Quantity
+from situate.objects.values.counts import counted
+from situate.objects.values.quantity import Quantity
 from situate.spot.capacity.headroom import WaveRoom, balloon_objects, displaced, wave_room
 from situate.spot.model.misplaced import Workload
 from situate.spot.model.pods_nodes_workloads import Capacity

@@ -21,12 +21,12 @@ from situate.cli.terminal.failures import NotAllowed, WrongInput
 from situate.cli.terminal.progress import progress
 from situate.kube.client import Client
 from situate.kube.errors import Forbidden, KubeError, NotFound
-from situate.kube.reflector import Reflector
-from situate.objects.coordination import Lease
-from situate.objects.pods import Pod
+from situate.kube.watch.reflector import Reflector
+from situate.objects.kinds.leases import Lease
+from situate.objects.kinds.pods import Pod
 from situate.objects.resources import CONFIGMAPS, LEASES
-from situate.objects.settings import Mistake
-from situate.runtime.logs import configure_logging
+from situate.objects.settings.section import Mistake
+from situate.runtime.process.logs import configure_logging
 from situate.spot.capacity.scheduler_capacity import FilteredRoom
 from situate.spot.config.settings import SpotSettings
 from situate.spot.controller.observe.cache import Cache

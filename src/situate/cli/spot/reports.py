@@ -9,8 +9,8 @@ from datetime import UTC, date, datetime
 from typing import Any, Final
 
 from situate.cli.spot.reading import Observed
-from situate.objects.durations import human_duration
-from situate.objects.timestamps import rfc3339
+from situate.objects.values.durations import human_duration
+from situate.objects.values.timestamps import rfc3339
 from situate.spot.capacity.headroom import WaveRoom
 from situate.spot.model.misplaced import Workload
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeFacts, Owner

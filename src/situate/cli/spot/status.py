@@ -27,7 +27,7 @@ from situate.cli.terminal.output import Column, print_data, print_table
 from situate.cli.terminal.progress import progress
 from situate.cli.terminal.streams import complain, say
 from situate.cli.terminal.watch import show_status
-from situate.objects.counts import counted
+from situate.objects.values.counts import counted
 from situate.spot.capacity.headroom import displaced, wave_room
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeState
 from situate.spot.rebalance.decide import Phase, decide

@@ -23,9 +23,9 @@ from situate.cli.terminal.streams import complain, say
 from situate.kube.client import Client
 from situate.kube.errors import Forbidden, KubeError, NotFound, Unauthorized
 from situate.kube.patches import JsonPatch
-from situate.objects.counts import counted
-from situate.objects.pods import Pod
+from situate.objects.kinds.pods import Pod
 from situate.objects.resources import PODS
+from situate.objects.values.counts import counted
 from situate.spot.admission.scheduling_gates import released
 from situate.spot.model.pods_nodes_workloads import GATE
 

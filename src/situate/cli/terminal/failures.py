@@ -22,7 +22,7 @@ import typer
 
 from situate.cli.terminal.streams import complain
 from situate.kube.errors import KubeError
-from situate.runtime.configuration import BadConfiguration
+from situate.runtime.configuration.file import BadConfiguration
 
 
 class ExitCode(IntEnum):

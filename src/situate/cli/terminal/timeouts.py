@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from situate.cli.terminal.failures import WrongInput
-from situate.objects.durations import BadDuration, parse_duration
-from situate.objects.settings import shown
+from situate.objects.settings.section import shown
+from situate.objects.values.durations import BadDuration, parse_duration
 
 
 def timeout_s(text: str) -> float:

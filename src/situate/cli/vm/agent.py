@@ -21,13 +21,13 @@ from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failure
 from situate.cli.vm.variables import NODE_VARIABLE
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
-from situate.kube.connection import Connection
 from situate.kube.events import EventRecorder
-from situate.runtime.health import Health, HealthServer
-from situate.runtime.logs import configure_logging
-from situate.runtime.manager import Manager, ServiceFailed, stop_on_signals
+from situate.kube.login.connection import Connection
 from situate.runtime.metrics import Metrics
-from situate.runtime.startup import run_process
+from situate.runtime.process.health import Health, HealthServer
+from situate.runtime.process.logs import configure_logging
+from situate.runtime.process.manager import Manager, ServiceFailed, stop_on_signals
+from situate.runtime.process.startup import run_process
 from situate.vm.agent.controller.agent import Agent
 from situate.vm.agent.controller.load_sources import loads_of
 from situate.vm.agent.controller.machine_writer import VmWriter

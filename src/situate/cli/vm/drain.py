@@ -21,9 +21,9 @@ from situate.cli.vm.reading import settings_of
 from situate.kube.client import Client
 from situate.kube.errors import NotFound
 from situate.kube.patches import MergePatch
-from situate.objects.counts import counted
-from situate.objects.nodes import Node
+from situate.objects.kinds.nodes import Node
 from situate.objects.resources import NODES, PODS
+from situate.objects.values.counts import counted
 from situate.vm.api.well_known import DRAIN
 from situate.vm.backends.systems import System, system_of
 

@@ -15,15 +15,15 @@ from situate.cli.run.end import ended
 from situate.cli.run.reach_cluster import Reaching
 from situate.cli.terminal.failures import ExitCode, mendable_failures
 from situate.kube.connect import connect, find_connection
-from situate.kube.connection import Connection
-from situate.kube.election import Candidacy
+from situate.kube.election.election import Candidacy
+from situate.kube.election.lease_record import ElectionTimes
 from situate.kube.events import EventRecorder
-from situate.kube.lease_record import ElectionTimes
-from situate.runtime.health import Health, HealthServer
-from situate.runtime.logs import configure_logging
-from situate.runtime.manager import Manager, ServiceFailed, stop_on_signals
+from situate.kube.login.connection import Connection
 from situate.runtime.metrics import Metrics
-from situate.runtime.startup import run_process
+from situate.runtime.process.health import Health, HealthServer
+from situate.runtime.process.logs import configure_logging
+from situate.runtime.process.manager import Manager, ServiceFailed, stop_on_signals
+from situate.runtime.process.startup import run_process
 from situate.vm.emulator import Settings
 from situate.vm.emulator.controller import MachinesController
 

@@ -22,12 +22,12 @@ from situate.cli.terminal.failures import NotAllowed, WrongInput
 from situate.cli.terminal.progress import progress
 from situate.kube.client import Client
 from situate.kube.errors import Forbidden, KubeError, NotFound
-from situate.kube.reflector import Reflector
-from situate.objects.coordination import Lease
-from situate.objects.meta import KubernetesObject
-from situate.objects.pods import Pod
+from situate.kube.watch.reflector import Reflector
+from situate.objects.kinds.leases import Lease
+from situate.objects.kinds.meta import KubernetesObject
+from situate.objects.kinds.pods import Pod
 from situate.objects.resources import LEASES, ResourceType
-from situate.runtime.logs import configure_logging
+from situate.runtime.process.logs import configure_logging
 from situate.vm.api.parse_errors import Unreadable
 from situate.vm.backends.systems import System, system_of
 from situate.vm.config.settings import VmSettings

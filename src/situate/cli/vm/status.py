@@ -12,7 +12,7 @@ from situate.cli.terminal.output import Column, print_data, print_table
 from situate.cli.terminal.streams import complain, say
 from situate.cli.terminal.watch import show_status
 from situate.cli.vm.reading import Asked, Observed
-from situate.objects.counts import counted
+from situate.objects.values.counts import counted
 from situate.vm.api.quantities import cpu_value, memory_value
 from situate.vm.model.migrations import Claim, Move
 from situate.vm.model.pods_and_nodes import Node, Phase, Pod, Role

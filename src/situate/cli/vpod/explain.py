@@ -19,7 +19,7 @@ from situate.cli.vpod.reading import (
     observe,
     require_statefulsets,
 )
-from situate.objects.counts import counted
+from situate.objects.values.counts import counted
 from situate.vpod.config.settings import SourceSettings, StatefulSetSettings
 from situate.vpod.explain import Explanation
 from situate.vpod.explain import explain as explanation_of

@@ -20,7 +20,7 @@ from situate.cli.vpod.reading import (
     observe,
     require_statefulsets,
 )
-from situate.objects.counts import counted
+from situate.objects.values.counts import counted
 from situate.vpod.model.vpod import Placement, PlainVPod
 from situate.vpod.placement.decide import Decision, commit, decide, retry_order
 from situate.vpod.placement.spare_copies import givers

@@ -22,12 +22,12 @@ from situate.cli.terminal.progress import progress
 from situate.cli.terminal.streams import complain
 from situate.kube.client import Client
 from situate.kube.errors import Forbidden, NotFound
-from situate.objects.codec import decode
-from situate.objects.label_selectors import parse_selector
-from situate.objects.meta import ObjectMeta
+from situate.objects.decoding.codec import decode
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import CONFIGMAPS, NODES, PODS, STATEFULSETS, ResourceType, unstructured
-from situate.objects.settings import shown
-from situate.objects.unstructured import Unstructured
+from situate.objects.selection.label_selectors import parse_selector
+from situate.objects.settings.section import shown
 from situate.vpod.config.settings import SourceSettings, StatefulSetSettings
 from situate.vpod.model.options import Options, PolicyName
 from situate.vpod.model.pod_facts import node_facts, pod_facts

@@ -16,7 +16,7 @@ from situate.cli.vpod.reading import (
     observe,
     require_statefulsets,
 )
-from situate.objects.counts import counted
+from situate.objects.values.counts import counted
 from situate.vpod.explain import ordinals_to_show
 
 _PODS = (

@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-from situate.objects.quantity import BadQuantity, Quantity, parse_quantity
+from situate.objects.values.quantity import BadQuantity, Quantity, parse_quantity
 
 MALFORMED: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 SUFFIX: Final = "unable to parse quantity's suffix"

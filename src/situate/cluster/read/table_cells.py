@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from situate.cluster.errors.times import seconds
 from situate.cluster.read.table_pods import pod_cells
-from situate.objects.durations import human_duration
+from situate.objects.values.durations import human_duration
 
 Obj: TypeAlias = Mapping[str, Any]
 Cells: TypeAlias = Callable[[Obj, float], list[Any]]

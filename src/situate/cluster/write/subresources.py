@@ -30,9 +30,9 @@ from situate.cluster.write import Writing
 from situate.cluster.write.calls import Call, Shape, Written
 from situate.cluster.write.patch_step import APPLY_PATCH, JSON_PATCH
 from situate.framework.pod.resources import amount, pod_request
-from situate.objects.codec import decode as decode_object
-from situate.objects.quantity import parse_quantity
+from situate.objects.decoding.codec import decode as decode_object
 from situate.objects.resources import PODS
+from situate.objects.values.quantity import parse_quantity
 
 _SIZED: Final = ("cpu", "memory")
 SUCCESS: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}

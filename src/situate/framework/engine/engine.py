@@ -51,8 +51,8 @@ from situate.framework.results.status import Code, Status
 from situate.framework.snapshot.cache import Cache
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.framework.volumes.catalog import Catalog
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
 
 PREEMPTION: Final = "DefaultPreemption"
 """In whose name a pod waits until what makes room for it has been sent (upstream's asynchronous preemption)."""

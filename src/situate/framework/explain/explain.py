@@ -41,7 +41,7 @@ from situate.framework.profile.profile import Profile
 from situate.framework.results.status import Code, Status
 from situate.framework.results.verdict import Indices, count_reasons
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.objects.pods import Pod
+from situate.objects.kinds.pods import Pod
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -45,10 +45,10 @@ from situate.framework.pod.resources import CPU, EPHEMERAL, HUGE_PAGES, MEMORY, 
 from situate.framework.results.verdict import Indices, Mask
 from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.objects.counts import counted
-from situate.objects.nodes import Taint
-from situate.objects.pods import Pod, Toleration, TopologySpreadConstraint
-from situate.objects.quantity import Quantity
+from situate.objects.kinds.nodes import Taint
+from situate.objects.kinds.pods import Pod, Toleration, TopologySpreadConstraint
+from situate.objects.values.counts import counted
+from situate.objects.values.quantity import Quantity
 
 SCHEDULING_GATES: Final = "SchedulingGates"
 """The plugin whose gates are fields of the Pod."""

@@ -12,9 +12,8 @@ from typing import TypeVar
 
 import msgspec
 
-from situate.objects.label_selectors import BadSelector, selector_of
-from situate.objects.nodes import Taint
-from situate.objects.pods import (
+from situate.objects.kinds.nodes import Taint
+from situate.objects.kinds.pods import (
     Affinity,
     Container,
     NodeSelectorRequirement,
@@ -26,7 +25,8 @@ from situate.objects.pods import (
     Toleration,
     TopologySpreadConstraint,
 )
-from situate.objects.selectors import LabelSelector
+from situate.objects.kinds.selectors import LabelSelector
+from situate.objects.selection.label_selectors import BadSelector, selector_of
 
 T = TypeVar("T")
 Edit = Callable[[PodSpec], PodSpec]

@@ -13,9 +13,10 @@ from situate.framework.plugin_api.changes import discard, store
 from situate.framework.plugin_api.events import ClusterEvent
 from situate.framework.volumes.catalog import Budget, Catalog
 from situate.framework.volumes.storage import EMPTY_STORAGE, Storage
-from situate.objects.configuration import Namespace
-from situate.objects.label_selectors import Requirement, Selector, selector_of
-from situate.objects.meta import KubernetesObject
+from situate.objects.kinds.config_maps import Namespace
+from situate.objects.kinds.meta import KubernetesObject
+from situate.objects.kinds.services import Service
+from situate.objects.kinds.workloads import PodDisruptionBudget, ReplicaSet, ReplicationController, StatefulSet
 from situate.objects.resources import (
     CSIDRIVERS,
     CSINODES,
@@ -32,8 +33,7 @@ from situate.objects.resources import (
     VOLUMEATTACHMENTS,
     ResourceType,
 )
-from situate.objects.services import Service
-from situate.objects.workloads import PodDisruptionBudget, ReplicaSet, ReplicationController, StatefulSet
+from situate.objects.selection.label_selectors import Requirement, Selector, selector_of
 
 _NOTHING: Final = Catalog()
 

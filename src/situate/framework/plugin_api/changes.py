@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from situate.framework.plugin_api.events import Change, ClusterEvent, Subject
 from situate.framework.pod.pods import PodInfo
 from situate.framework.volumes.storage import Storage
-from situate.objects.nodes import Node
-from situate.objects.storage import (
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.storage import (
     CSIDriver,
     CSINode,
     CSIStorageCapacity,

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from situate.objects.settings import Duration, Mistake, PositiveDuration
+from situate.objects.settings.section import Duration, Mistake, PositiveDuration
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 KIND: Final = "KubeSchedulerConfiguration"

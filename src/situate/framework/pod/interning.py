@@ -11,8 +11,8 @@ from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from situate.objects.nodes import Node
-from situate.objects.quantity import Quantity
+from situate.objects.kinds.nodes import Node
+from situate.objects.values.quantity import Quantity
 
 T = TypeVar("T")
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from situate.objects.label_selectors import valid_label_value
-from situate.objects.pods import NodeSelectorRequirement, NodeSelectorTerm
+from situate.objects.kinds.pods import NodeSelectorRequirement, NodeSelectorTerm
+from situate.objects.selection.label_selectors import valid_label_value
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _BEYOND: Final = 2**63

@@ -19,9 +19,9 @@ from situate.framework.pod.node_selection import Term
 from situate.framework.pod.resources import PodRequest, ResourceColumns, pod_request
 from situate.framework.pod.scheduling_equivalence import Kins
 from situate.framework.pod.terms import AffinityTerm, SpreadConstraint, spread_constraint
-from situate.objects.label_selectors import BadSelector
-from situate.objects.pods import Container, Pod, PodSpec, Toleration, Volume
-from situate.objects.quantity import Quantity
+from situate.objects.kinds.pods import Container, Pod, PodSpec, Toleration, Volume
+from situate.objects.selection.label_selectors import BadSelector
+from situate.objects.values.quantity import Quantity
 
 K = TypeVar("K")
 T = TypeVar("T")

@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
-from situate.objects.pods import Container, ContainerStatus, Pod, PodSpec
-from situate.objects.quantity import Quantity
+from situate.objects.kinds.pods import Container, ContainerStatus, Pod, PodSpec
+from situate.objects.values.quantity import Quantity
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"

@@ -12,7 +12,7 @@ import msgspec
 
 from situate.framework.pod.node_selection import Term
 from situate.framework.pod.terms import AffinityTerm, affinity_term, weighted_term
-from situate.objects.pods import Affinity, Pod
+from situate.objects.kinds.pods import Affinity, Pod
 
 _REMEMBERED: Final = 2**16
 """Entries before the tables start afresh. Equal pods may then be of different kin: slower, not wrong."""

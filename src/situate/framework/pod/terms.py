@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from situate.objects.label_selectors import NOTHING, Requirement, Selector, selector_of
-from situate.objects.pods import PodAffinityTerm, TopologySpreadConstraint, WeightedPodAffinityTerm
+from situate.objects.kinds.pods import PodAffinityTerm, TopologySpreadConstraint, WeightedPodAffinityTerm
+from situate.objects.selection.label_selectors import NOTHING, Requirement, Selector, selector_of
 
 NamespaceLabels = Callable[[str], Mapping[str, str]]
 """The labels of a namespace; none for one that is not known."""

@@ -2,7 +2,7 @@
 
 An extender is a program that is asked in the middle of a cycle. Nothing here asks anybody: a cycle that needs an answer
 is a generator that yields questions, all that can be asked at the same time, and is sent one answer for each. Who
-carries them over HTTP is `situate.scheduler.extenders`; where in the cycle they are asked is
+carries them over HTTP is `situate.scheduler.extenders.client`; where in the cycle they are asked is
 `situate.framework.engine.extender_cycle`.
 """
 

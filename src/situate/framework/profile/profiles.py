@@ -23,8 +23,8 @@ from situate.framework.plugin_api.configuration import (
 )
 from situate.framework.plugin_api.plugin import Plugin
 from situate.framework.profile.profile import Profile, Weighted
-from situate.objects.settings import Mistake, default_section, did_you_mean, parse_section
-from situate.objects.settings_schema import plain
+from situate.objects.settings.schema import plain
+from situate.objects.settings.section import Mistake, default_section, did_you_mean, parse_section
 
 _FIT: Final = "NodeResourcesFit"
 """The plugin whose arguments say which resources others look after."""

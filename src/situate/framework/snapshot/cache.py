@@ -19,7 +19,7 @@ from situate.framework.snapshot.node_table import NodeRow, Vocabulary, alternati
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.framework.volumes.catalog import EMPTY, Catalog
 from situate.framework.volumes.storage import Promises, Reservation
-from situate.objects.nodes import Node
+from situate.objects.kinds.nodes import Node
 
 
 class CachedPod(msgspec.Struct, frozen=True, gc=False):

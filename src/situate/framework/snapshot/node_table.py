@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from situate.framework.pod.resources import PODS, ResourceColumns, amounts
 from situate.framework.results.verdict import Indices, Mask
 from situate.framework.snapshot.labels import Ids, LabelSets, NodeLabels
-from situate.objects.nodes import Node, Taint
+from situate.objects.kinds.nodes import Node, Taint
 
 T = TypeVar("T", bound=Hashable)
 A = TypeVar("A", bound=np.generic)

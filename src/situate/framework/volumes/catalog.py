@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from situate.framework.volumes.storage import EMPTY_STORAGE, Storage
-from situate.objects.label_selectors import Selector
+from situate.objects.selection.label_selectors import Selector
 
 Name = tuple[str, str]
 """Namespace and name; the namespace is empty for objects of the cluster."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias, TypeVar
 
 from situate.framework.volumes.persistent_map import EMPTY_MAP, PersistentMap
-from situate.objects.storage import (
+from situate.objects.kinds.storage import (
     CSIDriver,
     CSINode,
     CSIStorageCapacity,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from situate.framework.pod.pods import PodInfo
-from situate.objects.pods import Volume
+from situate.objects.kinds.pods import Volume
 
 VolumeKey: TypeAlias = tuple[str, ...]
 """`claim_key` or `own_claim_key`, or a disk that pods name themselves: its kind, and what it is known by.

@@ -14,7 +14,7 @@ from situate.framework.pod.keys import Key
 from situate.framework.pod.pods import PodInfo
 from situate.framework.pod.resources import CPU
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.objects.settings import Mistake
+from situate.objects.settings.section import Mistake
 from situate.plugins.gpu_share.devices import Idle, idle, tightest, without
 from situate.plugins.gpu_share.fragmentation import Fragmentation, Kinds, TypicalPod
 from situate.plugins.gpu_share.gpu_share import GpuShare

@@ -13,7 +13,7 @@ from situate.framework.pod.resources import amounts
 from situate.framework.results.status import SKIP, SUCCESS, Code, Status
 from situate.framework.results.verdict import Verdict, refuse_in_turn
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.objects.nodes import Node
+from situate.objects.kinds.nodes import Node
 from situate.plugins.gpu_share.devices import Devices, idle, tightest
 from situate.plugins.gpu_share.requests import (
     ASKS,

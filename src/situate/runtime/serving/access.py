@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Final, Generic, TypeVar
 
 from situate.kube.client import Client
-from situate.kube.reviews import review_access, review_token
-from situate.objects.authentication import UserInfo
-from situate.objects.authorization import NonResourceAttributes, ResourceAttributes
-from situate.runtime.serving.answers import Declined, unauthorized, unavailable
+from situate.kube.queries.reviews import review_access, review_token
+from situate.objects.reviews.authentication import UserInfo
+from situate.objects.reviews.authorization import NonResourceAttributes, ResourceAttributes
+from situate.runtime.serving.status_answers import Declined, unauthorized, unavailable
 
 TTL_S: Final = 10.0
 KNOWN_S: Final = 600.0

@@ -14,7 +14,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Final, TypeAlias, assert_never
 
-from situate.archive.equality import Marks, content_digest
+from situate.archive.records.equality import Marks, content_digest
 from situate.sharding.model.actions import Write
 from situate.sharding.model.names import (
     ARCHIVED,

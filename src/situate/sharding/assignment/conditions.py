@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from situate.objects.timestamps import rfc3339
+from situate.objects.values.timestamps import rfc3339
 from situate.sharding.model.actions import Write
 from situate.sharding.model.decision_inputs import Verdict
 from situate.sharding.model.names import ARCHIVE_FAILED, ASSIGNED

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from situate.objects.label_selectors import valid_label_value
+from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import ResourceType
-from situate.objects.settings import shown
-from situate.objects.unstructured import Unstructured
+from situate.objects.selection.label_selectors import valid_label_value
+from situate.objects.settings.section import shown
 from situate.sharding.executor.next_step import HandlerRetries, Me
 from situate.sharding.leases.membership import LeaseTimes, lease_name
 from situate.sharding.model.executors import NO_METRICS

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from situate.objects.timestamps import BadTime, parse_time, rfc3339
+from situate.objects.values.timestamps import BadTime, parse_time, rfc3339
 from situate.sharding.model.field_paths import Content
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from situate.objects.meta import NO_LABELS
+from situate.objects.kinds.meta import NO_LABELS
 from situate.objects.resources import ResourceType
 from situate.sharding.fencing.admit import NOTES, NUMBER, TIME, Fence, Refusal, Role, Writer
 from situate.sharding.model.names import DRAIN, EPOCH, EXECUTOR, EXECUTOR_UID, TERM

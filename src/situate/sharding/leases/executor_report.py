@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from situate.objects.settings import shown
+from situate.objects.settings.section import shown
 from situate.sharding.model.executors import NO_METRICS
 from situate.sharding.model.names import STATUS
 

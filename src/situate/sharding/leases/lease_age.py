@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from situate.objects.coordination import Lease
+from situate.objects.kinds.leases import Lease
 from situate.sharding.leases.membership import LONGEST_LEASE_S
 
 

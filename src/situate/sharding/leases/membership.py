@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from situate.kube.lease_record import Record
-from situate.kube.versions import older
-from situate.objects.coordination import Lease
-from situate.objects.label_selectors import BadSelector, Selector, parse_selector
-from situate.objects.meta import ObjectMeta
-from situate.objects.nodes import Node
-from situate.objects.pods import ContainerStatus, Pod
+from situate.kube.election.lease_record import Record
+from situate.kube.watch.resource_versions import older
+from situate.objects.kinds.leases import Lease
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import ContainerStatus, Pod
+from situate.objects.selection.label_selectors import BadSelector, Selector, parse_selector
 from situate.sharding.leases.executor_report import NOTHING, Report, report_of
 from situate.sharding.model.executors import Ending, Executor, ExecutorStatus, Leftover, Members, Removed, Suspect
 from situate.sharding.model.names import CORDON, EXECUTOR, EXECUTOR_UID, PARTITION, POOL, STATUS

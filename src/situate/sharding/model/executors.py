@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from situate.objects.meta import NO_LABELS
+from situate.objects.kinds.meta import NO_LABELS
 
 NO_METRICS: Final[Mapping[str, float]] = MappingProxyType({})
 

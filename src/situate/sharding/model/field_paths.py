@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Protocol
 
-from situate.objects.settings import shown
-from situate.objects.timestamps import BadTime, parse_time, rfc3339
+from situate.objects.settings.section import shown
+from situate.objects.values.timestamps import BadTime, parse_time, rfc3339
 
 Content = Mapping[str, Any]
 """An object as plain data."""

@@ -19,9 +19,9 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from situate.objects.label_selectors import valid_label_value
-from situate.objects.meta import NO_LABELS
-from situate.objects.timestamps import BadTime, micro_time, parse_time, rfc3339
+from situate.objects.kinds.meta import NO_LABELS
+from situate.objects.selection.label_selectors import valid_label_value
+from situate.objects.values.timestamps import BadTime, micro_time, parse_time, rfc3339
 from situate.sharding.model.field_paths import Content, ObjectAdapter, UnreadableField, unreadable
 from situate.sharding.model.names import (
     ARCHIVE_HOLD,

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from situate.objects.settings import ALLOWED, Mistake, shown
+from situate.objects.settings.section import ALLOWED, Mistake, shown
 from situate.sharding.model.field_paths import BadFieldPath, FieldPaths
 
 FieldPath = Annotated[

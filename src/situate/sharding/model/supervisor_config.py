@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from situate.objects.label_selectors import valid_label_key
-from situate.objects.settings import shown
+from situate.objects.selection.label_selectors import valid_label_key
+from situate.objects.settings.section import shown
 from situate.sharding.model.names import FINALIZER
 from situate.sharding.model.object_view import ObjectView
 

@@ -15,7 +15,7 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Any, Final, Protocol
 
-from situate.objects.settings import shown
+from situate.objects.settings.section import shown
 from situate.sharding.partitions.hashing import SPACE, fnv1a64, mixed64
 
 MOST: Final = 4096

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from situate.objects.configuration import ConfigMap
+from situate.objects.kinds.config_maps import ConfigMap
 from situate.sharding.model.decision_inputs import Ownership
 from situate.sharding.partitions.ownership import Owned, owned_under
 from situate.sharding.partitions.partitions import Identified, Keyspace, PartitionBy

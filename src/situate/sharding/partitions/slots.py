@@ -16,7 +16,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from situate.objects.settings import Mistake, parse_section, shown
+from situate.objects.settings.section import Mistake, parse_section, shown
 from situate.sharding.partitions.hashing import SPACE
 from situate.sharding.partitions.partitions import HashRange, Keyspace, joined
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from situate.kube.client import Client
-from situate.kube.discovery import served_resources
+from situate.kube.queries.discovery import served_resources
+from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import ResourceType, unstructured
-from situate.objects.unstructured import Unstructured
 
 VERBS: Final = ("get", "list")
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeAlias
 
-from situate.archive.reading import Selection
-from situate.objects.authorization import NonResourceAttributes, ResourceAttributes
-from situate.objects.field_selectors import parse_field_selector
-from situate.objects.label_selectors import BadSelector, parse_selector
+from situate.archive.operations.object_reader import Selection
 from situate.objects.messages import Request
-from situate.runtime.serving.answers import Declined, bad_request, method_not_allowed, no_such_path
+from situate.objects.reviews.authorization import NonResourceAttributes, ResourceAttributes
+from situate.objects.selection.field_selectors import parse_field_selector
+from situate.objects.selection.label_selectors import BadSelector, parse_selector
+from situate.runtime.serving.status_answers import Declined, bad_request, method_not_allowed, no_such_path
 from situate.sharding.server.discovery import Served
 
 NO_WATCH: Final = (

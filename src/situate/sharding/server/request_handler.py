@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import structlog
 
+from situate.archive.operations.object_reader import Listed, ReadThrough
 from situate.archive.protocol import (
     ArchiveCorrupt,
     ArchiveError,
@@ -20,14 +21,13 @@ from situate.archive.protocol import (
     ArchiveUnavailable,
     NotArchived,
 )
-from situate.archive.query import BadQuery
-from situate.archive.reading import Listed, ReadThrough
-from situate.archive.record import GroupKind
+from situate.archive.records.query import BadQuery
+from situate.archive.records.record import GroupKind
 from situate.kube.client import Client
 from situate.kube.errors import ApiError, Forbidden, KubeError, Unauthorized
 from situate.objects.messages import Request, Response
 from situate.runtime.serving.access import Access
-from situate.runtime.serving.answers import (
+from situate.runtime.serving.status_answers import (
     JSON,
     Declined,
     answered,

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from situate.archive.reading import Found
-from situate.objects.durations import human_duration
-from situate.objects.timestamps import BadTime, parse_time
+from situate.archive.operations.object_reader import Found
+from situate.objects.values.durations import human_duration
+from situate.objects.values.timestamps import BadTime, parse_time
 from situate.sharding.server.request import Include
 
 _UNKNOWN: Final = "<unknown>"

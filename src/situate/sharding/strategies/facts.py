@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from situate.objects.settings import shown
+from situate.objects.settings.section import shown
 from situate.sharding.model.field_paths import Content
 from situate.sharding.model.names import PRIORITY
 from situate.sharding.model.object_view import ObjectView, Source, content_of

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal, Protocol, TypeVar
 
 import msgspec
 
-from situate.objects.settings import Mistake, did_you_mean, parse_section, shown
+from situate.objects.settings.section import Mistake, did_you_mean, parse_section, shown
 from situate.sharding.strategies.metric_settings import MetricSettings
 from situate.sharding.strategies.min_scheduled import MinScheduled
 from situate.sharding.strategies.protocol import Strategy

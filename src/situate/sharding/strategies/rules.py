@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from situate.objects.label_selectors import BadSelector, Selector, parse_selector
+from situate.objects.selection.label_selectors import BadSelector, Selector, parse_selector
 from situate.sharding.model.errors import Unschedulable
 from situate.sharding.model.executors import Executor
 from situate.sharding.strategies.facts import ObjectFacts

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from situate.kube.lease_record import Record
-from situate.objects.coordination import Lease
+from situate.kube.election.lease_record import Record
+from situate.objects.kinds.leases import Lease
 from situate.sharding.model.names import STATUS
 from situate.sharding.partitions.repartition import PartitionLoad
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from situate.kube.lease_record import ElectionTimes, LeaseName
-from situate.objects.label_selectors import valid_label_value
+from situate.kube.election.lease_record import ElectionTimes, LeaseName
+from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import ResourceType
-from situate.objects.settings import shown
-from situate.objects.unstructured import Unstructured
+from situate.objects.selection.label_selectors import valid_label_value
+from situate.objects.settings.section import shown
 from situate.sharding.assignment.desired_executors import SizingConfig
 from situate.sharding.leases.membership import ExecutorWatch, LeaseTimes
 from situate.sharding.model.object_view import ObjectView

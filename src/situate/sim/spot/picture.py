@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from situate.objects.counts import counted
-from situate.objects.durations import format_duration
+from situate.objects.values.counts import counted
+from situate.objects.values.durations import format_duration
 from situate.sim.spot.report import Band, Report
 from situate.sim.spot.scenarios import Scenario, Wave
 

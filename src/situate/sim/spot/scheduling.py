@@ -19,8 +19,8 @@ from situate.cluster.controllers.scheduler.scheduler import default_profile
 from situate.framework.cycle.feasibility_query import answer
 from situate.framework.snapshot.cache import Cache
 from situate.framework.volumes.catalog import Catalog
-from situate.objects.label_selectors import Requirement, Selector
-from situate.objects.pods import Pod
+from situate.objects.kinds.pods import Pod
+from situate.objects.selection.label_selectors import Requirement, Selector
 from situate.sim.spot.shapes import NodeKind, Shape
 from situate.spot.capacity.free_capacity import Places
 from situate.spot.capacity.scheduler_capacity import FilteredRoom

@@ -11,7 +11,15 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from situate.objects.settings import Duration, Mistake, ObjectName, PositiveDuration, did_you_mean, parse_section, shown
+from situate.objects.settings.section import (
+    Duration,
+    Mistake,
+    ObjectName,
+    PositiveDuration,
+    did_you_mean,
+    parse_section,
+    shown,
+)
 from situate.sim.spot.delays import BASELINE, Around, Delays, Spread
 from situate.sim.spot.policies import BY_NAME, POLICIES, Policy
 from situate.sim.spot.scenarios import NOTICE_S, App, Event, RollOut, Scale, Scenario, Wave

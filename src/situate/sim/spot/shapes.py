@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod
-from situate.objects.quantity import decode_quantity
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
+from situate.objects.values.quantity import decode_quantity
 from situate.spot.admission.patch import Operation
 from situate.spot.admission.patch_check import applied
 from situate.spot.model.pods_nodes_workloads import (

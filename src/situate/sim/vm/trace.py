@@ -19,8 +19,8 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from situate.objects.quantity import BadQuantity, parse_quantity
-from situate.objects.settings import Mistake, parse_section, shown
+from situate.objects.settings.section import Mistake, parse_section, shown
+from situate.objects.values.quantity import BadQuantity, parse_quantity
 from situate.vm.model.resource_amounts import RESOURCES, Amounts
 
 LONGEST_S: Final = 366 * 86_400

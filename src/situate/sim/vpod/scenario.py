@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from situate.objects.settings import Mistake, parse_section, shown
+from situate.objects.settings.section import Mistake, parse_section, shown
 from situate.sim.vpod.settings import ScenarioSettings
 from situate.vpod.config.settings import StatefulSetSettings
 from situate.vpod.model.options import Options

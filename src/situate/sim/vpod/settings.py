@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from situate.objects.settings import (
+from situate.objects.settings.section import (
     ALLOWED,
     Duration,
     Mistake,

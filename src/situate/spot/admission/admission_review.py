@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from situate.objects.admission_reviews import (
+from situate.objects.reviews.admission import (
     UNREADABLE,
     AdmissionRequest,
     NoReview,
@@ -21,7 +21,7 @@ from situate.objects.admission_reviews import (
     encode_response,
     read_admission_review,
 )
-from situate.objects.settings import shown
+from situate.objects.settings.section import shown
 from situate.spot.admission.admit import PodRequest
 from situate.spot.admission.patch import Operation
 

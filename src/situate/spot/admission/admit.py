@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from situate.objects.label_selectors import NOTHING, Selector
+from situate.objects.selection.label_selectors import NOTHING, Selector
 from situate.spot.admission.classify import Classified, Demand, ReplicaSetView, StaleView, Why, classify
 from situate.spot.admission.ledger import Ledger, Reservation, Slot
 from situate.spot.admission.patch import Marks, Operation, Placing, class_patch

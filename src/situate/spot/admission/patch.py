@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from situate.objects.pods import NodeSelectorRequirement, Toleration
+from situate.objects.kinds.pods import NodeSelectorRequirement, Toleration
 from situate.spot.model.pods_nodes_workloads import CLASS, DECISION, DELETION_COST, HOSTNAME, Capacity
 from situate.spot.workloads.constraints import EVICTING, PREFERRED, REQUIRED, Json, listed, mapping, not_empty
 

@@ -9,7 +9,7 @@ import copy
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from situate.objects.label_selectors import valid_label_key, valid_label_value
+from situate.objects.selection.label_selectors import valid_label_key, valid_label_value
 from situate.spot.admission.patch import Operation
 from situate.spot.workloads.constraints import PREFERRED, Json, expressions, listed, mapping, not_empty, required_terms
 

@@ -10,7 +10,7 @@ from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from situate.objects.label_selectors import NOTHING
+from situate.objects.selection.label_selectors import NOTHING
 from situate.spot.admission.admit import Answer, NeedsRead, PodRequest, View, admit
 from situate.spot.admission.ledger import Ledger
 from situate.spot.admission.patch import Operation

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from situate.objects.meta import NO_LABELS
-from situate.objects.selectors import LabelSelector
+from situate.objects.kinds.meta import NO_LABELS
+from situate.objects.kinds.selectors import LabelSelector
 from situate.spot.admission.admit import SYSTEM_NAMESPACES
 from situate.spot.model.object_names import NAME, WEBHOOK, WEBHOOK_PATH, configuration_name
 from situate.spot.model.pods_nodes_workloads import GATE, MIX

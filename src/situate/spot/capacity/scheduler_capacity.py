@@ -18,7 +18,14 @@ from situate.framework.profile.profile import Profile
 from situate.framework.results.verdict import Indices, Mask
 from situate.framework.snapshot.cache import Cache
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.objects.pods import Affinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, Toleration
+from situate.objects.kinds.pods import (
+    Affinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Pod,
+    Toleration,
+)
 from situate.spot.capacity.free_capacity import Places
 from situate.spot.model.counts import Nodes
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeState, PodFacts

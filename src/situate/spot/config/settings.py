@@ -1,6 +1,6 @@
 """The `spot:` section of the configuration file, with the defaults of P35. Unknown keys are refused.
 
-Reading the file, and following it when it changes, is left to `situate.runtime.configuration` and its reload.
+Reading the file, and following it when it changes, is left to `situate.runtime.configuration.file` and its reload.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from situate.objects.durations import format_duration
-from situate.objects.label_selectors import EVERYTHING, NOTHING, BadSelector, Selector, selector_of
-from situate.objects.selectors import LabelSelector
-from situate.objects.settings import ALLOWED, FORM, Duration, Mistake, PositiveDuration, shown
+from situate.objects.kinds.selectors import LabelSelector
+from situate.objects.selection.label_selectors import EVERYTHING, NOTHING, BadSelector, Selector, selector_of
+from situate.objects.settings.section import ALLOWED, FORM, Duration, Mistake, PositiveDuration, shown
+from situate.objects.values.durations import format_duration
 from situate.spot.admission.admit import Admission
 from situate.spot.admission.ledger import ARRIVED_S
 from situate.spot.admission.patch import Placing

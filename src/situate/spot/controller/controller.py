@@ -15,25 +15,25 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from situate.kube.client import Client
-from situate.kube.election import Candidacy, ElectionNews, Elector, Leadership
+from situate.kube.election.election import Candidacy, ElectionNews, Elector, Leadership
+from situate.kube.election.lease_record import LeaseName
 from situate.kube.errors import KubeError
-from situate.kube.lease_record import LeaseName
-from situate.kube.reflector import Reflector
-from situate.kube.store import Store
-from situate.objects.configuration import Secret
-from situate.objects.coordination import Lease
-from situate.objects.meta import KubernetesObject, OwnerReference
+from situate.kube.watch.reflector import Reflector
+from situate.kube.watch.store import Store
+from situate.objects.kinds.config_maps import Secret
+from situate.objects.kinds.leases import Lease
+from situate.objects.kinds.meta import KubernetesObject, OwnerReference
+from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import LEASES, PODS, SECRETS, ResourceType
-from situate.objects.unstructured import Unstructured
-from situate.runtime.actuator import Actuator
-from situate.runtime.marking import Mark, keep_marked
-from situate.runtime.outcomes import Retriable
-from situate.runtime.serving.certificates import Generation
-from situate.runtime.serving.issuing import host_names
-from situate.runtime.serving.presence import WebhookPresence
-from situate.runtime.serving.upkeep import MUTATING, Kept, Upkeep
-from situate.runtime.serving.webhooks import Answers, Door, Webhook
-from situate.runtime.standing import STANDS_ASIDE, Standing
+from situate.runtime.leadership.actuator import Actuator
+from situate.runtime.leadership.leader_label import Mark, keep_marked
+from situate.runtime.leadership.rollout import STANDS_ASIDE, Standing
+from situate.runtime.reconcile.outcomes import Retriable
+from situate.runtime.serving.certificates.issue import host_names
+from situate.runtime.serving.certificates.plan import Generation
+from situate.runtime.serving.certificates.renewal import MUTATING, Kept, Upkeep
+from situate.runtime.serving.certificates.webhook_presence import WebhookPresence
+from situate.runtime.serving.webhook_server import Answers, Door, Webhook
 from situate.spot.admission.admit import Admission, LiveRead, View
 from situate.spot.admission.ledger import Ledger, Slot
 from situate.spot.config.settings import SpotSettings

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from situate.kube.client import Client
 from situate.kube.errors import Forbidden, Invalid, KubeError, NotFound
-from situate.objects.authorization import ResourceAttributes
+from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import PODS, unstructured
-from situate.objects.unstructured import Unstructured
-from situate.runtime.serving.upkeep import MUTATING, published
+from situate.objects.reviews.authorization import ResourceAttributes
+from situate.runtime.serving.certificates.renewal import MUTATING, published
 from situate.spot.model.object_names import WEBHOOK, configuration_name
 from situate.spot.model.pods_nodes_workloads import ON_DEMAND, TRIED
 

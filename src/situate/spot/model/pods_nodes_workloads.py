@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Final, NamedTuple
 
-from situate.objects.meta import NO_LABELS
+from situate.objects.kinds.meta import NO_LABELS
 
 CAPACITY_LABEL: Final = "node.kubernetes.io/capacity"
 PREFIX: Final = "spot.situate.dev/"

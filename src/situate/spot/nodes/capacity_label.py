@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from situate.objects.nodes import Node
+from situate.objects.kinds.nodes import Node
 from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL, Capacity
 from situate.spot.nodes.node_signals import Signal, capacity_of
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from situate.objects.timestamps import BadTime, parse_time, rfc3339
+from situate.objects.values.timestamps import BadTime, parse_time, rfc3339
 from situate.spot.model.counts import Nodes
 from situate.spot.model.pods_nodes_workloads import Capacity, no_labels
 from situate.spot.nodes.savings import HOURS_PER_MONTH

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal
 
-from situate.objects.pods import NodeSelectorRequirement, Toleration
+from situate.objects.kinds.pods import NodeSelectorRequirement, Toleration
 from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL
 from situate.spot.nodes.node_signals import DeadlineFrom, Signal
 

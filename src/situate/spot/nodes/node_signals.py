@@ -15,11 +15,11 @@ from typing import Final, Literal
 
 import msgspec
 
-from situate.objects.events import CoreEvent
-from situate.objects.meta import Condition
-from situate.objects.nodes import Node
-from situate.objects.settings import Mistake, shown
-from situate.objects.timestamps import BadTime, parse_time
+from situate.objects.kinds.events import CoreEvent
+from situate.objects.kinds.meta import Condition
+from situate.objects.kinds.nodes import Node
+from situate.objects.settings.section import Mistake, shown
+from situate.objects.values.timestamps import BadTime, parse_time
 from situate.spot.model.pods_nodes_workloads import (
     CAPACITY_LABEL,
     INSTANCE_TYPE_LABEL,

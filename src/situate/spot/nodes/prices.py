@@ -13,8 +13,8 @@ from typing import Final
 
 import msgspec
 
-from situate.objects.settings import Mistake, parse_section, shown
-from situate.objects.yaml_text import load_yaml
+from situate.objects.settings.section import Mistake, parse_section, shown
+from situate.objects.settings.yaml_text import load_yaml
 from situate.spot.nodes.savings import DEFAULT_DISCOUNT
 
 _HIGHEST: Final = 1e6

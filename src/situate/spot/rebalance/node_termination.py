@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
-from situate.objects.label_selectors import Selector
-from situate.objects.timestamps import rfc3339
+from situate.objects.selection.label_selectors import Selector
+from situate.objects.values.timestamps import rfc3339
 from situate.spot.admission.patch import DEFAULT_EVICTION_S, MOST_AVOIDED
 from situate.spot.model.actions import Action, Delete, Evict, Move, Reason, Release, ShortenTolerations
 from situate.spot.model.counts import Nodes

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, assert_never
 
-from situate.objects.pods import Pod
+from situate.objects.kinds.pods import Pod
 from situate.spot.admission.patch import DEFAULT_EVICTION_S, Operation
 from situate.spot.model.actions import BY_POLICY, Action, Delete, Evict, Reason, Release, SetCost, ShortenTolerations
 from situate.spot.model.counts import Nodes

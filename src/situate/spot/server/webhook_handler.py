@@ -13,8 +13,8 @@ from typing import Final
 
 import structlog
 
-from situate.objects.admission_reviews import NoReview
-from situate.runtime.serving.webhooks import Reply
+from situate.objects.reviews.admission import NoReview
+from situate.runtime.serving.webhook_server import Reply
 from situate.spot.admission.admission_review import Passed, Question, read_review, reply
 from situate.spot.admission.admit import UNREADABLE, Answer, LiveRead, NeedsRead, PodRequest, View, admit
 from situate.spot.admission.ledger import Ledger

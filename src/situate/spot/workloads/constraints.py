@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from situate.framework.pod.node_selection import NAME_FIELD, holds
-from situate.objects.pods import NodeSelectorRequirement
+from situate.objects.kinds.pods import NodeSelectorRequirement
 from situate.spot.model.counts import Nodes
 from situate.spot.model.pods_nodes_workloads import HOSTNAME, Capacity, NodeFacts
 from situate.spot.nodes.known_signals import on_demand_requirement

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import Final
 
-from situate.objects.ages import younger
+from situate.objects.values.pod_age import younger
 from situate.spot.model.counts import Nodes, counted, effective
 from situate.spot.model.misplaced import Workload
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeState, PodFacts

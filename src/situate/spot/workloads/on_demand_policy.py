@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from situate.objects.settings import did_you_mean, shown
+from situate.objects.settings.section import did_you_mean, shown
 
 _NUMBER: Final = re.compile(r"[0-9]{1,100}", re.ASCII)
 _PERCENT: Final = re.compile(r"([0-9]{1,100})%", re.ASCII)

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from situate.objects.label_selectors import Selector
-from situate.objects.settings import shown
+from situate.objects.selection.label_selectors import Selector
+from situate.objects.settings.section import shown
 from situate.spot.model.pods_nodes_workloads import MIX, ON_DEMAND, PREFIX, Owner, no_labels
 from situate.spot.workloads.on_demand_policy import (
     STRATEGIES,

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from situate.objects.pods import Pod
-from situate.objects.timestamps import BadTime, parse_time
+from situate.objects.kinds.pods import Pod
+from situate.objects.values.timestamps import BadTime, parse_time
 from situate.spot.model.counts import Nodes
 from situate.spot.model.pods_nodes_workloads import (
     CLASS,

@@ -15,8 +15,8 @@ from situate.archive.protocol import (
     ArchiveUnavailable,
     NotArchived,
 )
-from situate.archive.query import Page, Query
-from situate.archive.record import ByName, ByUid, Record
+from situate.archive.records.query import Page, Query
+from situate.archive.records.record import ByName, ByUid, Record
 
 
 class Fault(Enum):

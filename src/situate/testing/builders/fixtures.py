@@ -11,10 +11,10 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import pytest_asyncio
 
-from situate.embedded.running import EmbeddedServer, Settings
+from situate.embedded.embedded_server import EmbeddedServer, Settings
 from situate.kube.client import Client
 from situate.kube.connect import connect
-from situate.kube.connection import Connection
+from situate.kube.login.connection import Connection
 from situate.testing.virtual_time.processes import World
 
 

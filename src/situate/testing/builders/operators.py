@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from situate.cluster.controllers.node.nodes import nodes
+from situate.embedded.embedded_server import EmbeddedServer
 from situate.embedded.kubeconfig import write_kubeconfig
-from situate.embedded.pod_processes import PodProcesses, last_lines, pod_processes
-from situate.embedded.running import EmbeddedServer
+from situate.embedded.pods.processes import PodProcesses, last_lines, pod_processes
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
-from situate.kube.discovery import discover, discover_kind
-from situate.objects.yaml_text import load_yaml_documents
+from situate.kube.queries.discovery import discover, discover_kind
+from situate.objects.settings.yaml_text import load_yaml_documents
 
 T = TypeVar("T")
 WITHIN_S: Final = 120.0

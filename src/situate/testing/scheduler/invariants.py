@@ -13,7 +13,7 @@ from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.watch import Watch
 from situate.framework.pod.resources import amount
 from situate.objects.messages import Request, Response
-from situate.objects.quantity import parse_quantity
+from situate.objects.values.quantity import parse_quantity
 from situate.testing.scheduler.world import FOREIGN, LEASE, NAMESPACE, SchedulerWorld
 from situate.testing.virtual_time.processes import ProcessState
 

@@ -12,7 +12,7 @@ import msgspec
 from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
-from situate.scheduler.setup import Setup
+from situate.scheduler.config.setup import Setup
 from situate.sim.shrink import shrink
 from situate.testing.builders.objects import pod as pod_object
 from situate.testing.histories.play import Played

@@ -19,15 +19,15 @@ from situate.framework.plugin_api.configuration import EnabledPlugin
 from situate.framework.preemption.extenders import Reply
 from situate.framework.profile.profiles import Registry
 from situate.kube.client import Client
-from situate.kube.election import Candidacy
-from situate.kube.lease_record import ElectionTimes
-from situate.objects.events import ObjectReference
+from situate.kube.election.election import Candidacy
+from situate.kube.election.lease_record import ElectionTimes
+from situate.objects.kinds.events import ObjectReference
 from situate.plugins.registry import registry
-from situate.scheduler.acting import Extending
-from situate.scheduler.configuration import SchedulerSettings
-from situate.scheduler.controller import SchedulerController
-from situate.scheduler.metrics import SchedulerMetrics
-from situate.scheduler.setup import Setup, set_up
+from situate.scheduler.config.settings import SchedulerSettings
+from situate.scheduler.config.setup import Setup, set_up
+from situate.scheduler.controller.action_writer import Extending
+from situate.scheduler.controller.controller import SchedulerController
+from situate.scheduler.metrics.metrics import SchedulerMetrics
 from situate.testing.scheduler.history import NODE_CPU_MILLI, NODE_PODS, NODES, PRIORITIES, PROCESSES
 from situate.testing.virtual_time.world import ClusterWorld, Member
 

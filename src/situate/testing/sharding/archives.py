@@ -7,9 +7,9 @@ from collections.abc import Coroutine
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
-from situate.archive.memory import MemoryArchiver
 from situate.archive.protocol import ArchiveConflict, NotArchived
-from situate.archive.record import ByUid, GroupKind, Record
+from situate.archive.records.record import ByUid, GroupKind, Record
+from situate.archive.stores.memory import MemoryArchiver
 from situate.sharding.assignment.archive_steps import (
     Corrupt,
     NotThere,

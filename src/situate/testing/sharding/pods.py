@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from situate.objects.coordination import Lease, LeaseSpec
-from situate.objects.meta import Condition, ObjectMeta
-from situate.objects.nodes import Node, NodeSpec, Taint
-from situate.objects.pods import (
+from situate.objects.kinds.leases import Lease, LeaseSpec
+from situate.objects.kinds.meta import Condition, ObjectMeta
+from situate.objects.kinds.nodes import Node, NodeSpec, Taint
+from situate.objects.kinds.pods import (
     Container,
     ContainerState,
     ContainerStateTerminated,

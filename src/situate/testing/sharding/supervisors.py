@@ -11,8 +11,8 @@ from datetime import timedelta
 from functools import partial
 from typing import Final
 
-from situate.archive.record import record_of
-from situate.objects.coordination import Lease
+from situate.archive.records.record import record_of
+from situate.objects.kinds.leases import Lease
 from situate.sharding.assignment.archive_steps import (
     Deleted,
     Finished,

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from situate.archive.record import Record
+from situate.archive.records.record import Record
 from situate.sharding.assignment.archive_steps import Outcome, ReadBack
 from situate.sharding.executor.next_step import Me
 from situate.sharding.model.names import FINALIZER

@@ -1,4 +1,4 @@
-"""Where reviews come in when there is no network: what `situate.runtime.serving.webhooks` is over HTTPS.
+"""Where reviews come in when there is no network: what `situate.runtime.serving.webhook_server` is over HTTPS.
 
 It lives in its process: nothing is answered while that is stopped, and what was under way is broken off when it dies.
 """
@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Callable
 
 from situate.cluster.storage.effects import WebhookReply
-from situate.runtime.serving.certificates import Generation
-from situate.runtime.serving.webhooks import Answers, Reply
+from situate.runtime.serving.certificates.plan import Generation
+from situate.runtime.serving.webhook_server import Answers, Reply
 from situate.testing.virtual_time.processes import Process, ProcessState
 
 Told = Callable[[WebhookReply], None]

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
-from situate.runtime.serving.webhooks import Reply
+from situate.runtime.serving.webhook_server import Reply
 from situate.spot.model.object_names import NAME
 from situate.testing.spot.recorder import Recorder, owners_in_order
 from situate.testing.spot.rows import OwnerRow, PodRow

@@ -21,12 +21,12 @@ from situate.cluster.controllers import KubeletSettings, MachinerySettings, Node
 from situate.cluster.controllers.node.nodes import node as node_object
 from situate.cluster.storage.effects import ADMIN, Effect
 from situate.kube.client import Client
-from situate.kube.election import Candidacy
-from situate.kube.lease_record import ElectionTimes
-from situate.objects.events import ObjectReference
+from situate.kube.election.election import Candidacy
+from situate.kube.election.lease_record import ElectionTimes
+from situate.objects.kinds.events import ObjectReference
 from situate.objects.messages import Request
-from situate.objects.settings import parse_section
-from situate.runtime.serving.webhooks import Answers, Reply
+from situate.objects.settings.section import parse_section
+from situate.runtime.serving.webhook_server import Answers, Reply
 from situate.spot.admission.webhook_objects import webhook_configuration
 from situate.spot.config.settings import SpotSettings
 from situate.spot.controller.controller import Place, SpotController

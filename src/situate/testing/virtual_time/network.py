@@ -1,8 +1,8 @@
 """The way from a simulated process to an in-memory API server: latency, and messages that are lost or late.
 
-`Wire` is a `situate.kube.transport.Transport`, so the shipped client, reflectors and election run over it unchanged.
-A request that has left its process is carried out even if the process is killed meanwhile, as over a real network.
-What happens to a message is drawn from the wire's own generator, so a history depends on its seed only.
+`Wire` is a `situate.kube.transport.protocol.Transport`, so the shipped client, reflectors and election run over it
+unchanged. A request that has left its process is carried out even if the process is killed meanwhile, as over a real
+network. What happens to a message is drawn from the wire's own generator, so a history depends on its seed only.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from situate.cluster.controllers import Further, MachinerySettings
 from situate.cluster.storage.effects import ADMIN, Identity
 from situate.cluster.storage.names import Names
 from situate.cluster.storage.watch import Watch
-from situate.kube.election import Elector
+from situate.kube.election.election import Elector
 from situate.objects.messages import Request, Response
 from situate.sim.timeline import Due
 from situate.testing.virtual_time.network import Network, Wire

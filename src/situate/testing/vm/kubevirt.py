@@ -24,7 +24,7 @@ from situate.cluster.controllers.machinery.actions import (
 from situate.cluster.controllers.machinery.changes import Change
 from situate.cluster.controllers.machinery.controllers import Cluster
 from situate.cluster.controllers.machinery.tables import PODS, Key, Obj
-from situate.objects.timestamps import micro_time, parse_time
+from situate.objects.values.timestamps import micro_time, parse_time
 from situate.vm.backends.kubevirt_names import (
     APP_LABEL,
     GROUP,

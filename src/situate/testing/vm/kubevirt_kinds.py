@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
+from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import ResourceType
-from situate.objects.unstructured import Unstructured
 from situate.vm.backends.kubevirt_names import INSTANCE_MIGRATIONS, INSTANCES
 
 Schema: TypeAlias = dict[str, Any]

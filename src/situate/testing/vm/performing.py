@@ -8,7 +8,7 @@ from collections import Counter
 from functools import partial
 from typing import Any, Final, assert_never
 
-from situate.runtime.serving.webhooks import Reply
+from situate.runtime.serving.webhook_server import Reply
 from situate.testing.builders.objects import pod as pod_object
 from situate.testing.histories.steps import Pass
 from situate.testing.virtual_time.network import CALM

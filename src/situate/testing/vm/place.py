@@ -20,7 +20,7 @@ from situate.cluster.storage.watch import Watch
 from situate.kube.client import Client
 from situate.objects.messages import Request, Response
 from situate.runtime.serving.access import Access
-from situate.runtime.serving.webhooks import Reply
+from situate.runtime.serving.webhook_server import Reply
 from situate.testing.vm.shipped import MACHINES, MIGRATIONS, VmMember, VmWorld
 from situate.vm.controller.setup import VmSetup
 from situate.vm.server.agents import AgentRules

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from situate.objects.quantity import Quantity, decode_quantity
+from situate.objects.values.quantity import Quantity, decode_quantity
 from situate.testing.vm.agents import milli
 from situate.vm.api.well_known import CLAIM, NAME_LABEL
 from situate.vm.model.resource_amounts import Amounts

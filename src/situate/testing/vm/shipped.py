@@ -20,10 +20,10 @@ from situate.cluster.controllers.virtual_machines import VirtualMachineControlle
 from situate.framework.plugin_api.actions import BindByExtender
 from situate.framework.preemption.extenders import Reply
 from situate.kube.client import Client
-from situate.kube.election import Candidacy
-from situate.kube.lease_record import ElectionTimes
-from situate.objects.events import ObjectReference
-from situate.scheduler.metrics import SchedulerMetrics
+from situate.kube.election.election import Candidacy
+from situate.kube.election.lease_record import ElectionTimes
+from situate.objects.kinds.events import ObjectReference
+from situate.scheduler.metrics.metrics import SchedulerMetrics
 from situate.testing.virtual_time.world import ClusterWorld, Member
 from situate.vm.api.quantities import GIB, amounts_text
 from situate.vm.api.well_known import AUTO_MIGRATION_LABEL, ENABLED_LABEL, REQUESTED, SCALING_UNIT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from situate.kube.reflector import Reflector
+from situate.kube.watch.reflector import Reflector
 from situate.testing.virtual_time.network import CALM
 from situate.testing.vpod import history as steps
 from situate.testing.vpod.invariants import Watchdog

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from situate.kube.errors import Unreachable
-from situate.kube.transport import Stream
+from situate.kube.transport.protocol import Stream
 from situate.objects.messages import Request, Response
 from situate.testing.virtual_time.network import Wire
 

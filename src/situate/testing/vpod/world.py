@@ -17,11 +17,11 @@ from situate.cluster.controllers.node.nodes import node as node_object
 from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.watch import Watch
 from situate.kube.client import Client
-from situate.kube.election import Candidacy
-from situate.kube.lease_record import ElectionTimes
-from situate.objects.events import ObjectReference
+from situate.kube.election.election import Candidacy
+from situate.kube.election.lease_record import ElectionTimes
+from situate.objects.kinds.events import ObjectReference
 from situate.objects.messages import Request, Response
-from situate.objects.settings import parse_section
+from situate.objects.settings.section import parse_section
 from situate.testing.virtual_time.world import ClusterWorld, Member
 from situate.testing.vpod.history import CAPACITY, NODES, PROCESSES, Settings
 from situate.testing.vpod.wires import CountingWire

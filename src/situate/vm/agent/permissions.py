@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from situate.objects.authorization import READ, Permission
+from situate.objects.reviews.authorization import READ, Permission
 from situate.vm.agent.model.settings import AgentSettings
 from situate.vm.api.well_known import GROUP
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from situate.objects.timestamps import BadTime, micro_time, parse_time
+from situate.objects.values.timestamps import BadTime, micro_time, parse_time
 from situate.vm.api.parse_errors import Misread, Part, Place, Unreadable
 from situate.vm.api.quantities import cpu_value, json_text, memory_value
 from situate.vm.model.events import WrittenClaim, WrittenHandOver

@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
-from situate.objects.timestamps import BadTime, micro_time, parse_time
+from situate.objects.values.timestamps import BadTime, micro_time, parse_time
 from situate.vm.api.parse_errors import Misread, Part, Place, Unreadable
 from situate.vm.api.quantities import json_text
 from situate.vm.model.pods_and_nodes import Evacuation, Pod

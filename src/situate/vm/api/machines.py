@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from situate.objects.durations import BadDuration, parse_duration
-from situate.objects.meta import ObjectMeta
-from situate.objects.unstructured import Unstructured
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.unstructured import Unstructured
+from situate.objects.values.durations import BadDuration, parse_duration
 from situate.vm.api.claims import read_moved
 from situate.vm.api.evacuation import read_evacuation
 from situate.vm.api.parse_errors import Misread, Part, Place, Read, Unreadable

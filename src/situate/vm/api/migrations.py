@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from situate.objects.meta import ObjectMeta
-from situate.objects.unstructured import Unstructured
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.unstructured import Unstructured
 from situate.vm.api.claims import read_amount, read_claim, read_handover, read_moment
 from situate.vm.api.parse_errors import Misread, Part, Place, Read, Unreadable
 from situate.vm.api.well_known import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from situate.framework.pod.resources import amount
-from situate.objects import nodes as objects
+from situate.objects.kinds import nodes as objects
 from situate.vm.api.parse_errors import Read, Unreadable
 from situate.vm.api.well_known import DRAIN, STATIC
 from situate.vm.model.pods_and_nodes import Node

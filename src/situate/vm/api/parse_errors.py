@@ -12,8 +12,8 @@ from typing import Final, Generic, TypeVar
 import msgspec
 
 from situate.framework.pod.resources import MOST
-from situate.objects.quantity import BadQuantity, Quantity, decode_quantity
-from situate.objects.settings import did_you_mean, shown
+from situate.objects.settings.section import did_you_mean, shown
+from situate.objects.values.quantity import BadQuantity, Quantity, decode_quantity
 
 T = TypeVar("T")
 _QUANTITY: Final = 'a Kubernetes quantity such as "250m" or "1Gi"'

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from situate.kube.patches import JsonPatch, Patch
-from situate.objects.meta import ObjectMeta
-from situate.objects.pods import Container, Pod
-from situate.objects.quantity import Quantity
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.pods import Container, Pod
+from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import ResourceType
-from situate.objects.unstructured import Unstructured
+from situate.objects.values.quantity import Quantity
 from situate.vm.api.parse_errors import Place
 from situate.vm.api.quantities import amounts_text, read_amounts, shown_amount
 from situate.vm.api.well_known import APPROVED, CLAIM_CLOSED, REQUESTED, RESIZE_REQUESTED, SCALING_UNIT

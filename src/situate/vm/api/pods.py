@@ -13,8 +13,8 @@ from typing import TypeVar
 import msgspec
 
 from situate.framework.pod.resources import amounts, pod_request
-from situate.objects import pods as objects
-from situate.objects.meta import Condition
+from situate.objects.kinds import pods as objects
+from situate.objects.kinds.meta import Condition
 from situate.vm.api.machines import MachineSeen, read_notes
 from situate.vm.api.parse_errors import Misread, Place, Read, Unreadable
 from situate.vm.api.quantities import read_amounts, read_guest, read_overcommit, read_resize, read_unit, read_usage

@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from situate.objects.quantity import Quantity
+from situate.objects.values.quantity import Quantity
 from situate.vm.api.parse_errors import NOWHERE, Misread, Part, Place, Unreadable
 from situate.vm.model.pods_and_nodes import NO_OVERCOMMIT
 from situate.vm.model.resource_amounts import RESOURCES, Amounts

@@ -13,8 +13,8 @@ from typing import Final
 import msgspec
 
 from situate.framework.pod.resources import amounts, pod_request
-from situate.objects.pods import Container, Pod, PodStatus
-from situate.objects.quantity import Quantity
+from situate.objects.kinds.pods import Container, Pod, PodStatus
+from situate.objects.values.quantity import Quantity
 from situate.vm.api.parse_errors import Place, Unreadable
 from situate.vm.api.quantities import ResizeWish
 from situate.vm.api.well_known import RESIZE_REQUESTED

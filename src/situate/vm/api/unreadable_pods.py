@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from situate.objects import pods as objects
+from situate.objects.kinds import pods as objects
 from situate.vm.api.machines import MachineSeen
 from situate.vm.api.parse_errors import Place, Unreadable
 from situate.vm.api.pods import migratable, no_overcommit, role_of

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from situate.objects import pods as objects
+from situate.objects.kinds import pods as objects
+from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import ResourceType
-from situate.objects.unstructured import Unstructured
 from situate.vm.api.parse_errors import Read
 from situate.vm.api.pods import by_requests, read_pod
 from situate.vm.backends.kubevirt_instances import InstanceSeen, read_instance

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from situate.objects.timestamps import BadTime, parse_time
-from situate.objects.unstructured import Unstructured
+from situate.objects.kinds.unstructured import Unstructured
+from situate.objects.values.timestamps import BadTime, parse_time
 from situate.vm.api.claims import read_moved
 from situate.vm.api.parse_errors import Misread, Part, Place, Read, Unreadable
 from situate.vm.api.well_known import ALWAYS_MIGRATE_LABEL, AUTO_MIGRATION_LABEL, CLAIM_CLOSED, MOVED

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from situate.objects.unstructured import Unstructured
+from situate.objects.kinds.unstructured import Unstructured
 from situate.vm.api.migrations import read_written, seen_with
 from situate.vm.api.parse_errors import Misread, Part, Place, Read
 from situate.vm.api.patches import Create, Remove

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import msgspec
 
-from situate.objects import pods as objects
+from situate.objects.kinds import pods as objects
 from situate.vm.api.pods import by_requests
 from situate.vm.backends.kubevirt_instances import InstanceSeen, allows_moving
 from situate.vm.backends.kubevirt_names import (

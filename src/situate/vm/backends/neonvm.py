@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
+from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import ResourceType, unstructured
-from situate.objects.unstructured import Unstructured
 from situate.vm.api.claims import amount_text, claim_text
 from situate.vm.api.migrations import read_migration
 from situate.vm.api.parse_errors import Read

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, Protocol, TypeVar
 
-from situate.objects import pods as objects
+from situate.objects.kinds import pods as objects
+from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import ResourceType
-from situate.objects.unstructured import Unstructured
 from situate.vm.api.machines import MachineSeen, read_machine
 from situate.vm.api.parse_errors import Read
 from situate.vm.api.pods import by_requests, machine_ref, read_pod, role_of

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from situate.objects.settings import Mistake, parse_section, shown
+from situate.objects.settings.section import Mistake, parse_section, shown
 from situate.vm.config.settings import PositiveShare, ScoringSettings, Share, VmSettings
 
 Name = Annotated[str, msgspec.Meta(min_length=1)]

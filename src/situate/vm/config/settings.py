@@ -1,7 +1,7 @@
 """The `vm:` section of the configuration file: every number that decisions go by, with the defaults of `rules`.
 
-Reading the file is left to `situate.runtime.configuration`; the file of the scheduler that this one stands in for is
-`situate.vm.config.neon_settings`.
+Reading the file is left to `situate.runtime.configuration.file`; the file of the scheduler that this one stands in for
+is `situate.vm.config.neon_settings`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from situate.objects.durations import format_duration
-from situate.objects.quantity import parse_quantity
-from situate.objects.settings import ALLOWED, FORM, Duration, Mistake, ObjectName, PositiveDuration, shown
+from situate.objects.settings.section import ALLOWED, FORM, Duration, Mistake, ObjectName, PositiveDuration, shown
+from situate.objects.values.durations import format_duration
+from situate.objects.values.quantity import parse_quantity
 from situate.vm.model.policy import Calm, CostWeights, Deadlines, Rules, Scoring
 from situate.vm.model.resource_amounts import RESOURCES
 

@@ -30,15 +30,15 @@ from situate.kube.errors import (
     UnreadableAnswer,
 )
 from situate.kube.patches import StrategicMergePatch
-from situate.kube.reflector import Reflector
-from situate.objects.durations import format_duration
-from situate.objects.meta import KubernetesObject
+from situate.kube.watch.reflector import Reflector
+from situate.objects.kinds.meta import KubernetesObject
 from situate.objects.resources import PODS, ResourceType
-from situate.runtime.actuator import Actuator
-from situate.runtime.workqueue import WorkQueue
-from situate.scheduler.conditions import Claim as StatusClaim
-from situate.scheduler.conditions import StatusChange, status_patch
-from situate.scheduler.dispatching import until_the_term_ends
+from situate.objects.values.durations import format_duration
+from situate.runtime.leadership.actuator import Actuator
+from situate.runtime.reconcile.workqueue import WorkQueue
+from situate.scheduler.controller.api_dispatcher import until_the_term_ends
+from situate.scheduler.controller.pod_conditions import Claim as StatusClaim
+from situate.scheduler.controller.pod_conditions import StatusChange, status_patch
 from situate.vm.api.claims import claim_text, handover_text, moment_text, moved_text
 from situate.vm.api.patches import (
     CONFLICT,

@@ -9,12 +9,12 @@ import structlog
 
 from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
-from situate.kube.reflector import Reflector
-from situate.objects.meta import ObjectMeta
+from situate.kube.watch.reflector import Reflector
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.unstructured import Unstructured
+from situate.objects.kinds.workloads import PodDisruptionBudget
 from situate.objects.resources import PODDISRUPTIONBUDGETS
-from situate.objects.unstructured import Unstructured
-from situate.objects.workloads import PodDisruptionBudget
-from situate.runtime.outcomes import Retriable
+from situate.runtime.reconcile.outcomes import Retriable
 from situate.vm.api.well_known import NAME_LABEL
 from situate.vm.model.policy import Rules
 from situate.vm.protocol.eviction_webhook_objects import HEALTHY, budget, budget_name, budgeted, is_budget

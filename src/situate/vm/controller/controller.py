@@ -21,23 +21,23 @@ from situate.framework.engine.engine import Engine
 from situate.framework.pod.pods import PodInfo
 from situate.framework.queue.queued_pod import Place
 from situate.kube.client import Client
-from situate.kube.election import Candidacy, ElectionNews, Elector
+from situate.kube.election.election import Candidacy, ElectionNews, Elector
+from situate.kube.election.lease_record import LeaseName
 from situate.kube.errors import KubeError
-from situate.kube.lease_record import LeaseName
-from situate.kube.reflector import Reflector
-from situate.kube.store import Store
-from situate.kube.version import server_version
-from situate.objects.coordination import Lease
-from situate.objects.meta import OwnerReference
+from situate.kube.queries.server_version import server_version
+from situate.kube.watch.reflector import Reflector
+from situate.kube.watch.store import Store
+from situate.objects.kinds.leases import Lease
+from situate.objects.kinds.meta import OwnerReference
 from situate.objects.resources import LEASES, PODS, REPLICASETS
-from situate.runtime.actuator import Actuator
-from situate.runtime.marking import Mark, keep_marked
-from situate.runtime.outcomes import BrokenInvariant
-from situate.runtime.standing import STANDS_ASIDE, Standing
-from situate.scheduler.acting import Extending
-from situate.scheduler.controller import NotLeading, SchedulerController
-from situate.scheduler.metrics import SchedulerMetrics
-from situate.scheduler.reporting import Record
+from situate.runtime.leadership.actuator import Actuator
+from situate.runtime.leadership.leader_label import Mark, keep_marked
+from situate.runtime.leadership.rollout import STANDS_ASIDE, Standing
+from situate.runtime.reconcile.outcomes import BrokenInvariant
+from situate.scheduler.controller.action_writer import Extending
+from situate.scheduler.controller.controller import NotLeading, SchedulerController
+from situate.scheduler.controller.notify import Record
+from situate.scheduler.metrics.metrics import SchedulerMetrics
 from situate.vm.api.well_known import SCHEDULER_LABEL, WANTS
 from situate.vm.config.settings import LIFE_S
 from situate.vm.controller.apply import Performing

@@ -9,10 +9,10 @@ from functools import partial
 from typing import Any, Final
 
 from situate.kube.client import Client
-from situate.kube.reflector import Reflector
-from situate.objects.pods import Pod
-from situate.objects.unstructured import Unstructured
-from situate.scheduler.watched import Watched
+from situate.kube.watch.reflector import Reflector
+from situate.objects.kinds.pods import Pod
+from situate.objects.kinds.unstructured import Unstructured
+from situate.scheduler.controller.informers import Watched
 from situate.vm.backends.neonvm import Backend
 from situate.vm.backends.systems import System
 

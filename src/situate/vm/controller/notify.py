@@ -8,8 +8,8 @@ from typing import Any, Final
 import structlog
 
 from situate.kube.events import NORMAL, WARNING, reference
-from situate.objects.events import ObjectReference
-from situate.objects.meta import KubernetesObject
+from situate.objects.kinds.events import ObjectReference
+from situate.objects.kinds.meta import KubernetesObject
 from situate.objects.resources import PODS, ResourceType
 from situate.vm.api.parse_errors import Unreadable
 from situate.vm.controller.informers import VmWatched

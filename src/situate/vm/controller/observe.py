@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
-from situate.objects.meta import KubernetesObject
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod
+from situate.objects.kinds.meta import KubernetesObject
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
+from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import NODES, PODS, ResourceType
-from situate.objects.unstructured import Unstructured
 from situate.vm.api.nodes import read_node
 from situate.vm.api.parse_errors import Read, Unreadable
 from situate.vm.api.pods import ended

@@ -10,9 +10,9 @@ from typing import Any
 from situate.framework.profile.profiles import Registry, profiles_of
 from situate.framework.queue.scheduling_queue import QueueSettings
 from situate.plugins.registry import registry
-from situate.runtime.outcomes import BrokenInvariant
-from situate.scheduler.configuration import ClientRate
-from situate.scheduler.setup import Election, Setup
+from situate.runtime.reconcile.outcomes import BrokenInvariant
+from situate.scheduler.config.settings import ClientRate
+from situate.scheduler.config.setup import Election, Setup
 from situate.vm.api.well_known import LEASE
 from situate.vm.backends.systems import NEONVM, System, system_of
 from situate.vm.config.settings import EvictionSettings, VmSettings

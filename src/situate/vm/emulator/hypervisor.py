@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from situate.objects.quantity import BadQuantity, Quantity, decode_quantity
+from situate.objects.values.quantity import BadQuantity, Quantity, decode_quantity
 from situate.vm.api.parse_errors import Misread, Part, Place, Unreadable
 from situate.vm.api.well_known import PREFIX
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from situate.objects.timestamps import BadTime, micro_time, parse_time
+from situate.objects.values.timestamps import BadTime, micro_time, parse_time
 from situate.vm.api.well_known import API_VERSION, FINALIZER, MACHINE_KIND, MIGRATION_KIND
 from situate.vm.emulator.decision import Delete, Kind, Note, Obj, Patch
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from situate.kube.lease_record import LeaseName
-from situate.objects.authorization import READ, Permission
+from situate.kube.election.lease_record import LeaseName
+from situate.objects.reviews.authorization import READ, Permission
 from situate.vm.api.well_known import GROUP
 from situate.vm.emulator.decision import Kind
 

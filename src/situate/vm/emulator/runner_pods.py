@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from situate.objects.quantity import BadQuantity, Quantity, decode_quantity
+from situate.objects.values.quantity import BadQuantity, Quantity, decode_quantity
 from situate.vm.api.quantities import cpu_value, json_text, memory_value
 from situate.vm.api.well_known import NAME_LABEL, OVERCOMMIT, PREFIX, RESOURCES, USAGE
 from situate.vm.emulator import object_fields

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from situate.objects.timestamps import rfc3339
+from situate.objects.values.timestamps import rfc3339
 from situate.vm.api.quantities import shown_amount
 from situate.vm.model.migrations import Move
 from situate.vm.model.policy import Rules

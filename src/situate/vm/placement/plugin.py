@@ -35,8 +35,8 @@ from situate.framework.pod.pods import PodInfo
 from situate.framework.results.status import SKIP, SUCCESS, Code, Status, unresolvable, unschedulable
 from situate.framework.results.verdict import Mask, Refusals, Verdict, refusals
 from situate.framework.snapshot.snapshot import Snapshot
-from situate.objects.nodes import Node as WireNode
-from situate.objects.pods import Pod as WirePod
+from situate.objects.kinds.nodes import Node as WireNode
+from situate.objects.kinds.pods import Pod as WirePod
 from situate.vm.api.nodes import is_drained
 from situate.vm.api.parse_errors import Read
 from situate.vm.backends.systems import System

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from situate.objects.admission_reviews import UNREADABLE, NoReview, Unread, encode_response, read_admission_review
+from situate.objects.reviews.admission import UNREADABLE, NoReview, Unread, encode_response, read_admission_review
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from situate.objects.meta import NO_LABELS, ObjectMeta
-from situate.objects.unstructured import Unstructured
+from situate.objects.kinds.meta import NO_LABELS, ObjectMeta
+from situate.objects.kinds.unstructured import Unstructured
 from situate.vm.api.well_known import ALWAYS_MIGRATE_LABEL, AUTO_MIGRATION_LABEL, NAME_LABEL, PREFIX
 
 CONFIGURATION_API: Final = "admissionregistration.k8s.io/v1"

@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from typing import Any, Final, NoReturn
 
 from situate.kube.patches import JsonPatch
-from situate.objects.meta import ObjectMeta
-from situate.objects.timestamps import rfc3339
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.values.timestamps import rfc3339
 from situate.vm.api.parse_errors import Misread, Part, Place, sayable
 from situate.vm.api.patches import annotate
 from situate.vm.api.quantities import amounts_of, amounts_text, amounts_value, json_text, unit_of

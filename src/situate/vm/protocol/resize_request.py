@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from situate.objects import pods as objects
+from situate.objects.kinds import pods as objects
 from situate.vm.api.parse_errors import Misread, Part, Place, Unreadable
 from situate.vm.api.pods import ended, machine_ref
 from situate.vm.api.quantities import ResizeWish, cpu_value, json_text, memory_value, resize_of, shown_amount

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from situate.objects.authentication import UserInfo
-from situate.objects.pods import Pod
+from situate.objects.kinds.pods import Pod
+from situate.objects.reviews.authentication import UserInfo
 
 SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 """Before the name of every service account."""

@@ -9,11 +9,11 @@ import ipaddress
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from situate.objects.authentication import UserInfo
-from situate.objects.authorization import ResourceAttributes
-from situate.objects.pods import Pod
+from situate.objects.kinds.pods import Pod
+from situate.objects.reviews.authentication import UserInfo
+from situate.objects.reviews.authorization import ResourceAttributes
 from situate.runtime.serving.access import Access
-from situate.runtime.serving.answers import Declined
+from situate.runtime.serving.status_answers import Declined
 from situate.vm.server.agents import SERVICE_ACCOUNT, AgentRules, FindPod, refusal
 
 How = Literal["token", "node", "any"]

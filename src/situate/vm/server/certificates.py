@@ -13,15 +13,15 @@ from datetime import datetime
 from typing import Any
 
 from situate.kube.client import Client
-from situate.kube.reflector import Reflector
-from situate.kube.store import Store
-from situate.objects.configuration import Secret
+from situate.kube.watch.reflector import Reflector
+from situate.kube.watch.store import Store
+from situate.objects.kinds.config_maps import Secret
+from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import SECRETS
-from situate.objects.unstructured import Unstructured
-from situate.runtime.serving.certificates import Generation, Unusable, decoded, read
-from situate.runtime.serving.issuing import host_names
-from situate.runtime.serving.upkeep import VALIDATING, Kept, Upkeep
-from situate.runtime.serving.webhooks import load
+from situate.runtime.serving.certificates.issue import host_names
+from situate.runtime.serving.certificates.plan import Generation, Unusable, decoded, read
+from situate.runtime.serving.certificates.renewal import VALIDATING, Kept, Upkeep
+from situate.runtime.serving.webhook_server import load
 from situate.vm.protocol.eviction_webhook_objects import CERTIFICATES, SERVICE, WEBHOOK, configuration_name
 
 

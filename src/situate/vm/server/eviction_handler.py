@@ -12,9 +12,9 @@ from typing import Final
 
 import structlog
 
-from situate.objects.admission_reviews import NoReview
-from situate.objects.pods import Pod
-from situate.runtime.serving.webhooks import Reply
+from situate.objects.kinds.pods import Pod
+from situate.objects.reviews.admission import NoReview
+from situate.runtime.serving.webhook_server import Reply
 from situate.vm.api.evacuation import evacuation_text
 from situate.vm.api.patches import annotate
 from situate.vm.api.well_known import EVACUATE

@@ -12,10 +12,10 @@ from typing import Final
 import structlog
 
 from situate.kube.client import Client
-from situate.objects.meta import ObjectMeta
+from situate.objects.kinds.meta import ObjectMeta
 from situate.objects.resources import PODDISRUPTIONBUDGETS
-from situate.runtime.serving.presence import WebhookPresence
-from situate.runtime.serving.webhooks import Webhook
+from situate.runtime.serving.certificates.webhook_presence import WebhookPresence
+from situate.runtime.serving.webhook_server import Webhook
 from situate.vm.config.settings import EvictionSettings
 from situate.vm.controller.budgets import Budgets
 from situate.vm.model.actions import Tell

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 from weakref import WeakValueDictionary
 
-from situate.objects.pods import Pod
+from situate.objects.kinds.pods import Pod
 from situate.vm.api.pods import machine_ref
 from situate.vm.backends.neonvm import MACHINES
 from situate.vm.ledger.grants.resource_requests import overtaken

@@ -7,7 +7,7 @@ from typing import Final
 
 import structlog
 
-from situate.runtime.serving.answers import Declined
+from situate.runtime.serving.status_answers import Declined
 
 _AGAIN_S: Final = 600.0
 _MOST: Final = 256

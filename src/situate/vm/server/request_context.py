@@ -9,11 +9,11 @@ from typing import Any, Final, Protocol, TypeVar
 from situate.kube.client import Client
 from situate.kube.errors import KubeError, TooManyRequests
 from situate.kube.patches import Patch
-from situate.kube.reflector import Reflector
-from situate.objects.meta import KubernetesObject
+from situate.kube.watch.reflector import Reflector
+from situate.objects.kinds.meta import KubernetesObject
 from situate.objects.resources import ResourceType
-from situate.runtime.actuator import Actuator
-from situate.runtime.outcomes import Retriable
+from situate.runtime.leadership.actuator import Actuator
+from situate.runtime.reconcile.outcomes import Retriable
 from situate.vm.controller.informers import VmWatched
 from situate.vm.ledger.ledger import Ledger
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from situate.objects.pods import Pod
+from situate.objects.kinds.pods import Pod
 from situate.objects.resources import PODS
 from situate.vm.api.patches import annotate
 from situate.vm.api.well_known import RESIZE_REQUESTED

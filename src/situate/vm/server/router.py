@@ -13,9 +13,9 @@ from urllib.parse import unquote
 import structlog
 
 from situate.kube.errors import KubeError
+from situate.objects.kinds.pods import Pod
 from situate.objects.messages import Request, Response
-from situate.objects.pods import Pod
-from situate.runtime.serving.answers import Declined
+from situate.runtime.serving.status_answers import Declined
 from situate.vm.api.parse_errors import Unreadable
 from situate.vm.api.quantities import json_text
 from situate.vm.explain.nodes import explain_node

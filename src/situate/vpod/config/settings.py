@@ -1,7 +1,7 @@
 """The `vpod:` section of the configuration file: one entry a StatefulSet, and the environment that Knative reads.
 
 Field names and defaults are those of the reference's configuration table. Reading the file is left to
-`situate.runtime.configuration`; what the values mean to the `decide` functions, to `situate.vpod.model.vpod`.
+`situate.runtime.configuration.file`; what the values mean to the `decide` functions, to `situate.vpod.model.vpod`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from situate.objects.durations import format_duration
-from situate.objects.settings import (
+from situate.objects.settings.section import (
     ALLOWED,
     FORM,
     Duration,
@@ -23,6 +22,7 @@ from situate.objects.settings import (
     PositiveDuration,
     shown,
 )
+from situate.objects.values.durations import format_duration
 from situate.vpod.model.options import (
     DrainOptions,
     Fairness,

@@ -14,15 +14,15 @@ from functools import partial
 
 from situate.kube.client import Client
 from situate.kube.events import reference
-from situate.kube.versions import older
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod
+from situate.kube.watch.resource_versions import older
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
+from situate.objects.kinds.unstructured import Unstructured
+from situate.objects.kinds.workloads import StatefulSet
 from situate.objects.resources import STATEFULSETS
-from situate.objects.unstructured import Unstructured
-from situate.objects.workloads import StatefulSet
-from situate.runtime.actuator import Actuator
-from situate.runtime.outcomes import DONE, Result
-from situate.runtime.workqueue import WorkQueue
+from situate.runtime.leadership.actuator import Actuator
+from situate.runtime.reconcile.outcomes import DONE, Result
+from situate.runtime.reconcile.workqueue import WorkQueue
 from situate.vpod.controller.informers import Watched, WatchedSource, has_workers
 from situate.vpod.controller.notify import Reporter
 from situate.vpod.controller.shortage_queue import GIVES_WAY_S, Turns

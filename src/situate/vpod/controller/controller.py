@@ -15,13 +15,13 @@ from typing import Final
 import structlog
 
 from situate.kube.client import Client
-from situate.kube.election import Candidacy, ElectionNews, Elector, Leadership
+from situate.kube.election.election import Candidacy, ElectionNews, Elector, Leadership
+from situate.kube.election.lease_record import LeaseName
 from situate.kube.errors import KubeError
-from situate.kube.lease_record import LeaseName
-from situate.runtime.actuator import Actuator
-from situate.runtime.outcomes import Retriable
-from situate.runtime.reconciler import Reconciler
-from situate.runtime.workqueue import WorkQueue
+from situate.runtime.leadership.actuator import Actuator
+from situate.runtime.reconcile.outcomes import Retriable
+from situate.runtime.reconcile.reconciler import Reconciler
+from situate.runtime.reconcile.workqueue import WorkQueue
 from situate.vpod.config.settings import StatefulSetSettings
 from situate.vpod.controller.apply import SHORTAGE_RETRY_S, Audit, Placing, no_audit
 from situate.vpod.controller.informers import Watched

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from situate.kube.client import Client
-from situate.kube.reflector import Reflector
-from situate.kube.store import Store
-from situate.objects.configuration import ConfigMap
-from situate.objects.meta import KubernetesObject
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod
+from situate.kube.watch.reflector import Reflector
+from situate.kube.watch.store import Store
+from situate.objects.kinds.config_maps import ConfigMap
+from situate.objects.kinds.meta import KubernetesObject
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
+from situate.objects.kinds.unstructured import Unstructured
+from situate.objects.kinds.workloads import StatefulSet
 from situate.objects.resources import CONFIGMAPS, NODES, PODS, STATEFULSETS, ResourceType, unstructured
-from situate.objects.unstructured import Unstructured
-from situate.objects.workloads import StatefulSet
 from situate.vpod.config.settings import SourceSettings, StatefulSetSettings
 from situate.vpod.sources.crds import INTERNAL_GROUP
 

@@ -10,8 +10,8 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from situate.kube.events import NORMAL, WARNING
-from situate.objects.counts import counted
-from situate.objects.events import ObjectReference
+from situate.objects.kinds.events import ObjectReference
+from situate.objects.values.counts import counted
 from situate.vpod.controller.state_metrics import StateGauges
 from situate.vpod.model.options import Options
 from situate.vpod.model.records import DrainGoal

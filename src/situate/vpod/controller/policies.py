@@ -7,7 +7,7 @@ from collections.abc import Callable
 import structlog
 
 from situate.kube.events import WARNING, reference
-from situate.objects.configuration import ConfigMap
+from situate.objects.kinds.config_maps import ConfigMap
 from situate.objects.resources import CONFIGMAPS
 from situate.vpod.config.settings import StatefulSetSettings
 from situate.vpod.controller.informers import Watched

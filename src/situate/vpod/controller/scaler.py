@@ -14,8 +14,8 @@ import structlog
 from situate.kube.client import Client
 from situate.kube.errors import ApiError, Conflict, KubeError, NotFound
 from situate.objects.resources import STATEFULSETS
-from situate.runtime.actuator import Actuator
-from situate.runtime.outcomes import Retriable
+from situate.runtime.leadership.actuator import Actuator
+from situate.runtime.reconcile.outcomes import Retriable
 from situate.vpod.controller.apply import Placing
 from situate.vpod.controller.notify import Reporter
 from situate.vpod.model.options import Options

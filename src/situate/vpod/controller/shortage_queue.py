@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final
 
-from situate.runtime.workqueue import WorkQueue
+from situate.runtime.reconcile.workqueue import WorkQueue
 from situate.vpod.model.records import Entry
 from situate.vpod.model.vpod import Key
 from situate.vpod.placement.decide import turn

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from situate.kube.events import reference
-from situate.objects.events import ObjectReference
-from situate.objects.unstructured import Unstructured
+from situate.objects.kinds.events import ObjectReference
+from situate.objects.kinds.unstructured import Unstructured
 from situate.vpod.controller.informers import WatchedSource
 from situate.vpod.model.vpod import Key, PlainVPod
 from situate.vpod.sources.adapters import read_vpod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from situate.kube.errors import NotFound
-from situate.runtime.outcomes import DONE, Result
+from situate.runtime.reconcile.outcomes import DONE, Result
 from situate.vpod.controller.notify import Reporter
 from situate.vpod.controller.sources import Found, Sources
 from situate.vpod.controller.writer import Writing

@@ -13,8 +13,8 @@ from typing import Any
 from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, Conflict, Invalid, KubeError, NotFound
 from situate.kube.patches import JsonPatch, MergePatch, Patch
-from situate.objects.unstructured import Unstructured
-from situate.runtime.actuator import Actuator
+from situate.objects.kinds.unstructured import Unstructured
+from situate.runtime.leadership.actuator import Actuator
 from situate.vpod.controller.informers import BY_OWNER, CONSUMERS, Watched
 from situate.vpod.controller.sources import Found
 from situate.vpod.model.vpod import Key, Placements

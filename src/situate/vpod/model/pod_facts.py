@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
 from situate.vpod.model.pod_classes import NodeFacts, PodFacts
 from situate.vpod.model.vpod import DRAINED_BY_ANNOTATION_KEY, POD_ANNOTATION_KEY, ZONE_LABEL
 

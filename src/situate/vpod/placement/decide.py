@@ -13,7 +13,7 @@ from enum import StrEnum
 
 import msgspec
 
-from situate.objects.counts import counted
+from situate.objects.values.counts import counted
 from situate.vpod.knative_era import adapter
 from situate.vpod.model.options import PolicyName, ReferenceVersion
 from situate.vpod.model.pod_classes import Cause, PodClass

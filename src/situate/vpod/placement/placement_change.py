@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from situate.objects.counts import counted
+from situate.objects.values.counts import counted
 from situate.vpod.model.vpod import Placements, total_vreplicas
 from situate.vpod.placement.decide import MoveCause
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from situate.objects.counts import counted
+from situate.objects.values.counts import counted
 from situate.vpod.model.pod_classes import Cause
 from situate.vpod.model.records import Places
 from situate.vpod.state.fairness_limits import Limit, Rule

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from situate.objects.settings import Mistake, did_you_mean, shown
+from situate.objects.settings.section import Mistake, did_you_mean, shown
 from situate.vpod.policy.arguments import InvalidArguments
 from situate.vpod.policy.registry import FILTERS, MAX_WEIGHT, MIN_WEIGHT, SCORES, Policy, Predicate, Priority
 

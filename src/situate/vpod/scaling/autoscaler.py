@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from situate.objects.counts import counted
+from situate.objects.values.counts import counted
 from situate.vpod.knative_era import adapter
 from situate.vpod.model.options import Options, PolicyName, ReferenceVersion
 from situate.vpod.model.records import DrainGoal

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from typing import Any
 
-from situate.objects.counts import counted
-from situate.objects.unstructured import Unstructured
+from situate.objects.kinds.unstructured import Unstructured
+from situate.objects.values.counts import counted
 from situate.vpod.config.settings import KIND_LABEL, KINDS_OF_STATEFULSETS, SourceSettings
 from situate.vpod.model.vpod import (
     INT32_MAX,

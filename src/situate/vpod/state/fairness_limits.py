@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from situate.objects.counts import counted
+from situate.objects.values.counts import counted
 from situate.vpod.model.options import Fairness
 from situate.vpod.model.pod_classes import Cause
 from situate.vpod.state.state import State

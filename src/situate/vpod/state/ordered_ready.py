@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from situate.objects.counts import counted
+from situate.objects.values.counts import counted
 from situate.vpod.model.pod_classes import Cause, PodFacts
 from situate.vpod.model.vpod import pod_name
 from situate.vpod.state.state import State

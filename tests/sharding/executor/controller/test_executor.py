@@ -14,9 +14,9 @@ import pytest
 from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.watch import Watch
 from situate.kube.errors import TooManyRequests
+from situate.objects.kinds.unstructured import with_content
 from situate.objects.messages import Request, Response
-from situate.objects.unstructured import with_content
-from situate.runtime.logs import configure_logging
+from situate.runtime.process.logs import configure_logging
 from situate.sharding.executor.config import ExecutorConfig, ExecutorIdentity
 from situate.sharding.executor.controller.executor import Executor
 from situate.sharding.executor.controller.work import Work

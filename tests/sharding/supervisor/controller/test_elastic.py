@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from situate.objects.codec import decode
+from situate.objects.decoding.codec import decode
 from situate.objects.resources import LEASES
 from situate.sharding.partitions.hashing import fnv1a64
 from situate.sharding.partitions.slot_tables import ENTRY

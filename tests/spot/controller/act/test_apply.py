@@ -11,8 +11,8 @@ import pytest
 
 from situate.kube.client import Client
 from situate.objects.messages import Request, Response
-from situate.runtime.actuator import Actuator
-from situate.runtime.outcomes import Retriable
+from situate.runtime.leadership.actuator import Actuator
+from situate.runtime.reconcile.outcomes import Retriable
 from situate.spot.admission.patch_check import applied
 from situate.spot.capacity.free_capacity import Room
 from situate.spot.controller.act.apply import Acting

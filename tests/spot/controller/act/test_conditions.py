@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from situate.kube.client import Client
-from situate.kube.store import Store
+from situate.kube.watch.store import Store
+from situate.objects.kinds.pods import Pod
 from situate.objects.messages import Request
-from situate.objects.pods import Pod
-from situate.runtime.actuator import Actuator
+from situate.runtime.leadership.actuator import Actuator
 from situate.spot.controller.act.conditions import CONDITION, Conditions
 from situate.spot.rebalance.decide import Decision, Notice, Situation, State, decide
 from situate.spot.workloads.cluster_view import Cluster

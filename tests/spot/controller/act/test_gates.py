@@ -17,13 +17,13 @@ from prometheus_client import CollectorRegistry
 from situate.cluster.errors.field_errors import Refused
 from situate.cluster.patch.patches import json_patch
 from situate.kube.client import Client
-from situate.kube.store import Store
-from situate.objects.codec import decode
-from situate.objects.events import ObjectReference
+from situate.kube.watch.store import Store
+from situate.objects.decoding.codec import decode
+from situate.objects.kinds.events import ObjectReference
+from situate.objects.kinds.pods import Pod
 from situate.objects.messages import Request, Response
-from situate.objects.pods import Pod
 from situate.objects.resources import PODS
-from situate.runtime.actuator import Actuator
+from situate.runtime.leadership.actuator import Actuator
 from situate.spot.admission.admit import UNREADABLE, LiveRead, NeedsRead, View
 from situate.spot.controller.act.gates import OVERDUE_S, Gates
 from situate.spot.model.pods_nodes_workloads import CLASS, GATE

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from situate.kube.client import Client
-from situate.kube.store import Store
-from situate.objects.codec import decode
+from situate.kube.watch.store import Store
+from situate.objects.decoding.codec import decode
+from situate.objects.kinds.nodes import Node
 from situate.objects.messages import Request
-from situate.objects.nodes import Node
 from situate.objects.resources import NODES
-from situate.runtime.actuator import Actuator
+from situate.runtime.leadership.actuator import Actuator
 from situate.spot.config.settings import SpotSettings
 from situate.spot.controller.act.labels import Labelling
 from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from situate.objects.events import ObjectReference
+from situate.objects.kinds.events import ObjectReference
 from situate.spot.controller.act.attempt import Attempt, Outcome
 from situate.spot.controller.act.notify import Telling
 from situate.spot.model.actions import Reason, Release

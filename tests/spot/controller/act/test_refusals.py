@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from situate.objects.events import CoreEvent, ObjectReference
+from situate.objects.kinds.events import CoreEvent, ObjectReference
 from situate.spot.admission.admit import UNREADABLE, LiveRead, NeedsRead
 from situate.spot.admission.ledger import ARRIVED_S, Ledger, Reservation, Slot
 from situate.spot.controller.act.refusals import Refusals, without_refused

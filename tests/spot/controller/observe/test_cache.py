@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from situate.kube.client import Client
-from situate.objects.codec import decode
+from situate.objects.decoding.codec import decode
 from situate.objects.resources import CORE_EVENTS, NAMESPACES, NODES, PODS, ResourceType
 from situate.spot.controller.observe.cache import Cache
 from situate.spot.controller.observe.informers import Watched

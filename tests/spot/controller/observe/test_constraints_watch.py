@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from situate.kube.client import Client
-from situate.kube.reflector import Reflector
-from situate.objects.codec import decode
+from situate.kube.watch.reflector import Reflector
+from situate.objects.decoding.codec import decode
 from situate.spot.controller.observe.constraints_watch import LOOK_S, Around
 from situate.spot.model.pods_nodes_workloads import LEADER
 from situate.spot.workloads.cluster_view import Cluster

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from situate.kube.connect import connect
-from situate.kube.connection import Connection
-from situate.kube.store import Store
-from situate.objects.pods import Pod
+from situate.kube.login.connection import Connection
+from situate.kube.watch.store import Store
+from situate.objects.kinds.pods import Pod
 from situate.spot.capacity.headroom import BALLOON
 from situate.spot.controller.observe.free_capacity import Rooms
 from situate.spot.controller.observe.informers import Watched

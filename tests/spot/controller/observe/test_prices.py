@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from situate.kube.connect import connect
-from situate.kube.connection import Connection
+from situate.kube.login.connection import Connection
 from situate.spot.config.settings import PriceSettings
 from situate.spot.controller.observe.prices import KEY, Pricing
 from situate.spot.nodes.prices import Prices

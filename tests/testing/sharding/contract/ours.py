@@ -6,7 +6,7 @@ import asyncio
 import os
 
 from situate.objects.resources import unstructured
-from situate.runtime.manager import Manager, stop_on_signals
+from situate.runtime.process.manager import Manager, stop_on_signals
 from situate.sharding import Executor, ExecutorConfig, ExecutorIdentity, Outcome, Work
 from situate.sharding.leases.membership import LeaseTimes
 from situate.sharding.model.field_paths import Content

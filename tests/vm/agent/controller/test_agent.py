@@ -19,16 +19,16 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
-from situate.embedded.running import EmbeddedServer, Settings
+from situate.embedded.embedded_server import EmbeddedServer, Settings
 from situate.kube.client import Client
 from situate.kube.connect import connect
-from situate.kube.connection import Connection
 from situate.kube.errors import Unreachable
+from situate.kube.login.connection import Connection
 from situate.kube.patches import MergePatch
+from situate.objects.kinds.unstructured import with_content
 from situate.objects.messages import Request, Response
 from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, PODS
-from situate.objects.settings import parse_section
-from situate.objects.unstructured import with_content
+from situate.objects.settings.section import parse_section
 from situate.vm.agent.controller.agent import Agent
 from situate.vm.agent.controller.load_sources import loads_of
 from situate.vm.agent.controller.machine_writer import VmWriter

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from situate.embedded.running import EmbeddedServer, Settings
+from situate.embedded.embedded_server import EmbeddedServer, Settings
 from situate.kube.client import Client
 from situate.kube.connect import connect
-from situate.kube.connection import Connection
 from situate.kube.errors import Unreachable
+from situate.kube.login.connection import Connection
 from situate.kube.patches import MergePatch
+from situate.objects.kinds.unstructured import with_content
 from situate.objects.messages import Request, Response
 from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS
-from situate.objects.unstructured import with_content
 from situate.vm.agent.controller.machine_writer import NotWritten, VmWriter, Written
 from situate.vm.agent.decide.core import Change
 from situate.vm.agent.decide.scaling import SHIPPED

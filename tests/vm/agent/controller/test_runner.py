@@ -13,7 +13,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
-from situate.objects.unstructured import Unstructured, with_content
+from situate.objects.kinds.unstructured import Unstructured, with_content
 from situate.vm.agent.controller.machine_writer import NotWritten, Written
 from situate.vm.agent.controller.metrics import AgentMetrics
 from situate.vm.agent.controller.monitor import Monitor, MonitorFailed, MonitorLost

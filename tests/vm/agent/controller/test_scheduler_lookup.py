@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from situate.objects.pods import Pod
+from situate.objects.kinds.pods import Pod
 from situate.vm.agent.controller.scheduler_lookup import address
 from tests.vm.objects import pod
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from situate.objects.settings import parse_section
-from situate.objects.settings_schema import plain
+from situate.objects.settings.schema import plain
+from situate.objects.settings.section import parse_section
 from situate.vm.agent.decide.scaling import Scaling, overridden
 from situate.vm.agent.model.settings import AgentSettings
 from tests.vm.agent.builders import UNIT

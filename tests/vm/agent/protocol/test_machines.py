@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from situate.objects.unstructured import with_content
+from situate.objects.kinds.unstructured import with_content
 from situate.vm.agent.decide.core import Change
 from situate.vm.agent.decide.scaling import Scaling
 from situate.vm.agent.model.revisions import Revision, RevisionAt

@@ -9,9 +9,9 @@ from typing import Any
 from situate.cluster.controllers import KubeletSettings, MachinerySettings
 from situate.cluster.controllers.node.nodes import nodes
 from situate.kube.client import Client
-from situate.kube.election import Candidacy
-from situate.kube.lease_record import ElectionTimes
-from situate.objects.events import ObjectReference
+from situate.kube.election.election import Candidacy
+from situate.kube.election.lease_record import ElectionTimes
+from situate.objects.kinds.events import ObjectReference
 from situate.testing.virtual_time.world import ClusterWorld, Member
 from situate.vm.emulator import Settings
 from situate.vm.emulator.controller.controller import MachinesController

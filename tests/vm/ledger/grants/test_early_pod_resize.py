@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from situate.objects import pods
+from situate.objects.kinds import pods
 from situate.vm.api.well_known import AUTO_MIGRATION_LABEL, RESIZE_REQUESTED
 from situate.vm.ledger.grants.early_pod_resize import LONGEST_S, size
 from situate.vm.model.actions import HandOver, ResizePod, StartMove, Tell

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from situate.archive.options import ArchiveOptions
-from situate.archive.record import ByName, ByUid, Record
+from situate.archive.records.record import ByName, ByUid, Record
 from situate.cli.sharding.archive.named import key_of
 from situate.cli.sharding.archive.opened import archive_options, opened, run
 from situate.cli.sharding.archive.shown import COLUMNS, data, rows

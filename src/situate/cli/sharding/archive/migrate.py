@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from situate.archive.migrating import Migrated
-from situate.archive.migrating import migrate as migrated
+from situate.archive.operations.migration import Migrated
+from situate.archive.operations.migration import migrate as migrated
 from situate.archive.options import ArchiveOptions
-from situate.archive.query import Query
+from situate.archive.records.query import Query
 from situate.cli.sharding.archive.opened import archive_options, opened, run
 from situate.cli.sharding.archive.options import Conditions
 from situate.cli.sharding.archive.selecting import query_of

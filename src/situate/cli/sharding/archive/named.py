@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from situate.archive.record import ByName, ByUid, GroupKind
+from situate.archive.records.record import ByName, ByUid, GroupKind
 from situate.cli.terminal.failures import WrongInput
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
-from situate.archive.opening import BadArchiveUrl
+from situate.archive.open_archive import BadArchiveUrl
 from situate.archive.options import ArchiveOptions
 from situate.archive.protocol import Archiver
 from situate.cli.terminal.failures import WrongInput
-from situate.objects.settings_options import BadOptions
-from situate.runtime.logs import configure_logging
+from situate.objects.settings.options import BadOptions
+from situate.runtime.process.logs import configure_logging
 
 T = TypeVar("T")
 

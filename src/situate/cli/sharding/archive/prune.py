@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
+from situate.archive.operations.retention import Deletion, Pruned
+from situate.archive.operations.retention import prune as pruned
 from situate.archive.options import ArchiveOptions
-from situate.archive.query import Query
-from situate.archive.retention import Deletion, Pruned
-from situate.archive.retention import prune as pruned
+from situate.archive.records.query import Query
 from situate.cli.sharding.archive.opened import archive_options, opened, run
 from situate.cli.sharding.archive.options import Conditions
 from situate.cli.sharding.archive.selecting import query_of
@@ -24,8 +24,8 @@ from situate.cli.terminal.formats import Format
 from situate.cli.terminal.output import print_data
 from situate.cli.terminal.progress import progress
 from situate.cli.terminal.streams import complain, say
-from situate.objects.durations import format_duration
-from situate.objects.timestamps import micro_time
+from situate.objects.values.durations import format_duration
+from situate.objects.values.timestamps import micro_time
 
 
 def prune(

@@ -7,8 +7,8 @@ from importlib import import_module
 from typing import Any
 
 from situate.archive.options import ArchiveOptions
-from situate.archive.record import ByName, ByUid
-from situate.archive.restoring import CannotRestore, Content
+from situate.archive.records.record import ByName, ByUid
+from situate.archive.records.restored_object import CannotRestore, Content
 from situate.cli.read_cluster.where import Where
 from situate.cli.sharding.archive.named import key_of
 from situate.cli.sharding.archive.opened import archive_options, opened, run

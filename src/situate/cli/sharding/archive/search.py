@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from situate.archive.options import ArchiveOptions
-from situate.archive.query import Page, Query
+from situate.archive.records.query import Page, Query
 from situate.cli.sharding.archive.opened import archive_options, opened, run
 from situate.cli.sharding.archive.options import Conditions
 from situate.cli.sharding.archive.selecting import query_of

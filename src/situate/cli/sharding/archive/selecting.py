@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from situate.archive.query import BadQuery, Query
-from situate.archive.reading import archive_expressions
+from situate.archive.operations.object_reader import archive_expressions
+from situate.archive.records.query import BadQuery, Query
 from situate.cli.sharding.archive.named import kind_of
 from situate.cli.sharding.archive.options import Conditions
 from situate.cli.terminal.failures import WrongInput
-from situate.objects.durations import BadDuration, parse_duration
-from situate.objects.label_selectors import BadSelector, parse_selector
-from situate.objects.timestamps import BadTime, parse_time
+from situate.objects.selection.label_selectors import BadSelector, parse_selector
+from situate.objects.values.durations import BadDuration, parse_duration
+from situate.objects.values.timestamps import BadTime, parse_time
 
 _TIME = "a time such as 2026-01-31T12:00:00Z, or an age such as 36h"
 

@@ -21,12 +21,12 @@ from situate.cli.sharding.archive.opened import archive_options, opened
 from situate.cli.terminal.failures import ExitCode, WrongInput, mendable_failures
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
-from situate.kube.connection import Connection
-from situate.runtime.logs import configure_logging
-from situate.runtime.manager import Manager, ServiceFailed, stop_on_signals
+from situate.kube.login.connection import Connection
+from situate.runtime.process.logs import configure_logging
+from situate.runtime.process.manager import Manager, ServiceFailed, stop_on_signals
+from situate.runtime.process.startup import run_process
 from situate.runtime.serving.access import Access
 from situate.runtime.serving.listener import Certificate, Listener
-from situate.runtime.startup import run_process
 from situate.sharding.server.discovery import NotServed, discovered
 from situate.sharding.server.request_handler import Answering
 

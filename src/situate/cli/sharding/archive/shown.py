@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import msgspec
 
-from situate.archive.record import BadRecord, Record, encode_record
+from situate.archive.records.record import BadRecord, Record, encode_record
 from situate.cli.terminal.output import Column
-from situate.objects.timestamps import rfc3339
+from situate.objects.values.timestamps import rfc3339
 
 COLUMNS: Final = (
     Column("kind", wide=True),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import typer
 
+from situate.archive.operations.verification import Verified
+from situate.archive.operations.verification import verify as verified
 from situate.archive.options import ArchiveOptions
-from situate.archive.query import Query
-from situate.archive.verifying import Verified
-from situate.archive.verifying import verify as verified
+from situate.archive.records.query import Query
 from situate.cli.sharding.archive.opened import archive_options, opened, run
 from situate.cli.sharding.archive.options import Conditions
 from situate.cli.sharding.archive.selecting import query_of

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from situate.cluster.controllers.machinery.tables import Obj
 from situate.cluster.controllers.node.pods import with_condition
-from situate.objects.quantity import BadQuantity, parse_quantity
+from situate.objects.values.quantity import BadQuantity, parse_quantity
 
 PENDING: Final = "PodResizePending"
 IN_PROGRESS: Final = "PodResizeInProgress"

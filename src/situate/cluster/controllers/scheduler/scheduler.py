@@ -35,9 +35,8 @@ from situate.framework.plugin_api.configuration import (
 from situate.framework.pod.pods import BadPod
 from situate.framework.profile.profile import ALL_NODES, Profile
 from situate.framework.profile.profiles import profiles_of
-from situate.objects.codec import Malformed, decode
-from situate.objects.label_selectors import BadSelector
-from situate.objects.pods import Pod
+from situate.objects.decoding.codec import Malformed, decode
+from situate.objects.kinds.pods import Pod
 from situate.objects.resources import (
     NAMESPACES,
     PODDISRUPTIONBUDGETS,
@@ -49,6 +48,7 @@ from situate.objects.resources import (
 )
 from situate.objects.resources import NODES as NODE_TYPE
 from situate.objects.resources import PODS as POD_TYPE
+from situate.objects.selection.label_selectors import BadSelector
 from situate.plugins.registry import registry
 
 _EVERYTHING: Final[Key] = ("", "")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import cmp_to_key
 
 from situate.cluster.controllers.node.pods import PodFacts
-from situate.objects.ages import younger
+from situate.objects.values.pod_age import younger
 
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 

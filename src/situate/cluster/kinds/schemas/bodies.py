@@ -11,7 +11,7 @@ import yaml
 
 from situate.cluster.errors.field_errors import Refused, bad_request
 from situate.cluster.errors.go_text import quote
-from situate.objects.yaml_text import UNFIT, unfolded
+from situate.objects.settings.yaml_text import UNFIT, unfolded
 
 MAX_DEPTH = 200
 """Levels of nesting; what is deeper no schema describes, and walking it would exhaust the stack."""

@@ -14,12 +14,12 @@ from typing import Any, Final
 
 from situate.kube.client import Client
 from situate.kube.connect import connect, find_connection
-from situate.kube.reflector import Reflector
-from situate.kube.store import Store
-from situate.objects.unstructured import Unstructured
-from situate.runtime.manager import Manager
-from situate.runtime.outcomes import Result
-from situate.runtime.reconciler import Reconciler
+from situate.kube.watch.reflector import Reflector
+from situate.kube.watch.store import Store
+from situate.objects.kinds.unstructured import Unstructured
+from situate.runtime.process.manager import Manager
+from situate.runtime.reconcile.outcomes import Result
+from situate.runtime.reconcile.reconciler import Reconciler
 from situate.sharding.executor.config import ExecutorConfig, ExecutorIdentity
 from situate.sharding.executor.controller.environment import REAL, Surroundings
 from situate.sharding.executor.controller.lease import Heart, LeaseKeeper, LeaseOf, LeaseThread, Patient

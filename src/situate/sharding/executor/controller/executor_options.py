@@ -11,10 +11,10 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import ResourceType
-from situate.objects.settings import ALLOWED, Duration, Mistake, NamespaceName, PositiveDuration, shown
-from situate.objects.settings_options import Sources, read_mapping, require_options
-from situate.objects.unstructured import Unstructured
+from situate.objects.settings.options import Sources, read_mapping, require_options
+from situate.objects.settings.section import ALLOWED, Duration, Mistake, NamespaceName, PositiveDuration, shown
 from situate.sharding.executor.config import ExecutorConfig, ExecutorIdentity, no_metrics
 from situate.sharding.executor.controller.load import ProcessLoad
 from situate.sharding.leases.membership import BadLeaseTimes, LeaseTimes

@@ -16,7 +16,7 @@ from typing import Any
 
 import kopf
 
-from situate.objects.settings import shown
+from situate.objects.settings.section import shown
 from situate.sharding.executor.controller.kopf_call import (
     ARGUMENTS,
     LOG,

@@ -22,9 +22,9 @@ import structlog
 from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from situate.kube.patches import MergePatch
-from situate.objects.coordination import Lease
+from situate.objects.kinds.leases import Lease
 from situate.objects.resources import LEASES
-from situate.objects.timestamps import micro_time
+from situate.objects.values.timestamps import micro_time
 from situate.sharding.leases.executor_report import Report, report_text
 from situate.sharding.leases.tenure import Tenure
 from situate.sharding.model.names import EXECUTOR, EXECUTOR_UID, PARTITION, POOL, STATUS

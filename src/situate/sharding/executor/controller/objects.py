@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 import structlog
 
 from situate.kube.errors import KubeError
-from situate.objects.unstructured import Unstructured
-from situate.runtime.outcomes import DONE, Result, Retriable
-from situate.runtime.workqueue import WorkQueue
+from situate.objects.kinds.unstructured import Unstructured
+from situate.runtime.reconcile.outcomes import DONE, Result, Retriable
+from situate.runtime.reconcile.workqueue import WorkQueue
 from situate.sharding.executor.config import ExecutorConfig
 from situate.sharding.executor.controller.environment import Surroundings
 from situate.sharding.executor.controller.lease import EXIT_CODE

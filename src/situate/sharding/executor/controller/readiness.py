@@ -11,8 +11,8 @@ from collections.abc import Callable
 import structlog
 
 from situate.kube.errors import KubeError
-from situate.kube.reflector import Reflector
-from situate.objects.unstructured import Unstructured
+from situate.kube.watch.reflector import Reflector
+from situate.objects.kinds.unstructured import Unstructured
 from situate.sharding.executor.controller.lease import LeaseKeeper
 from situate.sharding.executor.controller.objects import Objects
 from situate.sharding.leases.tenure import Tenure

@@ -19,8 +19,8 @@ import msgspec
 from situate.kube.client import Client
 from situate.kube.errors import Conflict, Invalid, KubeError, NotFound
 from situate.kube.patches import JsonPatch
+from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import ResourceType
-from situate.objects.unstructured import Unstructured
 from situate.sharding.executor.next_step import Me, owns
 from situate.sharding.model.field_paths import Content, ObjectAdapter
 from situate.sharding.model.object_view import ObjectView, released, view_of

@@ -15,8 +15,8 @@ from enum import Enum
 from situate.kube.client import Client
 from situate.kube.errors import ApiError, Forbidden, KubeError
 from situate.kube.patches import JsonPatch, MergePatch
+from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import ResourceType
-from situate.objects.unstructured import Unstructured
 from situate.sharding.fencing.admit import Refusal
 from situate.sharding.fencing.refusals import fence_refusal
 from situate.sharding.model.actions import Assign, write_of

@@ -15,14 +15,14 @@ import structlog
 
 from situate.archive.protocol import Archiver
 from situate.kube.client import Client
-from situate.kube.election import Elector, Leadership
+from situate.kube.election.election import Elector, Leadership
 from situate.kube.events import EventRecorder
-from situate.kube.store import Store
-from situate.objects.coordination import Lease
-from situate.objects.unstructured import Unstructured
-from situate.runtime.manager import Manager
+from situate.kube.watch.store import Store
+from situate.objects.kinds.leases import Lease
+from situate.objects.kinds.unstructured import Unstructured
 from situate.runtime.metrics import Metrics
-from situate.runtime.outcomes import DONE, Result
+from situate.runtime.process.manager import Manager
+from situate.runtime.reconcile.outcomes import DONE, Result
 from situate.sharding.executor.controller.environment import REAL, Surroundings
 from situate.sharding.executor.controller.executor import connect_here
 from situate.sharding.executor.controller.objects import Request

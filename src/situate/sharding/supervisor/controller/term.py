@@ -14,12 +14,12 @@ from typing import Any, Final, TypeAlias, assert_never
 import structlog
 
 from situate.archive.protocol import Archiver
-from situate.kube.backoff import Backoff
 from situate.kube.errors import Conflict, KubeError, NotFound
+from situate.kube.retry.backoff import Backoff
 from situate.runtime.metrics import Metrics
-from situate.runtime.outcomes import DONE, Result, Retriable
-from situate.runtime.reconciler import Reconcile, Reconciler
-from situate.runtime.workqueue import WorkQueue
+from situate.runtime.reconcile.outcomes import DONE, Result, Retriable
+from situate.runtime.reconcile.reconciler import Reconcile, Reconciler
+from situate.runtime.reconcile.workqueue import WorkQueue
 from situate.sharding.assignment.decide import decide
 from situate.sharding.executor.controller.environment import Surroundings
 from situate.sharding.executor.controller.objects import Request

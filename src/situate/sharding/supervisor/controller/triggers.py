@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from situate.runtime.workqueue import WorkQueue
+from situate.runtime.reconcile.workqueue import WorkQueue
 from situate.sharding.executor.controller.objects import Request
 from situate.sharding.model.executors import Members
 from situate.sharding.model.object_view import ObjectView

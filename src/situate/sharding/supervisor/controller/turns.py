@@ -10,7 +10,7 @@ from itertools import islice
 from math import inf
 from typing import Final
 
-from situate.runtime.workqueue import WorkQueue
+from situate.runtime.reconcile.workqueue import WorkQueue
 from situate.sharding.assignment.fair_queue import Waiting
 from situate.sharding.executor.controller.objects import Request
 from situate.sharding.model.decision_inputs import Verdict

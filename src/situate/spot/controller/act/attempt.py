@@ -16,10 +16,10 @@ from typing import Any, Final, assert_never
 from situate.kube.client import Client
 from situate.kube.errors import Conflict, KubeError, NotFound, TooManyRequests, Unreachable, UnreadableAnswer
 from situate.kube.patches import JsonPatch, MergePatch
-from situate.objects.pods import Pod
+from situate.objects.kinds.pods import Pod
 from situate.objects.resources import PODS
-from situate.runtime.actuator import Actuator
-from situate.runtime.outcomes import Retriable
+from situate.runtime.leadership.actuator import Actuator
+from situate.runtime.reconcile.outcomes import Retriable
 from situate.spot.controller.act.live_recheck import Again
 from situate.spot.model.actions import (
     BY_POLICY,

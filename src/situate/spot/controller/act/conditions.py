@@ -15,13 +15,13 @@ import structlog
 from situate.kube.client import Client
 from situate.kube.errors import Conflict, KubeError, NotFound
 from situate.kube.patches import StrategicMergePatch
-from situate.kube.store import Store
-from situate.objects.meta import Condition
-from situate.objects.pods import Pod
+from situate.kube.watch.store import Store
+from situate.objects.kinds.meta import Condition
+from situate.objects.kinds.pods import Pod
 from situate.objects.resources import PODS
-from situate.objects.timestamps import rfc3339
-from situate.runtime.actuator import Actuator
-from situate.runtime.outcomes import Retriable
+from situate.objects.values.timestamps import rfc3339
+from situate.runtime.leadership.actuator import Actuator
+from situate.runtime.reconcile.outcomes import Retriable
 from situate.spot.model.misplaced import Blocked
 from situate.spot.model.pods_nodes_workloads import PREFIX, PodKey
 from situate.spot.rebalance.decide import Decision, Notice

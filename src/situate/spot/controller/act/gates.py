@@ -16,13 +16,13 @@ from situate.kube.client import Client
 from situate.kube.errors import BadRequest, Conflict, Invalid, KubeError, NotFound
 from situate.kube.events import WARNING
 from situate.kube.patches import JsonPatch
-from situate.kube.store import Store
-from situate.objects.events import ObjectReference
-from situate.objects.pods import Pod
+from situate.kube.watch.store import Store
+from situate.objects.kinds.events import ObjectReference
+from situate.objects.kinds.pods import Pod
+from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import PODS, ResourceType
-from situate.objects.unstructured import Unstructured
-from situate.runtime.actuator import Actuator
-from situate.runtime.outcomes import Retriable
+from situate.runtime.leadership.actuator import Actuator
+from situate.runtime.reconcile.outcomes import Retriable
 from situate.spot.admission.admit import UNREADABLE, LiveRead, NeedsRead, View
 from situate.spot.admission.ledger import Ledger
 from situate.spot.admission.scheduling_gates import Placed, overdue, place, released, waiting

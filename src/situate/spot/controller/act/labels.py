@@ -15,11 +15,11 @@ import structlog
 from situate.kube.client import Client
 from situate.kube.errors import Conflict, KubeError, NotFound
 from situate.kube.patches import MergePatch
-from situate.kube.store import Store
-from situate.objects.nodes import Node
+from situate.kube.watch.store import Store
+from situate.objects.kinds.nodes import Node
 from situate.objects.resources import NODES
-from situate.runtime.actuator import Actuator
-from situate.runtime.outcomes import Retriable
+from situate.runtime.leadership.actuator import Actuator
+from situate.runtime.reconcile.outcomes import Retriable
 from situate.spot.config.settings import SpotSettings
 from situate.spot.nodes.capacity_label import capacity_patch
 

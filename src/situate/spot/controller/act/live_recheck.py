@@ -14,10 +14,10 @@ from typing import Final
 
 from situate.kube.client import Client
 from situate.kube.errors import NotFound
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
+from situate.objects.kinds.selectors import LabelSelector
 from situate.objects.resources import NAMESPACES, NODES, PODS
-from situate.objects.selectors import LabelSelector
 from situate.spot.controller.observe.trimmed_objects import WORKLOADS, plain
 from situate.spot.model.misplaced import Workload
 from situate.spot.model.pods_nodes_workloads import NodeFacts, Owner, PodFacts

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from situate.kube.events import NORMAL, WARNING
-from situate.objects.events import ObjectReference
+from situate.objects.kinds.events import ObjectReference
 from situate.spot.controller.act.attempt import Attempt, Outcome
 from situate.spot.model.actions import BY_POLICY, Delete, Evict, Move, Reason, Release
 from situate.spot.model.pods_nodes_workloads import Owner

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from situate.objects.events import CoreEvent
+from situate.objects.kinds.events import CoreEvent
 from situate.spot.admission.admit import UNREADABLE, LiveRead, NeedsRead
 from situate.spot.admission.ledger import ARRIVED_S, Ledger, Slot
 from situate.spot.workloads.owners import Controller

@@ -9,11 +9,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from situate.kube.reflector import Reflector
-from situate.objects.configuration import Namespace as NamespaceObject
-from situate.objects.events import CoreEvent
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod
+from situate.kube.watch.reflector import Reflector
+from situate.objects.kinds.config_maps import Namespace as NamespaceObject
+from situate.objects.kinds.events import CoreEvent
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
 from situate.spot.controller.observe.informers import Watched
 from situate.spot.controller.observe.trimmed_objects import SlimReplicaSet, Workload, plain
 from situate.spot.model.pods_nodes_workloads import NodeFacts, Owner, PodFacts, PodKey

@@ -14,16 +14,16 @@ import structlog
 
 from situate.kube.client import Client
 from situate.kube.errors import KubeError, NotFound
-from situate.kube.reflector import Reflector
-from situate.kube.store import Store
-from situate.objects.label_selectors import BadSelector, Requirement, Selector, selector_of
-from situate.objects.meta import KubernetesObject, ObjectMeta
+from situate.kube.watch.reflector import Reflector
+from situate.kube.watch.store import Store
+from situate.objects.kinds.meta import KubernetesObject, ObjectMeta
+from situate.objects.kinds.selectors import LabelSelector
+from situate.objects.kinds.services import Service
+from situate.objects.kinds.workloads import PodDisruptionBudget
 from situate.objects.model import Model
-from situate.objects.quantity import NO_QUANTITIES, Quantity
 from situate.objects.resources import LEASES, PODDISRUPTIONBUDGETS, SERVICES, ResourceType
-from situate.objects.selectors import LabelSelector
-from situate.objects.services import Service
-from situate.objects.workloads import PodDisruptionBudget
+from situate.objects.selection.label_selectors import BadSelector, Requirement, Selector, selector_of
+from situate.objects.values.quantity import NO_QUANTITIES, Quantity
 from situate.spot.model.pods_nodes_workloads import PodKey
 from situate.spot.rebalance.node_termination import Guard, Surroundings
 from situate.spot.workloads.cluster_view import Cluster

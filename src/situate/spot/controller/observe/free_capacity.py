@@ -26,10 +26,10 @@ from situate.framework.profile.profile import ALL_NODES, Profile
 from situate.framework.profile.profiles import profiles_of
 from situate.framework.snapshot.cache import Cache as FrameworkCache
 from situate.kube.client import Client
-from situate.kube.reflector import Reflector
-from situate.kube.store import Store
-from situate.objects.nodes import Node
-from situate.objects.pods import Affinity, Pod
+from situate.kube.watch.reflector import Reflector
+from situate.kube.watch.store import Store
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Affinity, Pod
 from situate.objects.resources import (
     NAMESPACES,
     PERSISTENTVOLUMECLAIMS,

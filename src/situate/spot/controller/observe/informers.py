@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from situate.kube.client import Client
-from situate.kube.reflector import Reflector
-from situate.kube.store import Store
-from situate.objects.configuration import Namespace
-from situate.objects.events import CoreEvent
-from situate.objects.meta import KubernetesObject
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod
+from situate.kube.watch.reflector import Reflector
+from situate.kube.watch.store import Store
+from situate.objects.kinds.config_maps import Namespace
+from situate.objects.kinds.events import CoreEvent
+from situate.objects.kinds.meta import KubernetesObject
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
 from situate.objects.resources import CORE_EVENTS, NAMESPACES, NODES, PODS, ResourceType
 from situate.spot.controller.observe.trimmed_objects import (
     DEPLOYMENTS,

@@ -15,10 +15,10 @@ import structlog
 from situate.kube.client import Client
 from situate.kube.errors import KubeError
 from situate.kube.patches import MergePatch
-from situate.kube.store import Store
-from situate.objects.coordination import Lease
+from situate.kube.watch.store import Store
+from situate.objects.kinds.leases import Lease
 from situate.objects.resources import LEASES
-from situate.runtime.outcomes import Retriable
+from situate.runtime.reconcile.outcomes import Retriable
 from situate.spot.model.counts import Nodes
 from situate.spot.model.object_names import INTERRUPTIONS, NAME
 from situate.spot.nodes.interruptions import History, from_text, noted, to_text

@@ -14,8 +14,8 @@ import structlog
 
 from situate.kube.client import Client
 from situate.kube.errors import KubeError, NotFound
+from situate.objects.kinds.selectors import LabelSelector
 from situate.objects.resources import PODS
-from situate.objects.selectors import LabelSelector
 from situate.spot.admission.admit import UNREADABLE, LiveRead, NeedsRead
 from situate.spot.controller.observe.trimmed_objects import REPLICASETS, WORKLOADS, plain
 from situate.spot.model.pods_nodes_workloads import Owner, PodFacts

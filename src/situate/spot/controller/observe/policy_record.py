@@ -15,11 +15,11 @@ import structlog
 from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, Conflict, Forbidden, KubeError, NotFound
 from situate.kube.patches import MergePatch
-from situate.kube.reflector import Reflector
-from situate.kube.store import Store
-from situate.objects.configuration import ConfigMap
+from situate.kube.watch.reflector import Reflector
+from situate.kube.watch.store import Store
+from situate.objects.kinds.config_maps import ConfigMap
 from situate.objects.resources import CONFIGMAPS
-from situate.runtime.outcomes import Retriable
+from situate.runtime.reconcile.outcomes import Retriable
 from situate.spot.model.object_names import POLICIES
 from situate.spot.workloads.on_demand_policy import Policy
 from situate.spot.workloads.policy_record import KEY, from_text, to_text

@@ -17,7 +17,7 @@ import structlog
 from situate.kube.client import Client
 from situate.kube.errors import KubeError
 from situate.objects.resources import CONFIGMAPS
-from situate.objects.settings import Mistake
+from situate.objects.settings.section import Mistake
 from situate.spot.config.settings import PriceSettings
 from situate.spot.nodes.prices import NO_PRICES, Prices, parse_prices
 

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import msgspec
 
-from situate.objects.meta import NO_LABELS, ObjectMeta
+from situate.objects.kinds.meta import NO_LABELS, ObjectMeta
+from situate.objects.kinds.selectors import LabelSelector
 from situate.objects.model import Model
 from situate.objects.resources import ResourceType
-from situate.objects.selectors import LabelSelector
 from situate.spot.workloads.owners import KINDS
 
 

@@ -17,8 +17,8 @@ from typing import Any, Final
 from situate.cluster.apiserver.faults import Kind, Rule
 from situate.cluster.storage.effects import ADMIN, Identity
 from situate.cluster.storage.store import Event
+from situate.embedded.embedded_server import EmbeddedServer, Settings
 from situate.embedded.kubeconfig import kubeconfig, write_kubeconfig
-from situate.embedded.running import EmbeddedServer, Settings
 from situate.objects.messages import Request, Response
 from situate.sharding.fencing import admit as admitting
 from situate.sharding.fencing.admit import Fence, Refusal, Role, Writer, admit

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from situate.archive.record import Record, record_of
+from situate.archive.records.record import Record, record_of
 from situate.cluster.patch.patches import json_patch
 from situate.sharding.assignment.archive_steps import (
     Deleted,

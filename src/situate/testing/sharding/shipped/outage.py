@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
-from situate.archive.query import Query
+from situate.archive.records.query import Query
 from situate.sharding.executor.controller.work import Work
 from situate.sharding.executor.next_step import Outcome
 from situate.sharding.model.field_paths import Content

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from situate.archive.protocol import Archiver
-from situate.archive.record import ByName, ByUid, Record
+from situate.archive.records.record import ByName, ByUid, Record
 from situate.cluster.patch.patches import json_patch
 from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.store import Event

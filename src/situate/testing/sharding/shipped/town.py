@@ -16,14 +16,14 @@ from typing import Any
 
 import msgspec
 
-from situate.archive.memory import MemoryArchiver
 from situate.archive.protocol import Archiver, NotArchived
-from situate.archive.record import ByName, ByUid, Record
+from situate.archive.records.record import ByName, ByUid, Record
+from situate.archive.stores.memory import MemoryArchiver
 from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.watch import Watch
 from situate.kube.client import Client
+from situate.objects.kinds.meta import NO_LABELS
 from situate.objects.messages import Request, Response
-from situate.objects.meta import NO_LABELS
 from situate.runtime.metrics import Metrics
 from situate.sharding.executor.controller.environment import Surroundings
 from situate.sharding.fencing import admit

@@ -13,11 +13,11 @@ import structlog
 from situate.kube.client import Client
 from situate.kube.errors import KubeError, NotFound
 from situate.kube.events import WARNING, reference
-from situate.kube.reflector import Reflector
-from situate.kube.store import Store
-from situate.objects.events import ObjectReference
+from situate.kube.watch.reflector import Reflector
+from situate.kube.watch.store import Store
+from situate.objects.kinds.events import ObjectReference
+from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import NODES
-from situate.objects.unstructured import Unstructured
 from situate.vm.agent.controller.runner import Runner, Tools
 from situate.vm.agent.model.settings import MOST_JITTER_MS
 from situate.vm.agent.protocol.machines import MachineNow, handled, read

@@ -9,8 +9,8 @@ from typing import Any, Final, Protocol
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
-from situate.objects.settings import Mistake
-from situate.objects.yaml_text import load_yaml
+from situate.objects.settings.section import Mistake
+from situate.objects.settings.yaml_text import load_yaml
 from situate.vm.agent.decide.goal import CacheMetrics, SystemMetrics
 from situate.vm.agent.model.settings import MetricsAccess
 from situate.vm.agent.protocol.machines import MachineNow

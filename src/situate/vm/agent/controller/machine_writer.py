@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from situate.kube.client import Client
 from situate.kube.errors import Invalid, KubeError, NotFound, Unreachable, UnreadableAnswer
 from situate.kube.patches import JsonPatch
-from situate.objects.unstructured import Unstructured
+from situate.objects.kinds.unstructured import Unstructured
 from situate.vm.agent.decide.core import Change
 from situate.vm.agent.decide.scaling import Scaling
 from situate.vm.agent.protocol.machines import SCALED, MachineNow, read, size_patch

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import Final
 
 from situate.kube.client import Client
-from situate.kube.reflector import Reflector
-from situate.kube.store import Store
-from situate.objects.pods import Pod
+from situate.kube.watch.reflector import Reflector
+from situate.kube.watch.store import Store
+from situate.objects.kinds.pods import Pod
 from situate.objects.resources import PODS
 from situate.vm.agent.model.settings import SchedulerAccess
 from situate.vm.api.well_known import SCHEDULER_LABEL

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from situate.objects.settings import Mistake, parse_section
-from situate.objects.settings_schema import plain
+from situate.objects.settings.schema import plain
+from situate.objects.settings.section import Mistake, parse_section
 
 Fraction = Annotated[float, msgspec.Meta(gt=0, le=10)]
 Ratio = Annotated[float, msgspec.Meta(ge=0, le=1000)]

@@ -10,8 +10,8 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from situate.objects.quantity import BadQuantity, Quantity, decode_quantity
-from situate.objects.settings import ALLOWED, Mistake, NamespaceName, shown
+from situate.objects.settings.section import ALLOWED, Mistake, NamespaceName, shown
+from situate.objects.values.quantity import BadQuantity, Quantity, decode_quantity
 from situate.vm.agent.decide.health import Limits, Rate
 from situate.vm.agent.decide.scaling import Scaling
 from situate.vm.agent.model.state import Config

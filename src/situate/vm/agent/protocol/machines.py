@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from situate.objects.timestamps import BadTime, parse_time, rfc3339
-from situate.objects.unstructured import Unstructured
+from situate.objects.kinds.unstructured import Unstructured
+from situate.objects.values.timestamps import BadTime, parse_time, rfc3339
 from situate.vm.agent.decide.core import Change
 from situate.vm.agent.decide.scaling import Scaling, overridden
 from situate.vm.agent.model.revisions import Revision, RevisionAt

@@ -9,8 +9,8 @@ from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
 from situate.kube.events import NORMAL, WARNING
 from situate.kube.patches import MergePatch
-from situate.objects.events import ObjectReference
-from situate.runtime.actuator import Actuator
+from situate.objects.kinds.events import ObjectReference
+from situate.runtime.leadership.actuator import Actuator
 from situate.vm.api.well_known import API_VERSION
 from situate.vm.emulator import Create, Delete, Note, Patch, Write
 from situate.vm.emulator.controller.informers import RESOURCES, Watched

@@ -14,16 +14,16 @@ from typing import Final
 
 import structlog
 
-from situate.kube.backoff import Backoff
 from situate.kube.client import Client
-from situate.kube.discovery import discover
-from situate.kube.election import Candidacy, ElectionNews, Elector, Leadership
+from situate.kube.election.election import Candidacy, ElectionNews, Elector, Leadership
+from situate.kube.election.lease_record import LeaseName
 from situate.kube.errors import KubeError
-from situate.kube.lease_record import LeaseName
-from situate.runtime.actuator import Actuator
-from situate.runtime.outcomes import DONE, Result, Retriable
-from situate.runtime.reconciler import Reconciler
-from situate.runtime.workqueue import WorkQueue
+from situate.kube.queries.discovery import discover
+from situate.kube.retry.backoff import Backoff
+from situate.runtime.leadership.actuator import Actuator
+from situate.runtime.reconcile.outcomes import DONE, Result, Retriable
+from situate.runtime.reconcile.reconciler import Reconciler
+from situate.runtime.reconcile.workqueue import WorkQueue
 from situate.vm.emulator import Key, Kind, Settings, look
 from situate.vm.emulator.controller.apply import Performing, Record
 from situate.vm.emulator.controller.informers import RESOURCES, Watched

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from situate.kube.client import Client
-from situate.kube.reflector import Reflector
-from situate.kube.store import Store
+from situate.kube.watch.reflector import Reflector
+from situate.kube.watch.store import Store
+from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import ResourceType, unstructured
-from situate.objects.unstructured import Unstructured
 from situate.vm.api.well_known import NAME_LABEL
 from situate.vm.backends.neonvm import MACHINES, MIGRATIONS
 from situate.vm.emulator import Key, Kind, concerned

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from situate.objects.counts import counted
+from situate.objects.values.counts import counted
 from situate.vm.model.migrations import BeneficiaryKind, ClaimState, Move, Stage
 from situate.vm.model.policy import Rules
 from situate.vm.model.state import State

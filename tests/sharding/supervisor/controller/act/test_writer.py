@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from situate.kube.client import Client
-from situate.kube.election import Leadership
+from situate.kube.election.election import Leadership
+from situate.kube.election.lease_record import LeaseName
 from situate.kube.errors import Unreachable
-from situate.kube.lease_record import LeaseName
 from situate.objects.messages import Request, Response
 from situate.sharding.executor.controller.objects import Request as Key
 from situate.sharding.leases.membership import ExecutorWatch

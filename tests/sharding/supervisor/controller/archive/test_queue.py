@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from situate.archive.protocol import ArchiveConflict, Archiver
-from situate.archive.query import Query
-from situate.archive.record import ByName, ByUid, Record
+from situate.archive.records.query import Query
+from situate.archive.records.record import ByName, ByUid, Record
 from situate.sharding.executor.controller.work import Work
 from situate.sharding.executor.next_step import Outcome
 from situate.sharding.model.field_paths import Content

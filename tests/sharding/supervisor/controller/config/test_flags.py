@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from situate.archive import ArchiveOptions, add_archive_options
 from situate.objects.resources import unstructured
-from situate.objects.settings_options import options_of
+from situate.objects.settings.options import options_of
 from situate.sharding import (
     BadOptions,
     ExecutorConfig,

@@ -10,7 +10,7 @@ import pytest
 
 from situate.kube.client import Client
 from situate.kube.errors import KubeError
-from situate.objects.coordination import Lease
+from situate.objects.kinds.leases import Lease
 from situate.objects.messages import Request, Response
 from situate.sharding.leases.membership import ExecutorWatch, LeaseTimes, Membership
 from situate.sharding.model.executors import Ending, Members

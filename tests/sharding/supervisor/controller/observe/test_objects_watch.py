@@ -10,10 +10,10 @@ from typing import Any, cast
 import pytest
 
 from situate.kube.errors import Unreachable
-from situate.kube.reflector import Reflector
-from situate.kube.store import Store
-from situate.kube.watch import WatchScope
-from situate.objects.unstructured import Unstructured
+from situate.kube.watch.reflector import Reflector
+from situate.kube.watch.store import Store
+from situate.kube.watch.stream import WatchScope
+from situate.objects.kinds.unstructured import Unstructured
 from situate.sharding.supervisor.controller.observe.objects_watch import RETRY_S, ObjectsWatch
 from situate.testing.sharding.shipped.reports import REPORTS
 from situate.testing.virtual_time.processes import World

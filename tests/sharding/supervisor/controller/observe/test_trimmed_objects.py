@@ -6,7 +6,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 import pytest
 
-from situate.objects.unstructured import Unstructured, with_content
+from situate.objects.kinds.unstructured import Unstructured, with_content
 from situate.sharding.model.object_view import view_of
 from situate.sharding.partitions.partitions import EVERYTHING, static_partition
 from situate.sharding.supervisor.controller.observe.trimmed_objects import KeptObjects, kept

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
-from situate.kube.backoff import Backoff
 from situate.kube.events import WARNING
-from situate.objects.events import ObjectReference
-from situate.runtime.outcomes import DONE, Result
-from situate.runtime.workqueue import WorkQueue
+from situate.kube.retry.backoff import Backoff
+from situate.objects.kinds.events import ObjectReference
+from situate.runtime.reconcile.outcomes import DONE, Result
+from situate.runtime.reconcile.workqueue import WorkQueue
 from situate.sharding.assignment.conditions import archive_failed_write, verdict_write
 from situate.sharding.executor.controller.objects import Request
 from situate.sharding.model.actions import Write

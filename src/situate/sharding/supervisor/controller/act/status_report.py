@@ -13,9 +13,9 @@ from typing import Final
 import msgspec
 import structlog
 
+from situate.kube.election.lease_record import LeaseName
 from situate.kube.errors import KubeError
-from situate.kube.lease_record import LeaseName
-from situate.runtime.outcomes import Retriable
+from situate.runtime.reconcile.outcomes import Retriable
 from situate.sharding.supervisor.controller.act.writer import Sender
 from situate.sharding.supervisor.controller.observe.table_watch import TableWatch
 from situate.sharding.supervisor.report import SupervisorReport, report_text

@@ -11,15 +11,15 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from situate.kube.client import Client
-from situate.kube.election import Leadership
+from situate.kube.election.election import Leadership
+from situate.kube.election.lease_record import LeaseName
 from situate.kube.errors import KubeError, NotFound, Unreachable
-from situate.kube.lease_record import LeaseName
 from situate.kube.patches import JsonPatch, MergePatch
-from situate.objects.configuration import ConfigMap
+from situate.objects.kinds.config_maps import ConfigMap
+from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import CONFIGMAPS, LEASES
-from situate.objects.unstructured import Unstructured
-from situate.runtime.actuator import Actuator
-from situate.runtime.outcomes import Retriable
+from situate.runtime.leadership.actuator import Actuator
+from situate.runtime.reconcile.outcomes import Retriable
 from situate.sharding.executor.controller.objects import Request
 from situate.sharding.model.actions import Write
 from situate.sharding.model.executors import Leftover

@@ -15,10 +15,10 @@ from typing import Final, assert_never
 import structlog
 
 from situate.archive.protocol import Archiver
-from situate.kube.backoff import Backoff
 from situate.kube.events import NORMAL, WARNING
-from situate.runtime.outcomes import DONE, Result
-from situate.runtime.workqueue import WorkQueue
+from situate.kube.retry.backoff import Backoff
+from situate.runtime.reconcile.outcomes import DONE, Result
+from situate.runtime.reconcile.workqueue import WorkQueue
 from situate.sharding.assignment.archive_steps import (
     RETRY_CAP_S,
     Deleted,

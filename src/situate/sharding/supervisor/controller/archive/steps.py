@@ -17,7 +17,7 @@ from situate.archive.protocol import (
     ArchiveUnavailable,
     NotArchived,
 )
-from situate.archive.record import BadRecord, ByUid, GroupKind, Record, record_of
+from situate.archive.records.record import BadRecord, ByUid, GroupKind, Record, record_of
 from situate.kube.errors import Conflict, KubeError, NotFound
 from situate.sharding.assignment.archive_steps import (
     Corrupt,

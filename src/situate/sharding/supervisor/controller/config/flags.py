@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import overload
 
-from situate.objects.settings_flags import F, add_flags, with_flags
+from situate.objects.settings.flags import F, add_flags, with_flags
 from situate.sharding.executor.controller.executor_options import ExecutorOptions
 from situate.sharding.supervisor.controller.config.options import SupervisorOptions
 

@@ -16,12 +16,12 @@ import msgspec
 from msgspec import Meta
 
 from situate.archive.options import ArchiveOptions
-from situate.kube.lease_record import ElectionTimes
-from situate.objects.label_selectors import BadSelector, parse_selector
+from situate.kube.election.lease_record import ElectionTimes
+from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import ResourceType
-from situate.objects.settings import Duration, Mistake, NamespaceName, ObjectName, PositiveDuration, shown
-from situate.objects.settings_options import FLAG, Sources, read_mapping, require_options
-from situate.objects.unstructured import Unstructured
+from situate.objects.selection.label_selectors import BadSelector, parse_selector
+from situate.objects.settings.options import FLAG, Sources, read_mapping, require_options
+from situate.objects.settings.section import Duration, Mistake, NamespaceName, ObjectName, PositiveDuration, shown
 from situate.sharding.assignment.desired_executors import SizingConfig
 from situate.sharding.executor.controller.lease import clock
 from situate.sharding.leases.membership import ExecutorWatch, LeaseTimes

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from situate.archive.options import ArchiveOptions, hidden, secret_mistakes
-from situate.objects.settings import Mistake, parse_section, shown
-from situate.objects.settings_options import BadOptions
+from situate.objects.settings.options import BadOptions
+from situate.objects.settings.section import Mistake, parse_section, shown
 from situate.sharding.supervisor.controller.config.options import SupervisorOptions
 
 

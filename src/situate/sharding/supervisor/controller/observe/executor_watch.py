@@ -18,9 +18,9 @@ import structlog
 
 from situate.kube.client import Client
 from situate.kube.errors import KubeError, NotFound, Unreachable
-from situate.objects.coordination import Lease
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod
+from situate.objects.kinds.leases import Lease
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
 from situate.objects.resources import LEASES
 from situate.sharding.leases.membership import Membership
 from situate.sharding.model.executors import Ending, ExecutorStatus, Leftover, Members, Suspect

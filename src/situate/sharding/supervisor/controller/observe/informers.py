@@ -12,7 +12,7 @@ from collections.abc import Callable
 import structlog
 
 from situate.kube.client import Client
-from situate.objects.unstructured import Unstructured
+from situate.objects.kinds.unstructured import Unstructured
 from situate.sharding.executor.controller.objects import Request
 from situate.sharding.leases.membership import Membership
 from situate.sharding.model.decision_inputs import Ownership

@@ -12,8 +12,8 @@ from typing import Final
 import structlog
 
 from situate.kube.errors import KubeError
-from situate.kube.reflector import Reflector
-from situate.objects.unstructured import Unstructured
+from situate.kube.watch.reflector import Reflector
+from situate.objects.kinds.unstructured import Unstructured
 
 RETRY_S: Final = 1.0
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import structlog
 
 from situate.kube.events import WARNING
-from situate.objects.configuration import ConfigMap
-from situate.objects.events import ObjectReference
+from situate.objects.kinds.config_maps import ConfigMap
+from situate.objects.kinds.events import ObjectReference
 from situate.sharding.partitions.slot_tables import Tables
 from situate.sharding.partitions.slots import SlotTable
 from situate.sharding.supervisor.controller.act.conditions import Record

@@ -10,9 +10,9 @@ from typing import Final
 
 import msgspec
 
-from situate.kube.store import Store
-from situate.objects.meta import ObjectMeta
-from situate.objects.unstructured import Unstructured
+from situate.kube.watch.store import Store
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.unstructured import Unstructured
 from situate.sharding.partitions.partitions import Keyspace
 
 _NOTHING: Final = b"{}"

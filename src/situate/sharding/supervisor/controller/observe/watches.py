@@ -6,12 +6,12 @@ import random
 from typing import Any, TypeAlias
 
 from situate.kube.client import Client
-from situate.kube.reflector import Reflector
-from situate.kube.store import Store
-from situate.objects.configuration import ConfigMap
-from situate.objects.coordination import Lease
-from situate.objects.nodes import Node
-from situate.objects.pods import Pod
+from situate.kube.watch.reflector import Reflector
+from situate.kube.watch.store import Store
+from situate.objects.kinds.config_maps import ConfigMap
+from situate.objects.kinds.leases import Lease
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
 from situate.objects.resources import CONFIGMAPS, LEASES, NODES, PODS
 from situate.sharding.model.names import POOL
 from situate.sharding.supervisor.controller.observe.objects_watch import ObjectsWatch

@@ -1,0 +1,118 @@
+"""An archiver from a URL. Each kind of store is imported only when it is asked for, with what its extra installs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from situate.archive.protocol import Archiver
+
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}:")
+ALLOWED_URLS: Final = (
+    "file:///FOLDER, sqlite:///FILE, postgresql://HOST/DATABASE, s3://BUCKET/PREFIX, mongodb://HOST/DATABASE"
+)
+
+
+class BadArchiveUrl(ValueError):
+    """No archive can be opened by it; the message says what is allowed and never quotes the URL."""
+
+
+class ExtraMissing(BadArchiveUrl):
+    """What this kind of archive needs is not installed; the message is the command that does it."""
+
+
+def open_archiver(url: str, environment: Mapping[str, str]) -> Archiver:
+    """The archiver for a URL that may hold a password. The store itself is not touched: `check` does that.
+
+    `environment` is asked for credentials and endpoints as each store documents it.
+    """
+    scheme = scheme_of(url)
+    opener = _OPENERS.get(scheme)
+    if opener is None:
+        what = f"the scheme {scheme!r}" if scheme else "no scheme"
+        raise BadArchiveUrl(f"archive URL: found {what}, allowed: {ALLOWED_URLS}")
+    try:
+        return opener(url, environment)
+    except ImportError as error:
+        extra = _EXTRAS.get(scheme)
+        if extra is None:
+            raise
+        raise ExtraMissing(
+            f"archive URL: archives at {scheme}:// need {error.name or 'more'}, which is not installed; run: "
+            f"pip install 'situate[{extra}]'"
+        ) from error
+
+
+def scheme_of(url: str) -> str:
+    """In small letters; empty where there is none."""
+    found = _SCHEME.match(url)
+    return found[0][:-1].lower() if found else ""
+
+
+def has_opener(url: str) -> bool:
+    """Whether there is a kind of archive for the URL's scheme."""
+    return scheme_of(url) in _OPENERS
+
+
+def _file(url: str, _: Mapping[str, str]) -> Archiver:
+    from situate.archive.stores.folder.archiver import FilesystemArchiver
+
+    try:
+        parts = urlsplit(url)
+        path = unquote(parts.path, errors="strict")
+    except ValueError:  # quotes the URL
+        raise BadArchiveUrl("archive URL: no URL, allowed: file:///FOLDER") from None
+    if parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
+        raise BadArchiveUrl("archive URL: found a host or a question mark, allowed: file:///FOLDER")
+    if not path.startswith("/") or "\0" in path:
+        raise BadArchiveUrl("archive URL: found no absolute path, allowed: file:///FOLDER")
+    return FilesystemArchiver(Path(path))
+
+
+def _sql(url: str, _: Mapping[str, str]) -> Archiver:
+    from situate.archive.stores.sql.archiver import SqlArchiver
+
+    try:
+        return SqlArchiver.from_url(url)
+    except ValueError as error:
+        raise BadArchiveUrl(str(error)) from None
+
+
+def _s3(url: str, environment: Mapping[str, str]) -> Archiver:
+    from situate.archive.stores.s3.archiver import S3Archiver
+
+    try:
+        return S3Archiver.from_url(url, environment)
+    except ValueError as error:
+        raise BadArchiveUrl(str(error)) from None
+
+
+def _mongodb(url: str, _: Mapping[str, str]) -> Archiver:
+    from situate.archive.stores.mongodb.archiver import MongoArchiver
+
+    try:
+        return MongoArchiver(url)
+    except ValueError as error:
+        raise BadArchiveUrl(str(error)) from None
+
+
+_OPENERS: Final[Mapping[str, Callable[[str, Mapping[str, str]], Archiver]]] = {
+    "file": _file,
+    "sqlite": _sql,
+    "postgresql": _sql,
+    "postgres": _sql,
+    "s3": _s3,
+    "mongodb": _mongodb,
+    "mongodb+srv": _mongodb,
+}
+_EXTRAS: Final[Mapping[str, str]] = {
+    "sqlite": "sql",
+    "postgresql": "sql",
+    "postgres": "sql",
+    "s3": "s3",
+    "mongodb": "mongo",
+    "mongodb+srv": "mongo",
+}

@@ -1,0 +1,128 @@
+"""Copying records from one archive into another, whatever kinds they are; each copy is read back and compared.
+
+Restartable: whoever copies again finds what is there already, by reading it, and copies the rest. What is put into the
+source meanwhile may be missed; copy again, after the supervisors have been told the new archive, until nothing is
+copied. The source is never changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final
+
+from situate.archive.concurrent_calls import together
+from situate.archive.operations.walk import PAGE, pages
+from situate.archive.protocol import ArchiveConflict, ArchiveCorrupt, Archiver, ArchiveRefused, NotArchived
+from situate.archive.records.query import Query
+from situate.archive.records.record import BadRecord, Record, Subject
+
+_PARALLEL: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A record that was not copied, and will not be by trying again alone."""
+
+    subject: Subject
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Migrated:
+    """What was done so far."""
+
+    copied: int = 0
+    """And read back equal."""
+    present: int = 0
+    """There before, equal."""
+    newer: int = 0
+    """There before, in a newer version or archived later."""
+    failed: tuple[Failed, ...] = ()
+    corrupt: tuple[BadRecord, ...] = ()
+    """Of the source; not copied."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the target has all that was found in the source."""
+        return not self.failed and not self.corrupt
+
+
+class _Outcome(Enum):
+    COPIED = "copied"
+    PRESENT = "present"
+    NEWER = "newer"
+
+
+def _silent(_: Migrated) -> None:
+    """Tells nobody."""
+
+
+async def migrate(
+    source: Archiver,
+    target: Archiver,
+    *,
+    query: Query | None = None,
+    told: Callable[[Migrated], None] = _silent,
+    parallel: int = _PARALLEL,
+    size: int = PAGE,
+    dry_run: bool = False,
+) -> Migrated:
+    """Copy the records of the query; `told` hears how it goes after each page.
+
+    `dry_run`: nothing is put, and `copied` counts the records that would be.
+
+    One record's permanent failure stops nobody. `ArchiveUnavailable` of either archive ends it: begin again later.
+    """
+    turns = asyncio.Semaphore(parallel)
+
+    async def copy(record: Record) -> _Outcome | Failed:
+        async with turns:
+            try:
+                return await _copied(record, target, dry_run=dry_run)
+            except (ArchiveRefused, ArchiveCorrupt, NotArchived) as error:
+                return Failed(record.subject, str(error))
+
+    done = Migrated()
+    async for page in pages(source, Query() if query is None else query, size):
+        results = await together(copy(record) for record in page.records)
+        done = replace(
+            done,
+            copied=done.copied + results.count(_Outcome.COPIED),
+            present=done.present + results.count(_Outcome.PRESENT),
+            newer=done.newer + results.count(_Outcome.NEWER),
+            failed=(*done.failed, *(each for each in results if isinstance(each, Failed))),
+            corrupt=(*done.corrupt, *page.corrupt),
+        )
+        told(done)
+    return done
+
+
+async def _copied(record: Record, target: Archiver, *, dry_run: bool) -> _Outcome | Failed:
+    key = record.subject.key
+    try:
+        stored = await target.get(key)
+    except (NotArchived, ArchiveCorrupt):
+        stored = None
+    if stored == record:
+        return _Outcome.PRESENT
+    if stored is not None and not _is_newer(record, stored):
+        return _Outcome.NEWER
+    if dry_run:
+        return _Outcome.COPIED
+    try:
+        await target.put(record)
+    except ArchiveConflict:
+        return _Outcome.NEWER
+    if (stored := await target.get(key)) != record:
+        return Failed(record.subject, f"{key}: the target gives back another record ({stored.digest}) than was put")
+    return _Outcome.COPIED
+
+
+def _is_newer(record: Record, stored: Record) -> bool:
+    """Of one version, or of versions that do not tell, what was archived later is the newer."""
+    if record.replaces(stored) and stored.replaces(record):
+        return record.archived_at >= stored.archived_at
+    return record.replaces(stored)

@@ -1,0 +1,260 @@
+"""Objects as if none had ever left the cluster: live where they are, from the archive where they are not any more.
+
+Live objects are always asked first. An object goes from the cluster into the archive and never back under its UID, so
+whoever looks in this order misses none that is there all along. A list is live objects first, in the API server's
+order, then archived ones, newest first. It holds each UID once; over several pages an object that is archived within
+`SKEW` of the beginning of the list may come live on an early page and archived on a late one.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Final, Protocol
+
+from situate.archive.concurrent_calls import together
+from situate.archive.protocol import Archiver, NotArchived
+from situate.archive.records.canonical_json import canonical_json, mapping_at, read_json
+from situate.archive.records.query import BadQuery, Query, place_of, token
+from situate.archive.records.record import BadRecord, ByName, ByUid, GroupKind, Record
+from situate.objects.kinds.selectors import LabelSelectorRequirement
+from situate.objects.selection.field_selectors import EVERY_FIELD, FieldSelector, field_text
+from situate.objects.selection.label_selectors import EVERYTHING, Selector
+from situate.objects.values.timestamps import BadTime, micro_time, parse_time
+
+SKEW: Final = timedelta(seconds=5)
+"""By how much the clock of whoever archives may be ahead of ours: what was archived later than the beginning of a list
+by more than this was live then, and has been listed live."""
+_OPERATORS: Final = {
+    "=": "In",
+    "==": "In",
+    "in": "In",
+    "!=": "NotIn",
+    "notin": "NotIn",
+    "exists": "Exists",
+    "!": "DoesNotExist",
+}
+"""Numbers are not compared by archives; what is left is asked of each object here."""
+_LOOKED_AT: Final = 200
+"""Records of a page, at least, of which this module chooses: some archives read all that they hold for each page."""
+_NAME: Final = "metadata.name"
+_NAMESPACE: Final = "metadata.namespace"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which objects of the kind."""
+
+    namespace: str | None = None
+    """None: of every namespace."""
+    labels: Selector = EVERYTHING
+    fields: FieldSelector = EVERY_FIELD
+
+    @property
+    def names(self) -> frozenset[str] | None:
+        """Those that are asked for by `metadata.name`; None: any."""
+        asked = {each.value for each in self.fields.requirements if each.equal and each.field == _NAME}
+        return frozenset(asked) if asked else None
+
+    @property
+    def asks_more(self) -> bool:
+        """Whether there are conditions that archives do not know."""
+        fields = any(each.field != _NAME or not each.equal for each in self.fields.requirements)
+        return fields or any(each.operator not in _OPERATORS for each in self.labels.requirements)
+
+    def matches(self, record: Record) -> bool:
+        """Whether labels and fields are what is asked for. A field of another version than the one that was archived
+        counts as absent, for nothing here converts objects."""
+        if not self.labels.matches(record.subject.labels):
+            return False
+        wanted = {each.field for each in self.fields.requirements}
+        if not wanted:
+            return True
+        subject = record.subject
+        known = {_NAME: subject.name, _NAMESPACE: subject.namespace}
+        content = record.object if wanted - known.keys() else {}
+        return self.fields.matches({field: known.get(field, field_text(content, field)) for field in wanted})
+
+
+@dataclass(frozen=True, slots=True)
+class LivePage:
+    """What the API server gave."""
+
+    items: tuple[Mapping[str, Any], ...]
+    continue_: str
+    """Empty on the last page."""
+    resource_version: str
+
+
+class LiveObjects(Protocol):
+    """The objects of one kind in the cluster. Its failures come out of `ReadThrough` as they are."""
+
+    async def get(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """None if there is none."""
+
+    async def list(self, selection: Selection, limit: int | None, continue_: str) -> LivePage:
+        """As the API server lists: of one moment, over all its pages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An object, and where it is."""
+
+    content: Mapping[str, Any]
+    record: Record | None
+    """None while it is live."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One page."""
+
+    items: tuple[Found, ...]
+    continue_: str
+    resource_version: str
+    """Of the live objects; empty on pages that have none."""
+    corrupt: tuple[BadRecord, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a page begins."""
+
+    began: datetime
+    live: bool
+    token: str
+
+
+class ReadThrough:
+    """One kind of objects, live and archived. Without an archiver nothing is archived."""
+
+    def __init__(
+        self, kind: GroupKind, live: LiveObjects, archiver: Archiver | None, clock: Callable[[], datetime]
+    ) -> None:
+        self._kind = kind
+        self._live = live
+        self._archiver = archiver
+        self._clock = clock
+
+    async def get(self, namespace: str, name: str, uid: str = "") -> Found:
+        """The live object, else the newest archived one of that name; with a UID, that object. `NotArchived`."""
+        present = await self._live.get(namespace, name)
+        if present is not None and uid in ("", _uid(present)):
+            return Found(present, None)
+        key = ByUid(self._kind, uid, (namespace, name)) if uid else ByName(self._kind, namespace, name)
+        if self._archiver is None:
+            raise NotArchived(key)
+        record = await self._archiver.get(key)
+        return Found(record.object, record)
+
+    async def list(self, selection: Selection, limit: int | None = None, continue_: str = "") -> Listed:
+        """A page of at most `limit` objects; fewer do not mean that it is the last. `BadQuery` for a bad token."""
+        if limit is not None and limit < 1:
+            raise BadQuery(f"limit: found {limit}, allowed: 1 or more, or none")
+        place = _read_token(continue_, selection) if continue_ else _Place(self._clock(), True, "")
+        if not place.live:
+            return await self._archived(selection, limit, place, None)
+        page = await self._live.list(selection, limit, place.token)
+        items = tuple(Found(content, None) for content in page.items)
+        if page.continue_:
+            token = _token(replace(place, token=page.continue_), selection)
+            return Listed(items, token, page.resource_version)
+        behind = _Place(place.began, False, "")
+        room = None if limit is None else limit - len(items)
+        if self._archiver is None:
+            return Listed(items, "", page.resource_version)
+        if room is not None and room <= 0:
+            return Listed(items, _token(behind, selection), page.resource_version)
+        known = None if place.token else {_uid(content) for content in page.items}
+        rest = await self._archived(selection, room, behind, known)
+        return Listed((*items, *rest.items), rest.continue_, page.resource_version, rest.corrupt)
+
+    async def _archived(
+        self, selection: Selection, limit: int | None, place: _Place, live: Collection[str] | None
+    ) -> Listed:
+        """`live`: UIDs of all live objects of the selection; None if they are not known."""
+        items: list[Found] = []
+        corrupt: list[BadRecord] = []
+        if self._archiver is None or selection.labels.nothing:
+            return Listed((), "", "")
+        while True:
+            room = None if limit is None else limit - len(items)
+            query = _query(self._kind, selection, room, place)
+            page = await self._archiver.search(query)
+            corrupt += page.corrupt
+            fitting = [record for record in page.records if selection.matches(record)]
+            taken = fitting[:room]
+            if live is None:
+                gone = await self._gone(taken)
+            else:
+                gone = tuple(record for record in taken if record.subject.uid not in live)
+            items += (Found(record.object, record) for record in gone)
+            further = page.continue_ if len(taken) == len(fitting) else token(query, place_of(taken[-1]))
+            if not further:
+                return Listed(tuple(items), "", "", tuple(corrupt))
+            place = replace(place, token=further)
+            if limit is not None and len(items) >= limit:
+                return Listed(tuple(items), _token(place, selection), "", tuple(corrupt))
+
+    async def _gone(self, records: Sequence[Record]) -> tuple[Record, ...]:
+        """Those whose objects are not live any more."""
+        subjects = [record.subject for record in records]
+        present = await together(self._live.get(subject.namespace, subject.name) for subject in subjects)
+        return tuple(
+            record
+            for record, content in zip(records, present, strict=True)
+            if content is None or _uid(content) != record.subject.uid
+        )
+
+
+def _query(kind: GroupKind, selection: Selection, limit: int | None, place: _Place) -> Query:
+    return Query(
+        kind=kind,
+        namespaces=None if selection.namespace is None else (selection.namespace,),
+        names=None if selection.names is None else tuple(sorted(selection.names)),
+        match_expressions=archive_expressions(
+            Selector(tuple(each for each in selection.labels.requirements if each.operator in _OPERATORS))
+        ),
+        archived_before=None if limit is None else place.began + SKEW,
+        limit=limit if limit is None or not selection.asks_more else max(limit, _LOOKED_AT),
+        continue_=place.token,
+    )
+
+
+def archive_expressions(selector: Selector) -> tuple[LabelSelectorRequirement, ...]:
+    """A selector as queries take it. `BadQuery` for one that compares numbers, which no archive does."""
+    for each in selector.requirements:
+        if each.operator not in _OPERATORS:
+            raise BadQuery(f"labels: found {each}, allowed: =, !=, in, notin, exists and !")
+    return tuple(
+        LabelSelectorRequirement(each.key, _OPERATORS[each.operator], tuple(sorted(each.values)))
+        for each in selector.requirements
+    )
+
+
+def _token(place: _Place, selection: Selection) -> str:
+    body = [1, _words(selection), micro_time(place.began), place.live, place.token]
+    return base64.urlsafe_b64encode(canonical_json(body)).decode().rstrip("=")
+
+
+def _read_token(text: str, selection: Selection) -> _Place:
+    try:
+        body = read_json(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
+        version, words, began, live, token = body
+        place = _Place(parse_time(began), live, token)
+    except (binascii.Error, BadTime, ValueError, TypeError) as error:
+        raise BadQuery(f"continue: found {text!a:.80}, allowed: what the page before gave") from error
+    if version != 1 or words != _words(selection) or not isinstance(live, bool) or not isinstance(token, str):
+        raise BadQuery(f"continue: found {text!a:.80}, allowed: what the page before of this very list gave")
+    return place
+
+
+def _words(selection: Selection) -> list[Any]:
+    return [selection.namespace, str(selection.fields), str(selection.labels), selection.labels.nothing]
+
+
+def _uid(content: Mapping[str, Any]) -> str:
+    return str(mapping_at(content, "metadata").get("uid", ""))

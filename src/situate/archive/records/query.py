@@ -1,0 +1,238 @@
+"""What to look for in an archive, page by page: plain values, and the plain function that every store must equal.
+
+Order is newest first by `archived_at`, then by UID, then by group and kind. A page ends at a place in that order and
+not at a number, so what is archived meanwhile shifts nothing: each record that was there at the first page and is not
+put again comes exactly once. Text is literal. Turning a query into SQL or filters is left to the stores.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import heapq
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from situate.archive.records.canonical_json import canonical_json, read_json
+from situate.archive.records.record import BadRecord, GroupKind, Record
+from situate.objects.kinds.meta import NO_LABELS
+from situate.objects.kinds.selectors import LabelSelector, LabelSelectorRequirement
+from situate.objects.selection.label_selectors import BadSelector, Selector, selector_of
+from situate.objects.values.timestamps import BadTime, micro_time, parse_time
+
+_TOKEN_VERSION: Final = 1
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class BadQuery(ValueError):
+    """No query; the message names the field, what stands there, and what may stand there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a record stands in the order."""
+
+    archived_at: datetime
+    uid: str
+    group: str
+    kind: str
+
+    @property
+    def order(self) -> tuple[int, str, str, str]:
+        """The smaller comes first; texts by their code points, which is the order of their bytes in UTF-8."""
+        return (_EPOCH - self.archived_at) // timedelta(microseconds=1), self.uid, self.group, self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """All conditions that are given must hold. `BadQuery` for values that no query can have."""
+
+    kind: GroupKind | None = None
+    """None: of any kind."""
+    namespaces: tuple[str, ...] | None = None
+    """None: of any namespace; empty: of none."""
+    names: tuple[str, ...] | None = None
+    """None: of any name; empty: of none."""
+    substring: str = ""
+    """Of the name, as are prefix and suffix."""
+    prefix: str = ""
+    suffix: str = ""
+    match_labels: Mapping[str, str] = field(default_factory=lambda: NO_LABELS, hash=False)
+    match_expressions: tuple[LabelSelectorRequirement, ...] = ()
+    uid: str | None = None
+    owner_uid: str | None = None
+    """Of the controlling owner; empty: records without one."""
+    successful: bool | None = None
+    """None: whatever became of it."""
+    reason: str | None = None
+    completed_since: datetime | None = None
+    """Included; what never completed lies in no range of completion."""
+    completed_before: datetime | None = None
+    """Excluded."""
+    archived_since: datetime | None = None
+    """Included."""
+    archived_before: datetime | None = None
+    """Excluded."""
+    limit: int | None = None
+    """Records of a page; None: all at once."""
+    continue_: str = ""
+    """The `continue_` of the page before, with the query otherwise unchanged; empty for the first page."""
+    selector: Selector = field(init=False, compare=False)
+    """What the two fields of labels mean."""
+    after: Place | None = field(init=False, compare=False)
+    """Where the page begins: behind this place; None at the beginning."""
+
+    def __post_init__(self) -> None:
+        _check(self)
+        wire = LabelSelector(match_labels=self.match_labels, match_expressions=self.match_expressions)
+        try:
+            object.__setattr__(self, "selector", selector_of(wire, "query"))
+        except BadSelector as error:
+            raise BadQuery(str(error)) from error
+        object.__setattr__(self, "after", _read_token(self) if self.continue_ else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Part of what was found, in order."""
+
+    records: tuple[Record, ...] = ()
+    continue_: str = ""
+    """For the next page; empty if this was the last."""
+    corrupt: tuple[BadRecord, ...] = ()
+    """Records that might belong here and cannot be read; each is reported on one page."""
+
+
+def place_of(record: Record) -> Place:
+    """Where it stands in the order."""
+    subject = record.subject
+    return Place(record.archived_at, subject.uid, subject.group, subject.kind)
+
+
+def matches(record: Record, query: Query) -> bool:
+    """Whether the record is what the query asks for, on whichever page."""
+    subject = record.subject
+    return (
+        (query.kind is None or query.kind == subject.group_kind)
+        and (query.namespaces is None or subject.namespace in query.namespaces)
+        and (query.names is None or subject.name in query.names)
+        and query.substring in subject.name
+        and subject.name.startswith(query.prefix)
+        and subject.name.endswith(query.suffix)
+        and (query.uid is None or query.uid == subject.uid)
+        and (query.owner_uid is None or query.owner_uid == subject.owner_uid)
+        and (query.successful is None or query.successful == record.successful)
+        and (query.reason is None or query.reason == record.reason)
+        and _within(record.completed_at, query.completed_since, query.completed_before)
+        and _within(record.archived_at, query.archived_since, query.archived_before)
+        and query.selector.matches(subject.labels)
+    )
+
+
+def page_of(records: Iterable[Record], query: Query, corrupt: Iterable[BadRecord] = ()) -> Page:
+    """The page that the query asks for. `corrupt` is reported with the first page, since nobody knows its place.
+
+    It is read after the records, so it may be what reading them finds.
+    """
+    after = None if query.after is None else query.after.order
+    found = (
+        record for record in records if matches(record, query) and (after is None or place_of(record).order > after)
+    )
+    if query.limit is None:
+        return Page(tuple(sorted(found, key=_order)), "", _reported(query, corrupt))
+    page = heapq.nsmallest(query.limit + 1, found, key=_order)  # holds no more than that of a large archive
+    continue_ = token(query, place_of(page[query.limit - 1])) if len(page) > query.limit else ""
+    return Page(tuple(page[: query.limit]), continue_, _reported(query, corrupt))
+
+
+def _order(record: Record) -> tuple[int, str, str, str]:
+    return place_of(record).order
+
+
+def _reported(query: Query, corrupt: Iterable[BadRecord]) -> tuple[BadRecord, ...]:
+    return tuple(corrupt) if query.after is None else ()
+
+
+def token(query: Query, last: Place) -> str:
+    """`continue_` for the page behind this place. It holds no more than the place, and fits this query alone."""
+    body = [_TOKEN_VERSION, _fingerprint(query), micro_time(last.archived_at), last.uid, last.group, last.kind]
+    return base64.urlsafe_b64encode(canonical_json(body)).decode().rstrip("=")
+
+
+def _read_token(query: Query) -> Place:
+    text = query.continue_
+    try:
+        body = read_json(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
+        version, fingerprint, archived_at, uid, group, kind = body
+        place = Place(parse_time(archived_at), uid, group, kind)
+        fits = version == _TOKEN_VERSION and all(isinstance(part, str) and "\0" not in part for part in body[1:])
+    except (binascii.Error, BadTime, ValueError, TypeError) as error:
+        raise BadQuery(f"continue: found {text!a:.80}, allowed: what the page before gave") from error
+    if not fits or fingerprint != _fingerprint(query):
+        raise BadQuery(f"continue: found {text!a:.80}, allowed: what the page before of this very query gave")
+    return place
+
+
+def _fingerprint(query: Query) -> str:
+    """Of every condition, limit and place apart: a token of another query would skip and repeat records."""
+    conditions: dict[str, Any] = {
+        "kind": None if query.kind is None else [query.kind.group, query.kind.kind],
+        "namespaces": None if query.namespaces is None else sorted(query.namespaces),
+        "names": None if query.names is None else sorted(query.names),
+        "text": [query.substring, query.prefix, query.suffix],
+        "labels": str(query.selector),
+        "exact": [query.uid, query.owner_uid, query.successful, query.reason],
+        "times": [None if moment is None else micro_time(moment) for moment in _times(query).values()],
+    }
+    return hashlib.sha256(canonical_json(conditions)).hexdigest()[:16]
+
+
+def _within(moment: datetime | None, since: datetime | None, before: datetime | None) -> bool:
+    if since is None and before is None:
+        return True
+    return moment is not None and (since is None or moment >= since) and (before is None or moment < before)
+
+
+def _times(query: Query) -> dict[str, datetime | None]:
+    return {
+        "completed_since": query.completed_since,
+        "completed_before": query.completed_before,
+        "archived_since": query.archived_since,
+        "archived_before": query.archived_before,
+    }
+
+
+def _check(query: Query) -> None:
+    """No store can be asked for text with zero bytes or half a character, and no record holds such."""
+    texts = {
+        "namespaces": query.namespaces or (),
+        "names": query.names or (),
+        "kind": () if query.kind is None else (query.kind.group, query.kind.kind),
+        "substring": (query.substring,),
+        "prefix": (query.prefix,),
+        "suffix": (query.suffix,),
+        "uid": (query.uid or "",),
+        "owner_uid": (query.owner_uid or "",),
+    }
+    for name, values in texts.items():
+        for value in values:
+            if "\0" in value or not _whole(value):
+                raise BadQuery(f"{name}: found {value!a:.80}, allowed: text of whole characters, none of them zero")
+    if not _whole(query.reason or ""):
+        raise BadQuery(f"reason: found {query.reason!a:.80}, allowed: text of whole characters")
+    for name, moment in _times(query).items():
+        if moment is not None and moment.tzinfo is None:
+            raise BadQuery(f"{name}: found {moment}, allowed: a time with its zone, such as UTC")
+    if query.limit is not None and query.limit < 1:
+        raise BadQuery(f"limit: found {query.limit}, allowed: 1 or more, or none")
+
+
+def _whole(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

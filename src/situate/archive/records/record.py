@@ -1,0 +1,347 @@
+"""One archived object: who it was, when it completed, and every byte of it under a digest.
+
+A record is made from the object as the API gave it (`record_of`) or read from a store's bytes (`parse_record`). Both
+see to it that subject, object and digest belong together, so that a record edited by hand is found when it is read.
+Which objects are archived, and when, is decided in `situate.sharding`; keeping records is left to the stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Final
+
+from situate.archive.records.canonical_json import canonical_json, digest, mapping_at, read_json
+from situate.objects.values.timestamps import BadTime, micro_time, parse_time
+
+API_VERSION: Final = "archive.situate.dev/v1"
+KIND: Final = "Record"
+
+LONGEST: Final = 253
+"""Bytes of a name, of a UID and of the other texts that stores index: as long as a name may be in Kubernetes."""
+LONGEST_LABEL_KEY: Final = 317
+"""Bytes: a DNS name of 253, a slash, a name of 63."""
+
+
+class BadRecord(ValueError):
+    """No record; the message names it, the field, what stands there, and what may stand there."""
+
+    def __init__(self, record: str, path: str, problem: str) -> None:
+        """`record`: what the store calls it, such as a file; `path`: such as `subject.name`, empty for the whole."""
+        super().__init__(f"the archive's record {record} cannot be used: {path + ': ' if path else ''}{problem}")
+        self.record = record
+        self.path = path
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class GroupKind:
+    """A kind of object whatever its version, as `situate.objects.resources` names group and kind."""
+
+    group: str
+    """Empty for the core group."""
+    kind: str
+
+    def __str__(self) -> str:
+        """As it stands in messages: `Report.batch.example.com`, `Pod`."""
+        return f"{self.kind}.{self.group}" if self.group else self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class ByUid:
+    """The one record of an object."""
+
+    kind: GroupKind
+    uid: str
+    place: tuple[str, str] | None = None
+    """Its namespace and name; None if they are not known, and stores that sort by them have to look everywhere."""
+
+    def __str__(self) -> str:
+        name = "" if self.place is None else f" {'/'.join(filter(None, self.place))}"
+        return f"{self.kind}{name} with UID {self.uid}"
+
+
+@dataclass(frozen=True, slots=True)
+class ByName:
+    """The newest record, by `archived_at` and then by UID, of the objects that had this name."""
+
+    kind: GroupKind
+    namespace: str
+    """Empty for objects of the cluster."""
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {'/'.join(filter(None, (self.namespace, self.name)))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Which object a record holds. All of it but the resource stands in the object, too, and agrees with it."""
+
+    group: str
+    version: str
+    kind: str
+    resource: str
+    """The plural, such as `reports`."""
+    namespace: str
+    """Empty for objects of the cluster."""
+    name: str
+    uid: str
+    resource_version: str
+    owner_uid: str
+    """Of the controlling owner; empty if there is none."""
+    labels: Mapping[str, str] = field(hash=False)
+
+    @property
+    def group_kind(self) -> GroupKind:
+        return GroupKind(self.group, self.kind)
+
+    @property
+    def key(self) -> ByUid:
+        return ByUid(self.group_kind, self.uid, (self.namespace, self.name))
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Made by `record_of` and `parse_record` only: they check that its parts agree."""
+
+    subject: Subject
+    completed_at: datetime | None
+    """None if the object was deleted before it completed."""
+    successful: bool | None
+    """None if the object was deleted before it completed."""
+    reason: str
+    archived_at: datetime
+    term: int
+    """Of the supervisor that archived it."""
+    digest: str
+    """Over `raw`."""
+    raw: bytes
+    """The object's canonical JSON, as the API gave it."""
+
+    @property
+    def object(self) -> dict[str, Any]:
+        """The object as plain data: a new copy at each call."""
+        content: dict[str, Any] = read_json(self.raw)
+        return content
+
+    def replaces(self, stored: Record) -> bool:
+        """Whether it may take the place of a record of the same UID: not if that holds a newer version of the object.
+
+        A put that was given up and arrives late, or comes from a supervisor that slept, must not undo a later one.
+        Versions that are no integers say nothing about their order, and the later put wins.
+        """
+        mine, theirs = version_number(self.subject.resource_version), version_number(stored.subject.resource_version)
+        return mine is None or theirs is None or mine >= theirs
+
+
+def version_number(resource_version: str) -> int | None:
+    """Kubernetes' own resource versions are integers that grow (KEP-5504); None for others, and beyond 63 bits."""
+    if not (resource_version.isascii() and resource_version.isdigit() and len(resource_version) <= 19):
+        return None
+    number = int(resource_version)
+    return number if number < 1 << 63 else None
+
+
+def record_of(
+    content: Mapping[str, Any],
+    *,
+    resource: str,
+    completed_at: datetime | None,
+    successful: bool | None,
+    reason: str,
+    archived_at: datetime,
+    term: int,
+) -> Record:
+    """The record of an object as read from the API. `BadRecord` if it can be none, whatever is tried again."""
+    metadata = content.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    where = f"of {content.get('kind', 'object')!s:.80} {name!s:.300}"
+    try:
+        raw = canonical_json(content)
+    except ValueError as error:
+        raise BadRecord(where, "object", f"{error}") from error
+    subject = _subject_of(where, content, resource)
+    _text(where, "reason", reason)
+    _term(where, term)
+    return Record(subject, completed_at, successful, reason, archived_at, term, digest(raw), raw)
+
+
+def encode_record(record: Record) -> bytes:
+    """The record as every store keeps or exports it: canonical JSON in UTF-8."""
+    subject = record.subject
+    head = canonical_json(
+        {
+            "apiVersion": API_VERSION,
+            "archivedAt": micro_time(record.archived_at),
+            "completedAt": None if record.completed_at is None else micro_time(record.completed_at),
+            "digest": record.digest,
+            "kind": KIND,
+        }
+    )
+    tail = canonical_json(
+        {
+            "reason": record.reason,
+            "subject": {
+                "group": subject.group,
+                "version": subject.version,
+                "kind": subject.kind,
+                "resource": subject.resource,
+                "namespace": subject.namespace,
+                "name": subject.name,
+                "uid": subject.uid,
+                "resourceVersion": subject.resource_version,
+                "ownerUid": subject.owner_uid,
+                "labels": dict(subject.labels),
+            },
+            "successful": record.successful,
+            "term": record.term,
+        }
+    )
+    return b"".join((head[:-1], b',"object":', record.raw, b",", tail[1:]))  # in the order of the keys
+
+
+def parse_record(text: bytes, where: str) -> Record:
+    """The record that a store's bytes hold; `where` is what the store calls it. `BadRecord` if they hold none."""
+    try:
+        wire = read_json(text)
+    except ValueError as error:
+        raise BadRecord(where, "", f"no JSON: {error}") from error
+    if not isinstance(wire, Mapping):
+        raise BadRecord(where, "", f"found {wire!r:.80}, allowed: a map")
+    return read_record(wire, where)
+
+
+def read_record(wire: Mapping[str, Any], where: str) -> Record:
+    """As `parse_record`, of plain data."""
+    for name, value in (("apiVersion", API_VERSION), ("kind", KIND)):
+        if wire.get(name) != value:
+            raise BadRecord(where, name, f"found {wire.get(name)!r:.80}, allowed: {value!r}")
+    content = wire.get("object")
+    if not isinstance(content, Mapping):
+        raise BadRecord(where, "object", f"found {content!r:.80}, allowed: a map")
+    try:
+        raw = canonical_json(content)
+    except ValueError as error:
+        raise BadRecord(where, "object", f"{error}") from error
+    if wire.get("digest") != digest(raw):
+        problem = f"found {wire.get('digest')!r:.80}, but the object's is {digest(raw)!r}: one of them was changed"
+        raise BadRecord(where, "digest", problem)
+    return Record(
+        _read_subject(where, wire.get("subject"), content),
+        _time(where, "completedAt", wire["completedAt"]) if wire.get("completedAt") is not None else None,
+        _outcome(where, wire.get("successful")),
+        _text(where, "reason", wire.get("reason", "")),
+        _time(where, "archivedAt", wire.get("archivedAt")),
+        _term(where, wire.get("term")),
+        digest(raw),
+        raw,
+    )
+
+
+def _read_subject(where: str, wire: object, content: Mapping[str, Any]) -> Subject:
+    """What the object says; a subject that says something else was edited."""
+    if not isinstance(wire, Mapping):
+        raise BadRecord(where, "subject", f"found {wire!r:.80}, allowed: a map")
+    subject = _subject_of(where, content, _indexed(where, "subject.resource", wire.get("resource", "")))
+    said = {
+        "group": subject.group,
+        "version": subject.version,
+        "kind": subject.kind,
+        "namespace": subject.namespace,
+        "name": subject.name,
+        "uid": subject.uid,
+        "resourceVersion": subject.resource_version,
+        "ownerUid": subject.owner_uid,
+        "labels": subject.labels,
+    }
+    for name, value in said.items():
+        if wire.get(name) != value:
+            raise BadRecord(
+                where, f"subject.{name}", f"found {wire.get(name)!r:.80}, but the object says {value!r:.80}"
+            )
+    return subject
+
+
+def _subject_of(where: str, content: Mapping[str, Any], resource: str) -> Subject:
+    try:
+        metadata = mapping_at(content, "metadata")
+        labels = mapping_at(metadata, "labels")
+    except ValueError as error:
+        raise BadRecord(where, "object.metadata", str(error)) from error
+    api_version = _indexed(where, "object.apiVersion", content.get("apiVersion", ""))
+    group, _, version = api_version.rpartition("/")
+    subject = Subject(
+        group,
+        version,
+        _needed(where, "object.kind", content.get("kind", "")),
+        _indexed(where, "subject.resource", resource),
+        _indexed(where, "object.metadata.namespace", metadata.get("namespace") or ""),
+        _needed(where, "object.metadata.name", metadata.get("name", "")),
+        _needed(where, "object.metadata.uid", metadata.get("uid", "")),
+        _indexed(where, "object.metadata.resourceVersion", metadata.get("resourceVersion", "")),
+        _owner_uid(where, metadata.get("ownerReferences")),
+        MappingProxyType(dict(labels)),
+    )
+    for key, value in labels.items():
+        _indexed(where, "object.metadata.labels", key, LONGEST_LABEL_KEY)
+        _indexed(where, f"object.metadata.labels[{key}]", value)
+    return subject
+
+
+def _owner_uid(where: str, owners: object) -> str:
+    path = "object.metadata.ownerReferences"
+    if owners is None:
+        return ""
+    if not isinstance(owners, list) or not all(isinstance(owner, Mapping) for owner in owners):
+        raise BadRecord(where, path, f"found {owners!r:.80}, allowed: a list of maps")
+    for owner in owners:
+        if owner.get("controller") is True:
+            return _indexed(where, path, owner.get("uid", ""))
+    return ""
+
+
+def _text(where: str, path: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise BadRecord(where, path, f"found {value!r:.80}, allowed: text")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise BadRecord(where, path, f"found {value!a:.80}, allowed: text of whole characters") from error
+    return value
+
+
+def _indexed(where: str, path: str, value: object, longest: int = LONGEST) -> str:
+    """Text that every store can sort and search by; the API server lets nothing else into these fields."""
+    text = _text(where, path, value)
+    if "\0" in text or len(text.encode()) > longest:
+        raise BadRecord(where, path, f"found {text!a:.80}, allowed: at most {longest} bytes, none of them zero")
+    return text
+
+
+def _needed(where: str, path: str, value: object) -> str:
+    text = _indexed(where, path, value)
+    if not text:
+        raise BadRecord(where, path, "found nothing, allowed: at least one character")
+    return text
+
+
+def _time(where: str, path: str, value: object) -> datetime:
+    try:
+        return parse_time(_text(where, path, value))
+    except BadTime as error:
+        raise BadRecord(where, path, str(error)) from error
+
+
+def _outcome(where: str, value: object) -> bool | None:
+    if value is None or isinstance(value, bool):
+        return value
+    raise BadRecord(where, "successful", f"found {value!r:.80}, allowed: true, false or null")
+
+
+def _term(where: str, value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63:
+        return value
+    raise BadRecord(where, "term", f"found {value!r:.80}, allowed: an integer from 0 to 9223372036854775807")

@@ -1,0 +1,233 @@
+"""Records as files below one folder, by calls that block: what a crash at any of them leaves is whole or hidden.
+
+`ROOT/GROUP_KIND/NAMESPACE/NAME/UID.json`, and `ROOT/.partial` for files that are being written. A put writes there,
+syncs the file, renames it into place, and syncs the folders; so a record is seen whole or not at all. The lock of a
+name's folder keeps two puts of one object from crossing; the system drops it when a process dies.
+
+Threads are left to `situate.archive.stores.folder.archiver`, which alone calls it. Errors of the system come as they
+are.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from situate.archive.protocol import ArchiveRefused, ArchiveTooLarge, ArchiveUnavailable, NotArchived
+from situate.archive.records.query import Page, Query, page_of, place_of
+from situate.archive.records.record import BadRecord, ByName, ByUid, Record, encode_record
+from situate.archive.stores.folder.names import record_file
+from situate.archive.stores.folder.pages import searched_in_order
+from situate.archive.stores.folder.tree import FOLDER, LARGEST, Leaf, leaves, read_file, records_in, way_of
+from situate.archive.stores.stored_bytes import check_replaces, corrupt
+
+_PARTIAL: Final = ".partial"
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_ATTEMPTS: Final = 100
+"""A delete may take away an empty folder that a put enters, and a sweep a new file before it is locked: by chance five
+times in a row where many come and go under one name."""
+_LOCK_POLL_S: Final = 0.01
+
+
+class RecordFolder:
+    """The folder ROOT. It must be there: one made where a volume is not mounted would swallow records."""
+
+    def __init__(self, root: Path, lock_s: float) -> None:
+        """`lock_s`: how long a call waits for another process that writes the same name."""
+        self._root = root
+        self._lock_s = lock_s
+
+    def put(self, record: Record) -> None:
+        encoded = encode_record(record)
+        if len(encoded) > LARGEST:
+            raise ArchiveTooLarge(f"{record.subject.key}: its record has {len(encoded)} bytes, allowed: {LARGEST}")
+        for _ in range(_ATTEMPTS):
+            with self._opened() as root, suppress(FileNotFoundError):
+                return self._put(root, record, encoded)
+        raise ArchiveUnavailable(f"{record.subject.key}: its folder vanished {_ATTEMPTS} times; put it again")
+
+    def get(self, key: ByUid | ByName) -> Record:
+        bad: list[BadRecord] = []
+        with self._opened() as root:
+            query = _query(key)
+            found = [record for leaf in leaves(root, query, bad) for record in records_in(leaf, query, bad)]
+        if bad and (not found or isinstance(key, ByName)):  # among records of one name it may be the newest
+            raise corrupt(bad[0])
+        if not found:
+            raise NotArchived(key)
+        return min(found, key=lambda record: place_of(record).order)
+
+    def search(self, query: Query) -> Page:
+        with self._opened() as root:
+            if query.limit is not None:
+                return searched_in_order(root, query, query.limit)
+            bad: list[BadRecord] = []
+            records = (record for leaf in leaves(root, query, bad) for record in records_in(leaf, query, bad))
+            return page_of(records, query, bad)
+
+    def delete(self, key: ByUid) -> None:
+        file = record_file(key.uid)
+        bad: list[BadRecord] = []
+        with self._opened() as root:
+            for leaf in leaves(root, _query(key), bad):
+                with suppress(FileNotFoundError):
+                    os.stat(file, dir_fd=leaf.handle, follow_symlinks=False)
+                    with _locked(leaf.handle, self._lock_s, str(key)):
+                        os.unlink(file, dir_fd=leaf.handle)
+                        os.fsync(leaf.handle)
+                        _remove_if_empty(leaf)
+                    return
+        if bad:
+            raise corrupt(bad[0])
+
+    def check(self) -> None:
+        """Whether a file can be written and synced; takes away what writers that died have left."""
+        with self._opened() as root, _partial_folder(root) as partial:
+            _sweep(partial)
+            with _new_file(partial) as (_, file):
+                _write(file, b"{}")
+                os.fsync(file)
+
+    def _put(self, root: int, record: Record, encoded: bytes) -> None:
+        """`FileNotFoundError` if somebody took a folder or the new file away: to be begun anew."""
+        file = record_file(record.subject.uid)
+        with ExitStack() as stack:
+            folders = [root]
+            way = way_of(record.subject)
+            for name in way:
+                folders.append(stack.enter_context(_made(folders[-1], name, way)))
+            leaf = Leaf(way, folders[-1], (folders[1], folders[2]))
+            stack.enter_context(_locked(leaf.handle, self._lock_s, str(record.subject.key)))
+            with suppress(BadRecord):  # what cannot be read is replaced
+                stored = read_file(leaf, file)
+                if stored is not None:
+                    check_replaces(record, stored, leaf.where(file))
+            partial = stack.enter_context(_partial_folder(root))
+            with _new_file(partial) as (name, handle):
+                _write(handle, encoded)
+                os.fsync(handle)
+                os.rename(name, file, src_dir_fd=partial, dst_dir_fd=leaf.handle)
+            for folder in reversed(folders):  # also those that were there: who made them may have died before syncing
+                os.fsync(folder)
+
+    @contextmanager
+    def _opened(self) -> Iterator[int]:
+        """ROOT itself may be a link: whoever configured it meant that."""
+        try:
+            root = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError as error:
+            raise ArchiveUnavailable(f"there is no folder {self._root}: mount its volume, or create it") from error
+        except NotADirectoryError as error:
+            raise ArchiveRefused(f"{self._root} is no folder: name another one") from error
+        try:
+            yield root
+        finally:
+            os.close(root)
+
+
+@contextmanager
+def _made(parent: int, name: str, way: tuple[str, ...]) -> Iterator[int]:
+    with suppress(FileExistsError):
+        os.mkdir(name, 0o700, dir_fd=parent)
+    try:
+        handle = os.open(name, FOLDER, dir_fd=parent)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+            raise
+        raise ArchiveRefused(f"{'/'.join(way)}: {name} is a link or a file, allowed: a folder; remove it") from error
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _partial_folder(root: int) -> Iterator[int]:
+    with _made(root, _PARTIAL, (_PARTIAL,)) as handle:
+        yield handle
+
+
+@contextmanager
+def _new_file(partial: int) -> Iterator[tuple[str, int]]:
+    """A hidden file that nobody else has, open and locked for as long as its writer lives; gone at the end."""
+    name = secrets.token_hex(16)
+    handle = os.open(name, _NEW, 0o600, dir_fd=partial)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield name, handle
+    finally:
+        os.close(handle)
+        with suppress(FileNotFoundError):  # it was renamed
+            os.unlink(name, dir_fd=partial)
+
+
+def _write(handle: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(handle, rest) :]
+
+
+def _sweep(partial: int) -> None:
+    """A file whose writer lives is locked."""
+    for name in os.listdir(partial):
+        with suppress(FileNotFoundError):
+            handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=partial)
+            try:
+                with suppress(BlockingIOError):
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.unlink(name, dir_fd=partial)
+            finally:
+                os.close(handle)
+
+
+@contextmanager
+def _locked(folder: int, patience_s: float, whom: str) -> Iterator[None]:
+    """The folder of one name for this call alone; `ArchiveUnavailable` if another process keeps it.
+
+    A process that is stopped in the midst of a put keeps it until it goes on or is killed: better that its object
+    waits than that its old version comes over a newer one when it wakes.
+    """
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError as error:
+            if time.monotonic() >= deadline:
+                raise ArchiveUnavailable(
+                    f"{whom}: another process has been writing records of this name for {patience_s:g} s; if it "
+                    "hangs, end it"
+                ) from error
+            time.sleep(_LOCK_POLL_S)
+    try:
+        yield
+    finally:
+        fcntl.flock(folder, fcntl.LOCK_UN)
+
+
+def _remove_if_empty(leaf: Leaf) -> None:
+    """The folders of name and namespace, so that a pruned archive does not keep millions of empty ones."""
+    for folder, parent in ((leaf.way[2], leaf.parents[1]), (leaf.way[1], leaf.parents[0])):
+        try:
+            os.rmdir(folder, dir_fd=parent)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
+                raise
+            return
+
+
+def _query(key: ByUid | ByName) -> Query:
+    """What finds the record, and opens no folder that cannot have it."""
+    if isinstance(key, ByName):
+        return Query(kind=key.kind, namespaces=(key.namespace,), names=(key.name,))
+    if key.place is None:
+        return Query(kind=key.kind, uid=key.uid)
+    namespace, name = key.place
+    return Query(kind=key.kind, uid=key.uid, namespaces=(namespace,), names=(name,))

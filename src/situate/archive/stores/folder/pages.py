@@ -1,0 +1,80 @@
+"""Pages of a search in files: whole records are read only as far as the page goes.
+
+The order of a search begins with when a record was archived, and the first bytes of its file say that. So all files
+are glimpsed at, and read from the newest on until the page is full.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from situate.archive.records.query import Page, Query, matches, page_of, place_of
+from situate.archive.records.record import BadRecord, Record
+from situate.archive.stores.folder.tree import entered, files_in, glimpsed, leaves, read_record
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    way: tuple[str, str, str]
+    name: str
+    archived_at: datetime
+
+
+def searched_in_order(root: int, query: Query, limit: int) -> Page:
+    """As `page_of` for all records. One that cannot be read is reported on the page where it would stand by its first
+    bytes, or on the first page if they say nothing."""
+    found: list[Record] = []
+    lost: list[BadRecord] = []
+    misplaced: list[tuple[datetime, BadRecord]] = []
+    for file in _from_newest(root, query, found, lost):
+        if len(found) > limit and file.archived_at < _end(found, limit):
+            break
+        with entered(root, file.way) as leaf:
+            try:
+                record = None if leaf is None else read_record(leaf, file.name)
+            except BadRecord as error:
+                misplaced.append((file.archived_at, error))
+                continue
+        if record is not None and _fits(record, query):
+            found.append(record)
+    page = page_of(found, query, lost)
+    last = page.records[-1].archived_at if page.continue_ else None
+    before = None if query.after is None else query.after.archived_at
+    here = [
+        error
+        for archived_at, error in misplaced
+        if (last is None or archived_at >= last) and (before is None or archived_at < before)
+    ]
+    return Page(page.records, page.continue_, (*page.corrupt, *here))
+
+
+def _from_newest(root: int, query: Query, found: list[Record], lost: list[BadRecord]) -> list[_File]:
+    """The files that may be wanted and do not stand before the page. Those whose first bytes say nothing are read."""
+    files = []
+    for leaf in leaves(root, query, lost):
+        for name in files_in(leaf, query):
+            archived_at = glimpsed(leaf, name)
+            if archived_at is not None:
+                files.append(_File(leaf.way, name, archived_at))
+                continue
+            try:
+                record = read_record(leaf, name)
+            except BadRecord as error:
+                lost.append(error)
+                continue
+            if record is not None and _fits(record, query):
+                found.append(record)
+    if query.after is not None:
+        start = query.after.archived_at
+        files = [file for file in files if file.archived_at <= start]
+    return sorted(files, key=lambda file: file.archived_at, reverse=True)
+
+
+def _fits(record: Record, query: Query) -> bool:
+    return matches(record, query) and (query.after is None or place_of(record).order > query.after.order)
+
+
+def _end(found: list[Record], limit: int) -> datetime:
+    """When the first record behind the page was archived, as far as is known."""
+    return sorted((record.archived_at for record in found), reverse=True)[limit]

@@ -1,0 +1,204 @@
+"""The folders of an archive of files: entering them, and reading what lies in them, without trust.
+
+Every folder is opened below the one before it and no link is followed. What a query cannot want is not opened.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from situate.archive.records.query import Query
+from situate.archive.records.record import BadRecord, Record, Subject, parse_record
+from situate.archive.stores.folder.names import (
+    SUFFIX,
+    is_kind_folder,
+    is_text_folder,
+    kind_folder,
+    name_folder,
+    namespace_folder,
+    record_file,
+    text_of,
+)
+from situate.objects.values.timestamps import BadTime, parse_time
+
+LARGEST: Final = 16 << 20
+"""Bytes of a record: eight times what an API server takes. A larger file is none of ours and is not read."""
+
+FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FEW: Final = 100
+"""Folders that are tried by their names; of more than that, listing says which are there."""
+_GLIMPSE: Final = 128
+_HEAD: Final = re.compile(rb'\{"apiVersion":"archive\.situate\.dev/v1","archivedAt":"([0-9TZ:.-]{1,40})"')
+"""How `encode_record` begins."""
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe in a file's place must not hold us
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """The folder of one name, which holds its records."""
+
+    way: tuple[str, str, str]
+    """Folders of kind, namespace and name."""
+    handle: int
+    """Open while the leaf is looked at, as are those of its parents."""
+    parents: tuple[int, int]
+    """The folders of kind and namespace."""
+
+    def where(self, file: str) -> str:
+        """What messages call a file in it."""
+        return "/".join((*self.way, file))
+
+
+def way_of(subject: Subject) -> tuple[str, str, str]:
+    """The folders of its record, from the root."""
+    return kind_folder(subject.group_kind), namespace_folder(subject.namespace), name_folder(subject.name)
+
+
+def leaves(root: int, query: Query, bad: list[BadRecord]) -> Iterator[Leaf]:
+    """The folders whose records may be what the query wants. What stands in a folder's place is added to `bad`."""
+    kinds = None if query.kind is None else [kind_folder(query.kind)]
+    namespaces = None if query.namespaces is None else sorted(set(map(namespace_folder, query.namespaces)))
+    names = None if query.names is None else sorted(set(map(name_folder, query.names)))
+    for kind, in_kind in _folders(root, (), kinds, is_kind_folder, bad):
+        for namespace, in_namespace in _folders(in_kind, (kind,), namespaces, is_text_folder, bad):
+            for name, leaf in _folders(in_namespace, (kind, namespace), names, _wanted(query), bad):
+                yield Leaf((kind, namespace, name), leaf, (in_kind, in_namespace))
+
+
+@contextmanager
+def entered(root: int, way: tuple[str, str, str]) -> Iterator[Leaf | None]:
+    """The folder of one name by its way; None if it is not there any more, or is no folder."""
+    with ExitStack() as stack:
+        handles = [root]
+        for name in way:
+            try:
+                handles.append(os.open(name, FOLDER, dir_fd=handles[-1]))
+            except OSError as error:
+                if error.errno not in (errno.ENOENT, errno.ELOOP, errno.ENOTDIR):
+                    raise
+                yield None
+                return
+            stack.callback(os.close, handles[-1])
+        yield Leaf(way, handles[3], (handles[1], handles[2]))
+
+
+def files_in(leaf: Leaf, query: Query) -> list[str]:
+    """The files of records that the query may want."""
+    files = _entries(leaf.handle) if query.uid is None else [record_file(query.uid)]
+    return [file for file in files if file.endswith(SUFFIX) and not file.startswith(".")]
+
+
+def glimpsed(leaf: Leaf, file: str) -> datetime | None:
+    """When it was archived, by the first bytes of the file, where they are as we write them; None if they are not."""
+    try:
+        handle = os.open(file, _FILE, dir_fd=leaf.handle)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENXIO):
+            return None
+        raise
+    try:
+        head = _HEAD.match(os.read(handle, _GLIMPSE) if stat.S_ISREG(os.fstat(handle).st_mode) else b"")
+        return None if head is None else parse_time(head[1].decode())
+    except BadTime:
+        return None
+    finally:
+        os.close(handle)
+
+
+def records_in(leaf: Leaf, query: Query, bad: list[BadRecord]) -> Iterator[Record]:
+    """The records of one name; those that cannot be read are added to `bad`. What is gone meanwhile is left out."""
+    for file in files_in(leaf, query):
+        try:
+            record = read_record(leaf, file)
+        except BadRecord as error:
+            bad.append(error)
+        else:
+            if record is not None:
+                yield record
+
+
+def read_record(leaf: Leaf, file: str) -> Record | None:
+    """None if there is no such file; `BadRecord` also for one that was moved here from elsewhere."""
+    found = read_file(leaf, file)
+    if found is None:
+        return None
+    record = parse_record(found, leaf.where(file))
+    if (*leaf.way, file) != (*way_of(record.subject), record_file(record.subject.uid)):
+        raise BadRecord(leaf.where(file), "subject", f"found {record.subject.key}, which belongs elsewhere")
+    return record
+
+
+def read_file(leaf: Leaf, file: str) -> bytes | None:
+    """Its bytes; None if it is not there. `BadRecord` for what is no file, or none of ours."""
+    try:
+        handle = os.open(file, _FILE, dir_fd=leaf.handle)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            raise BadRecord(leaf.where(file), "", "found a link or a socket, allowed: a file") from error
+        raise
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise BadRecord(leaf.where(file), "", "found no regular file, allowed: a file")
+        if status.st_size > LARGEST:
+            raise BadRecord(leaf.where(file), "", f"found {status.st_size} bytes, allowed: {LARGEST}")
+        with open(handle, "rb", closefd=False) as stream:
+            return stream.read(LARGEST)
+    finally:
+        os.close(handle)
+
+
+def _wanted(query: Query) -> Callable[[str], bool]:
+    """Whether a name's folder can hold what the query wants; a shortened name does not tell, so it can."""
+
+    def wanted(folder: str) -> bool:
+        name = text_of(folder)
+        if name is None:
+            return is_text_folder(folder)
+        return query.substring in name and name.startswith(query.prefix) and name.endswith(query.suffix)
+
+    return wanted
+
+
+def _folders(
+    parent: int,
+    way: Sequence[str],
+    candidates: Sequence[str] | None,
+    fits: Callable[[str], bool],
+    bad: list[BadRecord],
+) -> Iterator[tuple[str, int]]:
+    """Those of the candidates that are there, open, one after the other; all that fit if there are no candidates."""
+    if candidates is None or len(candidates) > _FEW:
+        entries = _entries(parent)
+        candidates = entries if candidates is None else sorted(set(candidates).intersection(entries))
+    for name in candidates:
+        if not fits(name):
+            continue
+        try:
+            handle = os.open(name, FOLDER, dir_fd=parent)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+                raise
+            bad.append(BadRecord("/".join((*way, name)), "", "found a link or a file, allowed: a folder"))
+            continue
+        try:
+            yield name, handle
+        finally:
+            os.close(handle)
+
+
+def _entries(folder: int) -> list[str]:
+    """Sorted, so that the same folders give the same answer everywhere."""
+    return sorted(os.listdir(folder))

@@ -1,0 +1,62 @@
+"""An archive that ends with the process: for tests and simulations, and the plainest store there is."""
+
+from __future__ import annotations
+
+from situate.archive.protocol import NotArchived
+from situate.archive.records.query import Page, Query, page_of, place_of
+from situate.archive.records.record import BadRecord, ByName, ByUid, GroupKind, Record, encode_record, parse_record
+from situate.archive.stores.stored_bytes import check_replaces, read_back
+
+
+class MemoryArchiver:
+    """Keeps bytes as other stores do, so that what is read back was written whole."""
+
+    def __init__(self) -> None:
+        self._records: dict[ByUid, bytes] = {}
+        """Keys with their place."""
+        self._places: dict[tuple[GroupKind, str], ByUid] = {}
+
+    async def put(self, record: Record) -> None:
+        key = record.subject.key
+        present = self._places.get((key.kind, key.uid))
+        if present is not None:
+            check_replaces(record, self._records[present], str(key))
+            del self._records[present]
+        self._places[key.kind, key.uid] = key
+        self._records[key] = encode_record(record)
+
+    async def get(self, key: ByUid | ByName) -> Record:
+        if isinstance(key, ByUid):
+            present = self._places.get((key.kind, key.uid))
+            if present is None or key.place not in (None, present.place):
+                raise NotArchived(key)
+            return read_back(self._records[present], str(present))
+        place = key.namespace, key.name
+        found = [
+            read_back(stored, str(present))
+            for present, stored in self._records.items()
+            if present.kind == key.kind and present.place == place
+        ]
+        if not found:
+            raise NotArchived(key)
+        return min(found, key=lambda record: place_of(record).order)
+
+    async def search(self, query: Query) -> Page:
+        records, corrupt = [], []
+        for key, stored in self._records.items():
+            try:
+                records.append(parse_record(stored, str(key)))
+            except BadRecord as error:
+                corrupt.append(error)
+        return page_of(records, query, corrupt)
+
+    async def delete(self, key: ByUid) -> None:
+        present = self._places.pop((key.kind, key.uid), None)
+        if present is not None:
+            del self._records[present]
+
+    async def check(self) -> None:
+        """Memory is always there."""
+
+    async def close(self) -> None:
+        """Nothing to give back; what was put stays until the archiver itself is forgotten."""

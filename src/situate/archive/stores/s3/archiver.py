@@ -1,0 +1,231 @@
+"""Records as objects of a bucket of any S3-compatible server, through obstore; the extra `s3` installs it.
+
+A record is one object at `PREFIX/GROUP_KIND/NAMESPACE/NAME/UID.json`. Puts are conditional: created only where there
+is none, replaced only if what was read is still there, so two supervisors cannot undo each other. A server without
+conditional puts is refused by `check`.
+
+A small object at `PREFIX/.uids/…` leads from a UID to its record. It is written before the record: if a put dies in
+between, it leads nowhere, which is told from a record by looking. Where it is missing, as after copying records by
+hand, keys are listed, a thousand at a time. A search reads every record that its key does not rule out; who searches
+much and by other than namespace, name and UID wants the SQL archive.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from situate.archive.concurrent_calls import together
+from situate.archive.protocol import ArchiveRefused, ArchiveTooLarge, ArchiveUnavailable, NotArchived
+from situate.archive.records.query import Page, Query, matches, page_of, place_of
+from situate.archive.records.record import BadRecord, ByName, ByUid, Record, encode_record, parse_record
+from situate.archive.stores.folder.names import kind_folder, record_file
+from situate.archive.stores.folder.tree import LARGEST
+from situate.archive.stores.s3.keys import (
+    CHECKS,
+    is_record,
+    leads_to,
+    name_prefix,
+    narrowed,
+    of_uid,
+    record_key,
+    uid_key,
+)
+from situate.archive.stores.s3.objects import Objects, Put, Stored
+from situate.archive.stores.s3.settings import S3Settings, keys_for, region_of, settings_of, store_of
+from situate.archive.stores.s3.uploads import NotSwept, Uploads
+from situate.archive.stores.stored_bytes import check_replaces, corrupt
+
+_ATTEMPTS: Final = 50
+"""Each that fails means that another put of the same object was done, or a delete."""
+_CHUNK: Final = 256
+"""Records that are read before those beyond the page are let go."""
+_PROBES_STAY: Final = timedelta(hours=1)
+
+
+class S3Archiver:
+    """A bucket, or what lies below a prefix of it. At most `parallel` requests are under way at once."""
+
+    def __init__(
+        self,
+        settings: S3Settings,
+        *,
+        timeout_s: float = 10.0,
+        parallel: int = 16,
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._objects = Objects(store_of(settings, timeout_s), settings.name, parallel)
+        self._uploads = Uploads(settings, keys_for(settings, environment), region_of(settings, environment), timeout_s)
+
+    @classmethod
+    def from_url(cls, url: str, environment: Mapping[str, str] = os.environ) -> S3Archiver:
+        """`situate.archive.stores.s3.settings` says what may stand in the URL. `ValueError`."""
+        return cls(settings_of(url, environment), environment=environment)
+
+    async def put(self, record: Record) -> None:
+        body = encode_record(record)
+        if len(body) > LARGEST:
+            raise ArchiveTooLarge(f"{record.subject.key}: its record has {len(body)} bytes, allowed: {LARGEST}")
+        key = record_key(record.subject)
+        for _ in range(_ATTEMPTS):
+            former = await self._led_elsewhere(record, key)
+            if former is not None and (stored := await self._objects.read(former)) is not None:
+                check_replaces(record, stored.body, self._where(former))
+            if await self._put_record(record, key, body) is Put.DONE:
+                if former is not None:
+                    await self._objects.delete((former,))
+                    await self._objects.overwrite(self._pointer(record), key.encode())
+                return
+        raise ArchiveUnavailable(
+            f"{self._objects.name}: put {record.subject.key}: others wrote it {_ATTEMPTS} times meanwhile; put it again"
+        )
+
+    async def get(self, key: ByUid | ByName) -> Record:
+        if isinstance(key, ByUid):
+            found = await self._find(key)
+            if found is None:
+                raise NotArchived(key)
+            return self._read_back(*found)
+        keys = await self._objects.below(name_prefix(key.kind, key.namespace, key.name))
+        records = [self._read_back(*each) for each in await self._read_all(filter(is_record, keys))]
+        if not records:
+            raise NotArchived(key)
+        return min(records, key=lambda record: place_of(record).order)
+
+    async def search(self, query: Query) -> Page:
+        kept: list[Record] = []
+        bad: list[BadRecord] = []
+        after = None if query.after is None else query.after.order
+        keys = await self._candidates(query)
+        for start in range(0, len(keys), _CHUNK):
+            for key, stored in await self._read_all(keys[start : start + _CHUNK]):
+                try:
+                    record = self._parsed(key, stored)
+                except BadRecord as error:
+                    bad.append(error)
+                    continue
+                if matches(record, query) and (after is None or place_of(record).order > after):
+                    kept.append(record)
+            if query.limit is not None:
+                kept = sorted(kept, key=lambda record: place_of(record).order)[: query.limit + 1]
+        return page_of(kept, query, bad)
+
+    async def delete(self, key: ByUid) -> None:
+        """The record first: a way that leads nowhere harms nobody, a record without one is found by listing."""
+        found = await self._find(ByUid(key.kind, key.uid))
+        if found is not None:
+            await self._objects.delete((found[0],))
+        await self._objects.delete((uid_key(key.kind, key.uid),))
+
+    async def check(self) -> None:
+        """Puts a probe, and sees that the server keeps to conditions.
+
+        Also takes away probes that were left, and uploads that others have abandoned below the prefix, where it may.
+        """
+        probe = f"{CHECKS}/{uuid.uuid4().hex}.json"
+        problem = await self._unfit(probe)
+        await self._objects.delete((probe,))
+        if problem:
+            raise ArchiveRefused(
+                f"{self._objects.name}: {problem}; the archive needs conditional puts: use a server that has them"
+            )
+        now = datetime.now(UTC)
+        long_ago = now - _PROBES_STAY
+        await self._objects.delete([key for key, written in await self._objects.since(CHECKS) if written < long_ago])
+        with contextlib.suppress(NotSwept):  # a lifecycle rule of the bucket does
+            await self._uploads.sweep(now)
+
+    async def close(self) -> None:
+        """The client closes its connections when they have been idle."""
+
+    async def _put_record(self, record: Record, key: str, body: bytes) -> Put:
+        """Create it, or else look at what is there and replace just that."""
+        if await self._objects.create(key, body) is Put.DONE:
+            return Put.DONE
+        stored = await self._objects.read(key)
+        if stored is None:
+            return Put.REFUSED
+        if stored.body == body:
+            return Put.DONE
+        check_replaces(record, stored.body, self._where(key))
+        return await self._objects.replace(key, body, stored.tag)
+
+    async def _led_elsewhere(self, record: Record, key: str) -> str | None:
+        """Sees to it that the UID leads to this key; another key if it leads to a record there, which has to go.
+
+        In Kubernetes no object changes its name. A store promises one record a UID all the same.
+        """
+        kind, uid = record.subject.group_kind, record.subject.uid
+        pointer = self._pointer(record)
+        if await self._objects.create(pointer, key.encode()) is Put.DONE:
+            return None
+        stored = await self._objects.read(pointer)
+        former = None if stored is None else leads_to(stored.body, kind, uid)
+        if former == key:
+            return None
+        if former is None:
+            await self._objects.overwrite(pointer, key.encode())
+        return former
+
+    async def _find(self, key: ByUid) -> tuple[str, Stored] | None:
+        file = record_file(key.uid)
+        if key.place is not None:
+            known = f"{name_prefix(key.kind, *key.place)}/{file}"
+            stored = await self._objects.read(known)
+            return None if stored is None else (known, stored)
+        pointer = await self._objects.read(uid_key(key.kind, key.uid))
+        led = None if pointer is None else leads_to(pointer.body, key.kind, key.uid)
+        if led is not None and (stored := await self._objects.read(led)) is not None:
+            return led, stored
+        keys = await self._objects.below(kind_folder(key.kind))
+        found = await self._read_all(each for each in keys if is_record(each) and of_uid(each, key.kind, key.uid))
+        return found[0] if found else None
+
+    async def _unfit(self, probe: str) -> str:
+        """Why the server is none for us; empty if it is."""
+        if await self._objects.create(probe, b"1") is not Put.DONE:
+            return "a new object is said to be there already"
+        stored = await self._objects.read(probe)
+        if stored is None or stored.body != b"1":
+            return "what was put is not what is read"
+        if await self._objects.create(probe, b"2") is Put.DONE:
+            return "a put with If-None-Match replaces what is there"
+        if await self._objects.replace(probe, b"3", '"other"') is Put.DONE:
+            return "a put with If-Match replaces another object than it names"
+        if await self._objects.replace(probe, b"4", stored.tag) is not Put.DONE:
+            return "a put with If-Match does not replace what it names"
+        return ""
+
+    async def _candidates(self, query: Query) -> list[str]:
+        which = narrowed(query)
+        listings = await together(self._objects.below(prefix) for prefix in which.prefixes)
+        return sorted(key for keys in listings for key in keys if which.wanted(key))
+
+    async def _read_all(self, keys: Iterable[str]) -> list[tuple[str, Stored]]:
+        """In the order of the keys; what is deleted meanwhile is left out."""
+        keys = list(keys)
+        found = await together(self._objects.read(key) for key in keys)
+        return [(key, stored) for key, stored in zip(keys, found, strict=True) if stored is not None]
+
+    def _read_back(self, key: str, stored: Stored) -> Record:
+        try:
+            return self._parsed(key, stored)
+        except BadRecord as error:
+            raise corrupt(error) from error
+
+    def _parsed(self, key: str, stored: Stored) -> Record:
+        """A record under another key than its own is a copy by hand, and would be a second one of its UID."""
+        record = parse_record(stored.body, self._where(key))
+        if record_key(record.subject) != key:
+            raise BadRecord(self._where(key), "", f"found the record of {record.subject.key}, whose key is another one")
+        return record
+
+    def _pointer(self, record: Record) -> str:
+        return uid_key(record.subject.group_kind, record.subject.uid)
+
+    def _where(self, key: str) -> str:
+        return f"{self._objects.name}/{key}"

@@ -1,0 +1,93 @@
+"""Where in a bucket a record lies, and which keys a query can mean: plain text, nothing is sent from here.
+
+`GROUP_KIND/NAMESPACE/NAME/UID.json` below the archive's prefix, each part escaped as in a folder of files. Beside the
+records lies `.uids/GROUP_KIND/UID.json` for each: it holds the record's key, for those who know no more than the UID.
+Names that begin with a dot are no kind's, so neither these nor the probes in `.checks` are ever taken for records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from situate.archive.records.query import Query
+from situate.archive.records.record import GroupKind, Subject
+from situate.archive.stores.folder.names import kind_folder, name_folder, namespace_folder, record_file, text_of
+
+UIDS: Final = ".uids"
+CHECKS: Final = ".checks"
+_MOST_LISTINGS: Final = 64
+"""A listing gives 1,000 keys: for more names than this their namespaces are listed instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowed:
+    """Which keys a query can mean: those that one of the listings gives and `wanted` lets through."""
+
+    prefixes: tuple[str, ...]
+    """None overlap. The empty one stands for every kind."""
+    wanted: Callable[[str], bool]
+
+
+def record_key(subject: Subject) -> str:
+    return name_prefix(subject.group_kind, subject.namespace, subject.name) + "/" + record_file(subject.uid)
+
+
+def name_prefix(kind: GroupKind, namespace: str, name: str) -> str:
+    return "/".join((kind_folder(kind), namespace_folder(namespace), name_folder(name)))
+
+
+def uid_key(kind: GroupKind, uid: str) -> str:
+    return "/".join((UIDS, kind_folder(kind), record_file(uid)))
+
+
+def leads_to(content: bytes, kind: GroupKind, uid: str) -> str | None:
+    """The record's key that `.uids/…` holds; None if it holds something else."""
+    try:
+        key = content.decode("ascii")
+    except UnicodeDecodeError:
+        return None
+    return key if is_record(key) and of_uid(key, kind, uid) else None
+
+
+def is_record(key: str) -> bool:
+    return key.count("/") == 3 and not key.startswith(".") and key.endswith(".json")
+
+
+def of_uid(key: str, kind: GroupKind, uid: str) -> bool:
+    return key.startswith(kind_folder(kind) + "/") and key.endswith("/" + record_file(uid))
+
+
+def narrowed(query: Query) -> Narrowed:
+    """What the key tells of a record; the rest the record itself has to."""
+    kind = "" if query.kind is None else kind_folder(query.kind)
+    namespaces = None if query.namespaces is None else sorted({namespace_folder(each) for each in query.namespaces})
+    names = None if query.names is None else sorted({name_folder(each) for each in query.names})
+    file = None if query.uid is None else record_file(query.uid)
+
+    def wanted(key: str) -> bool:
+        if not is_record(key):
+            return False
+        _, namespace, name, uid = key.split("/")
+        return (
+            (namespaces is None or namespace in namespaces)
+            and (names is None or name in names)
+            and (file is None or uid == file)
+            and _named(query, name)
+        )
+
+    prefixes: tuple[str, ...] = (kind,)
+    if kind and namespaces is not None:
+        prefixes = tuple(f"{kind}/{namespace}" for namespace in namespaces)
+        if names is not None and len(prefixes) * len(names) <= _MOST_LISTINGS:
+            prefixes = tuple(f"{prefix}/{name}" for prefix in prefixes for name in names)
+    if namespaces == [] or names == []:
+        prefixes = ()
+    return Narrowed(prefixes, wanted)
+
+
+def _named(query: Query, folder: str) -> bool:
+    """A shortened name does not tell, so it can be the one."""
+    name = text_of(folder)
+    return name is None or (query.substring in name and name.startswith(query.prefix) and name.endswith(query.suffix))

@@ -1,0 +1,186 @@
+"""Single objects of a bucket, whole or not at all, with the client's failures told as the archive's.
+
+No upload is ever in several parts: a record is put by one request with a checksum, so that nothing can be left half
+done. What the client says of a failure is not passed on, since it quotes requests and signatures; the server's code is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+import obstore
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    NotFoundError,
+    NotSupportedError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnauthenticatedError,
+)
+
+from situate.archive.protocol import ArchiveError, ArchiveRefused, ArchiveTooLarge, ArchiveUnavailable
+from situate.archive.stores.folder.tree import LARGEST
+
+if TYPE_CHECKING:
+    from obstore import PutMode
+    from obstore.store import S3Store
+
+_CODE: Final = re.compile(r"<Code>([A-Za-z0-9]{1,60})</Code>")
+_STATUS: Final = re.compile(r"status code: ([0-9]{3})")
+_UNREAD: Final = re.compile(r"credential provider: ValueError: ([^\n]{1,400})")
+"""What `situate.archive.stores.s3.settings` says of a file of credentials."""
+_ABSENT: Final = (NotFoundError, FileNotFoundError)
+_TOO_LARGE: Final = ("EntityTooLarge", "KeyTooLongError", "MaxMessageLengthExceeded")
+_RACED: Final = ("ConditionalRequestConflict", "OperationAborted")
+_PASSING: Final = (408, 409, 425, 429)
+
+
+class Put(Enum):
+    """What became of a put under a condition."""
+
+    DONE = "done"
+    REFUSED = "refused"
+    """The condition did not hold; or it cannot be told, since others write at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An object as read."""
+
+    body: bytes
+    tag: str
+    """Names this content to `replace`."""
+
+
+class Objects:
+    """The objects below the archive's prefix; `parallel` requests at most are under way at once."""
+
+    def __init__(self, store: S3Store, name: str, parallel: int) -> None:
+        self.name = name
+        self._store = store
+        self._turns = asyncio.Semaphore(parallel)
+
+    async def create(self, key: str, body: bytes) -> Put:
+        """Unless there is one."""
+        return await self._put(key, body, "create")
+
+    async def replace(self, key: str, body: bytes, tag: str) -> Put:
+        """If it still has the content that the tag names."""
+        return await self._put(key, body, {"e_tag": tag})
+
+    async def overwrite(self, key: str, body: bytes) -> None:
+        await self._put(key, body, "overwrite")
+
+    async def read(self, key: str) -> Stored | None:
+        """None if there is none; of one that is larger than any record nothing is read but a part."""
+        async with self._turn(f"get {key}"):
+            try:
+                found = await obstore.get_async(self._store, key)
+                if found.meta["size"] > LARGEST:
+                    return Stored(b"", found.meta["e_tag"] or "")
+                return Stored(bytes(await found.bytes_async()), found.meta["e_tag"] or "")
+            except _ABSENT as error:
+                if _code(error) == "NoSuchBucket":
+                    raise
+                return None
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        """Absent ones are deleted already."""
+        for key in keys:
+            async with self._turn(f"delete {key}"):
+                try:
+                    await obstore.delete_async(self._store, key)
+                except _ABSENT as error:
+                    if _code(error) == "NoSuchBucket":
+                        raise
+
+    async def below(self, prefix: str) -> list[str]:
+        """All keys below a prefix that ends with a whole part; below the empty one all those of records' kinds."""
+        if not prefix:
+            async with self._turn("list kinds"):
+                kinds = (await obstore.list_with_delimiter_async(self._store))["common_prefixes"]
+            found = [await self.below(kind) for kind in kinds if not kind.startswith(".")]
+            return [key for keys in found for key in keys]
+        async with self._turn(f"list {prefix}"):
+            return [entry["path"] async for batch in obstore.list(self._store, prefix) for entry in batch]
+
+    async def since(self, prefix: str) -> list[tuple[str, datetime]]:
+        """The keys below a prefix, and when each was written by the server's clock."""
+        async with self._turn(f"list {prefix}"):
+            return [
+                (entry["path"], entry["last_modified"])
+                async for batch in obstore.list(self._store, prefix)
+                for entry in batch
+            ]
+
+    async def _put(self, key: str, body: bytes, mode: PutMode) -> Put:
+        async with self._turn(f"put {key}"):
+            try:
+                await obstore.put_async(
+                    self._store,
+                    key,
+                    body,
+                    attributes={"Content-Type": "application/json"},
+                    mode=mode,
+                    use_multipart=False,
+                )
+            except (AlreadyExistsError, PreconditionError):
+                return Put.REFUSED
+            except _ABSENT as error:
+                # An object that was to be replaced is gone by now; without a bucket nothing can be put.
+                if mode in ("create", "overwrite") or _code(error) == "NoSuchBucket":
+                    raise
+                return Put.REFUSED
+            except BaseError as error:
+                if mode != "overwrite" and _code(error) in _RACED:
+                    return Put.REFUSED
+                raise
+            return Put.DONE
+
+    @asynccontextmanager
+    async def _turn(self, what: str) -> AsyncIterator[None]:
+        async with self._turns:
+            try:
+                yield
+            except (BaseError, OSError) as error:
+                raise _failure(f"{self.name}: {what}", error) from None
+
+
+def _failure(where: str, error: Exception) -> ArchiveError:
+    code, status = _code(error), _status(error)
+    said = " ".join(filter(None, (code, f"({status})" if status else "")))
+    if code in _TOO_LARGE or status == 413:
+        return ArchiveTooLarge(f"{where}: {said}: the server takes no such object")
+    match error:
+        case UnauthenticatedError() if unread := _UNREAD.search(str(error)):
+            return ArchiveRefused(f"{where}: {unread[1]}")
+        case PermissionDeniedError() | UnauthenticatedError():
+            return ArchiveRefused(
+                f"{where}: {said or 'no credentials'}; see keys, rights and the clock of this machine"
+            )
+        case NotSupportedError():
+            return ArchiveRefused(f"{where}: the server does not know conditional puts; use one that does")
+        case NotFoundError() | FileNotFoundError():
+            return ArchiveRefused(f"{where}: {said or 'not found'}; see bucket and endpoint")
+        case _ if 400 <= status < 500 and status not in _PASSING:
+            return ArchiveRefused(f"{where}: {said}; see bucket, endpoint and rights")
+        case _:
+            return ArchiveUnavailable(f"{where}: {said or 'no answer'}; see whether the server runs and is reached")
+
+
+def _code(error: Exception) -> str:
+    found = _CODE.search(str(error))
+    return found[1] if found else ""
+
+
+def _status(error: Exception) -> int:
+    found = _STATUS.search(str(error))
+    return int(found[1]) if found else 0

@@ -1,0 +1,235 @@
+"""One client's connection: its requests are answered one after the other, at once where nothing has to be waited for.
+
+An API server's answers mostly need no waiting, so most requests cost no task: they are answered within the call that
+brought their last byte, and the answers of pipelined ones leave in one write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Protocol, TypeAlias, cast
+from urllib.parse import parse_qsl, unquote
+
+from situate.cluster.storage.watch import Watch
+from situate.embedded.http.http1 import BadRequest, Incoming, RequestParser, head_bytes
+from situate.embedded.http.watch_stream import WatchStream
+from situate.objects.messages import Request, Response
+
+Outcome: TypeAlias = Response | Watch | None
+"""None: the connection ends without an answer."""
+
+_MOST_AHEAD: Final = 1 << 20
+"""Bytes of later requests that are read while an earlier one is being answered."""
+_MOST_TOGETHER: Final = 1 << 16
+"""Bytes of answers that leave in one write, or somewhat more."""
+_GO_ON: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class Answering(Protocol):
+    """What answers requests."""
+
+    def answer(self, request: Request) -> Outcome | Coroutine[Any, Any, Outcome]:
+        """At once, or later if it has to wait for something. Raises nothing."""
+        ...
+
+    def too_large(self) -> Response:
+        """To a request whose body was larger than `MOST_BODY`."""
+        ...
+
+    def malformed(self, problem: BadRequest) -> Response:
+        """To what is no HTTP."""
+        ...
+
+
+class Listening(Protocol):
+    """What accepts connections."""
+
+    def joined(self, connection: Connection) -> None: ...
+
+    def left(self, connection: Connection) -> None: ...
+
+    def date(self) -> bytes:
+        """The header line that says the time."""
+        ...
+
+
+class Connection(asyncio.Protocol):
+    """Lives as long as the connection."""
+
+    def __init__(self, answering: Answering, listening: Listening, clock: Callable[[], float]) -> None:
+        self._answering = answering
+        self._listening = listening
+        self._clock = clock
+        self._parser = RequestParser()
+        self._current: Incoming | None = None
+        """The request that is being answered over several turns of the loop."""
+        self._task: asyncio.Task[None] | None = None
+        self._stream: WatchStream | None = None
+        self._writable = True
+        self._reading = True
+        self._last = False
+        """No further request is answered: the client or the server wants to end."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request is being answered."""
+        return self._current is not None
+
+    def finish(self) -> None:
+        """Ends the connection once the request under way is answered."""
+        self._last = True
+        if not self.busy:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Ends the connection now."""
+        self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._listening.joined(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._last:
+            return
+        self._parser.feed(data)
+        if not self.busy:
+            self._answer_all()
+        elif self._parser.buffered > _MOST_AHEAD and self._reading:
+            self._reading = False
+            self._transport.pause_reading()
+
+    def connection_lost(self, _: Exception | None) -> None:
+        self._listening.left(self)
+        self._last = True
+        if self._task is not None:
+            self._task.cancel()
+        if self._stream is not None:
+            self._stream.stop()
+
+    def pause_writing(self) -> None:
+        self._writable = False
+        if self._stream is not None:
+            self._stream.pause()
+
+    def resume_writing(self) -> None:
+        self._writable = True
+        if self._stream is not None:
+            self._stream.resume()
+        elif not self.busy:
+            self._answer_all()
+
+    def _answer_all(self) -> None:
+        """Every request that is whole, until one has to wait."""
+        answers: list[bytes] = []
+        size = 0
+        while self._current is None and self._writable and not self._last:
+            try:
+                incoming = self._parser.next_request()
+            except BadRequest as problem:
+                self._last = True
+                answers.append(self._bytes(self._answering.malformed(problem), None))
+                break
+            if incoming is None:
+                if self._parser.waits_to_send:
+                    self._parser.waits_to_send = False
+                    answers.append(_GO_ON)
+                break
+            outcome: Outcome | Coroutine[Any, Any, Outcome]
+            if incoming.body is None:
+                outcome = self._answering.too_large()
+            else:
+                outcome = self._answering.answer(_request(incoming, incoming.body))
+            if isinstance(outcome, Response):
+                answers.append(self._bytes(outcome, incoming))
+                self._last = not incoming.keep_alive
+                size += len(outcome.body)
+                if size > _MOST_TOGETHER:
+                    # The transport may find that the client does not read, and call `pause_writing`.
+                    self._write(answers)
+                    size = 0
+            else:
+                self._write(answers)
+                self._current = incoming
+                self._begin(outcome, incoming)
+        self._write(answers)
+        if self._last and not self.busy:
+            self._transport.close()
+
+    def _write(self, answers: list[bytes]) -> None:
+        if answers:
+            self._transport.write(answers[0] if len(answers) == 1 else b"".join(answers))
+            answers.clear()
+
+    def _begin(self, outcome: Watch | Coroutine[Any, Any, Outcome] | None, incoming: Incoming) -> None:
+        """Answers over several turns of the loop."""
+        if outcome is None:
+            self.abort()
+        elif isinstance(outcome, Watch):
+            self._begin_stream(outcome, incoming)
+        else:
+            self._task = asyncio.get_running_loop().create_task(self._finished(outcome, incoming))
+
+    async def _finished(self, coming: Coroutine[Any, Any, Outcome], incoming: Incoming) -> None:
+        outcome = await coming
+        self._task = None
+        if isinstance(outcome, Response):
+            self._transport.write(self._bytes(outcome, incoming))
+            self._go_on(incoming)
+        else:
+            self._begin(outcome, incoming)
+
+    def _begin_stream(self, watch: Watch, incoming: Incoming) -> None:
+        if incoming.method == "HEAD":
+            watch.close()
+            self._transport.write(
+                head_bytes(watch.status, watch.headers, self._listening.date(), b"connection: close\r\n")
+            )
+            self._transport.close()
+            return
+        chunked = incoming.chunks_understood
+        more = (b"transfer-encoding: chunked\r\n",) if chunked else (b"connection: close\r\n",)
+        self._transport.write(head_bytes(watch.status, watch.headers, self._listening.date(), *more))
+
+        def ended() -> None:
+            self._stream = None
+            self._last = self._last or not chunked
+            self._go_on(incoming)
+
+        self._stream = WatchStream(watch, self._transport, self._clock, ended, chunked=chunked)
+        if not self._writable:
+            self._stream.pause()
+        self._stream.begin()
+
+    def _go_on(self, incoming: Incoming) -> None:
+        """With what the client has sent meanwhile."""
+        self._current = None
+        self._last = self._last or not incoming.keep_alive
+        if not self._reading:
+            self._reading = True
+            self._transport.resume_reading()
+        self._answer_all()
+
+    def _bytes(self, answer: Response, incoming: Incoming | None) -> bytes:
+        length = b"content-length: %d\r\n" % len(answer.body)
+        if incoming is None or not incoming.keep_alive or self._last:
+            head = head_bytes(answer.status, answer.headers, self._listening.date(), length, b"connection: close\r\n")
+        elif incoming.chunks_understood:
+            head = head_bytes(answer.status, answer.headers, self._listening.date(), length)
+        else:
+            head = head_bytes(
+                answer.status, answer.headers, self._listening.date(), length, b"connection: keep-alive\r\n"
+            )
+        return head if incoming is not None and incoming.method == "HEAD" else head + answer.body
+
+
+def _request(incoming: Incoming, body: bytes) -> Request:
+    path, _, query = incoming.target.partition("?")
+    return Request(
+        "GET" if incoming.method == "HEAD" else incoming.method,
+        unquote(path) if "%" in path else path,
+        tuple(parse_qsl(query, keep_blank_values=True)) if query else (),
+        incoming.headers,
+        body,
+    )

@@ -1,0 +1,221 @@
+"""HTTP in front of the in-memory API server: what a request comes to, at once or later.
+
+It knows who is asking, carries webhook calls, and obeys the faults on order. Bytes and connections are left to
+`connection`, watches that are under way to `watch_stream`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final
+from weakref import WeakSet
+
+import msgspec
+import structlog
+
+from situate.cluster.apiserver.api import Answer as ApiAnswer
+from situate.cluster.apiserver.api import ApiServer, Handling, refused_response
+from situate.cluster.apiserver.faults import Faults, Kind, Rule
+from situate.cluster.errors.field_errors import Refused
+from situate.cluster.errors.refusals import internal_error
+from situate.cluster.storage.effects import Effect, Identity
+from situate.cluster.storage.store import Event
+from situate.cluster.storage.watch import Watch
+from situate.embedded.http.connection import Outcome
+from situate.embedded.http.fault_routes import FaultRoutes
+from situate.embedded.http.http1 import BadRequest
+from situate.embedded.http.identities import Identities, Unauthorized
+from situate.embedded.journal import Unusable
+from situate.embedded.webhooks.calls import WebhookCaller
+from situate.objects.messages import Request, Response
+
+_log = structlog.get_logger(__name__)
+
+_READERS: Final = ("curl/", "Wget/", "Mozilla/")
+"""Agents to whom JSON is shown indented, as kube-apiserver does."""
+
+_FUTURE_S: Final = 3.0
+"""How long a read waits for a revision that is still to come (apiserver storage/cacher, blockTimeout)."""
+
+Later = Coroutine[Any, Any, Outcome]
+
+
+class Frontend:
+    """Answers HTTP requests from one API server."""
+
+    def __init__(
+        self,
+        api: ApiServer,
+        clock: Callable[[], float],
+        identities: Identities,
+        webhooks: WebhookCaller,
+        faults: Faults,
+        routes: FaultRoutes,
+    ) -> None:
+        self._api = api
+        self._clock = clock
+        self._identities = identities
+        self._webhooks = webhooks
+        self._faults = faults
+        self._routes = routes
+        self._watches: WeakSet[Watch] = WeakSet()
+        """Those that were begun; each goes with its stream."""
+
+    def cut_watches(self) -> int:
+        """Ends every open watch as an API server that goes away does; says how many there were."""
+        watches = [watch for watch in self._watches if not watch.closed]
+        for watch in watches:
+            watch.close()
+        return len(watches)
+
+    def answer(self, request: Request) -> Outcome | Later:
+        """Answers one request: at once, unless it has to wait for a webhook, a fault or a revision to come."""
+        try:
+            identity = self._identities.of(request.headers)
+            if request.path.startswith("/situate/"):
+                return self._routes.answer(request)
+            if self._faults.ordered or self._faults.paused:
+                return self._harmed(request, identity)
+            return self._answered(request, identity)
+        except Unauthorized as problem:
+            return refused_response(problem.refused)
+        except Exception as error:
+            return _failed(request, error)
+
+    def too_large(self) -> Response:
+        """To a body that nobody will read."""
+        return refused_response(Refused(413, "RequestEntityTooLarge", "the body is larger than 3 MiB"))
+
+    def malformed(self, problem: BadRequest) -> Response:
+        """To what is no HTTP/1.1."""
+        return refused_response(Refused(problem.status, _REASONS.get(problem.status, "BadRequest"), problem.message))
+
+    async def drive(self, handling: Handling, effect: Effect) -> ApiAnswer:
+        """Makes the webhook calls that a request waits for, until it is answered."""
+        while True:
+            reply = await self._webhooks.carried_out(effect)
+            try:
+                effect = handling.send(reply)
+            except StopIteration as done:
+                answer: ApiAnswer = done.value
+                return answer
+
+    def _answered(self, request: Request, identity: Identity) -> Outcome | Later:
+        asked = _revision_needed(request)
+        if asked > self._api.store.revision:
+            return self._answered_then(asked, request, identity)
+        return self._carried_out(request, identity)
+
+    async def _answered_then(self, asked: int, request: Request, identity: Identity) -> Outcome:
+        await self._reached(asked)
+        try:
+            outcome = self._carried_out(request, identity)
+        except Exception as error:
+            return _failed(request, error)
+        return await outcome if isinstance(outcome, Coroutine) else outcome
+
+    def _carried_out(self, request: Request, identity: Identity) -> Outcome | Later:
+        handling = self._api.handle(request, self._clock(), identity)
+        try:
+            effect = next(handling)
+        except StopIteration as done:
+            return self._shown(request, done.value)
+        return self._driven(request, handling, effect)
+
+    async def _driven(self, request: Request, handling: Handling, effect: Effect) -> Outcome:
+        try:
+            return self._shown(request, await self.drive(handling, effect))
+        except Exception as error:
+            return _failed(request, error)
+
+    async def _harmed(self, request: Request, identity: Identity) -> Outcome:
+        """Obeys the fault that is on order for the request, if any."""
+        await self._routes.resumed()
+        rule = self._faults.of(request, identity)
+        if rule is not None:
+            if rule.delay_s:
+                await asyncio.sleep(rule.delay_s)
+            if rule.fault is Kind.REFUSE:
+                return _refused_on_purpose(rule)
+            if rule.fault is Kind.DROP_REQUEST:
+                return None
+        try:
+            outcome = self._answered(request, identity)
+        except Exception as error:
+            outcome = _failed(request, error)
+        answer = await outcome if isinstance(outcome, Coroutine) else outcome
+        if rule is None or rule.fault is not Kind.DROP_ANSWER:
+            return answer
+        if isinstance(answer, Watch):
+            answer.close()
+        return None
+
+    async def _reached(self, revision: int) -> None:
+        """Waits until the store is there, but not for long: what is asked of it then is refused."""
+        there = asyncio.Event()
+
+        def look(event: Event) -> None:
+            if event.revision >= revision:
+                there.set()
+
+        forget = self._api.store.subscribe(look)
+        try:
+            async with asyncio.timeout(_FUTURE_S):
+                await there.wait()
+        except TimeoutError:
+            pass  # the answer says so
+        finally:
+            forget()
+
+    def _shown(self, request: Request, answer: ApiAnswer) -> Outcome:
+        if isinstance(answer, Watch):
+            self._watches.add(answer)
+            return answer
+        return _indented(request, answer)
+
+
+def _failed(request: Request, error: Exception) -> Response:
+    """A defect of ours ends its request, not the server; the client is told in the API's own form."""
+    if isinstance(error, Unusable):
+        return refused_response(internal_error(str(error)))
+    _log.error("request failed", method=request.method, path=request.path, exc_info=error)
+    return refused_response(internal_error(f"{type(error).__name__}: see the server's log"))
+
+
+def _revision_needed(request: Request) -> int:
+    """What a read must not be older than; 0 if it does not matter. A plain watch waits on its own."""
+    text = request.parameter("resourceVersion") if request.method == "GET" and request.query else ""
+    if not (text.isascii() and text.isdecimal() and len(text) <= 20):  # what no number of 64 bits holds is refused
+        return 0
+    watching = request.parameter("watch") in ("1", "true")
+    return 0 if watching and request.parameter("sendInitialEvents") not in ("1", "true") else int(text)
+
+
+def _indented(request: Request, answer: Response) -> Response:
+    wanted = request.parameter("pretty")
+    if wanted in ("false", "0") or not answer.headers.get("content-type", "").startswith("application/json"):
+        return answer
+    if wanted or request.headers.get("user-agent", "").startswith(_READERS):
+        return Response(answer.status, msgspec.json.format(answer.body, indent=2), answer.headers)
+    return answer
+
+
+def _refused_on_purpose(rule: Rule) -> Response:
+    refused = refused_response(Refused(rule.status, _REASONS.get(rule.status, "InternalError"), rule.message))
+    if rule.retry_after_s is None:
+        return refused
+    return Response(refused.status, refused.body, {**refused.headers, "retry-after": str(rule.retry_after_s)})
+
+
+_REASONS: Final[Mapping[int, str]] = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    409: "Conflict",
+    410: "Expired",
+    429: "TooManyRequests",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}

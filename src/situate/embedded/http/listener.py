@@ -1,0 +1,71 @@
+"""Listens for clients, and lets go of them in good order."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from contextlib import suppress
+from email.utils import formatdate
+from typing import Final
+
+from situate.embedded.http.connection import Answering, Connection
+
+_BACKLOG: Final = 512
+
+
+class HttpServer:
+    """One address on which requests are answered. The clock is the system's: dates and deadlines are wall time."""
+
+    def __init__(self, answering: Answering) -> None:
+        self._answering = answering
+        self._connections: set[Connection] = set()
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self._server: asyncio.Server | None = None
+        self._second = 0
+        self._line = b""
+
+    async def listen(self, host: str, port: int, tls: ssl.SSLContext | None) -> tuple[str, int]:
+        """Where it listens now. Raises `OSError` if it cannot listen there."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(self._accepted, host, port, ssl=tls, backlog=_BACKLOG)
+        shown: tuple[str, int] = self._server.sockets[0].getsockname()[:2]
+        return shown
+
+    async def stop(self, drain_s: float) -> None:
+        """Takes no more clients; requests under way have so long to be answered, then they are cut off."""
+        if self._server is None:
+            return
+        self._server.close()
+        for connection in tuple(self._connections):
+            connection.finish()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(drain_s):
+                await self._empty.wait()
+        for connection in tuple(self._connections):
+            connection.abort()
+        await self._server.wait_closed()
+        self._server = None
+
+    def joined(self, connection: Connection) -> None:
+        """A client has come."""
+        self._connections.add(connection)
+        self._empty.clear()
+
+    def left(self, connection: Connection) -> None:
+        """A client has gone."""
+        self._connections.discard(connection)
+        if not self._connections:
+            self._empty.set()
+
+    def date(self) -> bytes:
+        """The header line that says the time; made once a second."""
+        now = int(time.time())
+        if now != self._second:
+            self._second = now
+            self._line = b"date: %b\r\n" % formatdate(now, usegmt=True).encode()
+        return self._line
+
+    def _accepted(self) -> Connection:
+        return Connection(self._answering, self, time.time)

@@ -1,0 +1,94 @@
+"""Programs that stand in for the images of pods on this machine: ours, and those that a user names.
+
+Each process acts as its pod's ServiceAccount, bound to the pod, as with a token that a kubelet mounts: the kubeconfig
+that it gets impersonates the account, which an embedded server without tokens lets everybody do. Volumes, probes, ports
+and hooks are not played, so configuration that comes from a volume is missing.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from situate.embedded.kubeconfig import write_kubeconfig
+from situate.embedded.pods.processes import Program
+
+_OURS: Final = re.compile(r"(?:[^\s@]*/)?situate(?::[^/\s@]+)?(?:@\S+)?")
+"""The image that `situate manifests` prints, from any registry."""
+_LOOPBACK: Final = ("--set", "health.address=127.0.0.1:0")
+"""Many processes share one machine, so none may have a fixed port."""
+POD_NETWORK: Final = "127.128.0.0/9"
+"""Addresses of Pods that are processes here. On Linux a process listens on all of them at once."""
+_POD: Final = "authentication.kubernetes.io/pod-"
+
+
+class BadImage(ValueError):
+    """A text that names no image and command; the message says what is allowed."""
+
+
+def parse_images(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Commands by image, from texts such as `reports:1=python executor.py`. Raises `BadImage`."""
+    found: dict[str, tuple[str, ...]] = {}
+    for text in texts:
+        image, equals, command = text.partition("=")
+        try:
+            words = tuple(shlex.split(command))
+        except ValueError as problem:
+            raise BadImage(f"found {text!r}, in which the command cannot be read: {problem}") from None
+        if not (image and equals and words):
+            raise BadImage(f"found {text!r}, allowed: IMAGE=COMMAND, such as reports:1='python executor.py'")
+        found[image] = words
+    return found
+
+
+class LocalPrograms:
+    """The program of each pod. Kubeconfigs are written to a folder."""
+
+    def __init__(self, content: Mapping[str, Any], folder: Path, images: Mapping[str, Sequence[str]]) -> None:
+        """`content`: of the administrator's kubeconfig; `images`: commands of a user's images."""
+        self._content = content
+        self._folder = folder
+        self._images = images
+
+    def __call__(self, pod: Mapping[str, Any]) -> Program | None:
+        container = pod["spec"]["containers"][0]
+        command = self._command(container)
+        if command is None:
+            return None
+        metadata = pod["metadata"]
+        kubeconfig = self._folder / f"{metadata['namespace']}.{metadata['name']}.kubeconfig"
+        write_kubeconfig(kubeconfig, acting_as(self._content, pod))
+        return Program(command, {"KUBECONFIG": str(kubeconfig.absolute())})
+
+    def _command(self, container: Mapping[str, Any]) -> list[str] | None:
+        """None for an image of somebody else's that has no command here."""
+        image = str(container.get("image", ""))
+        arguments = [*container.get("args", ())]
+        if image in self._images:
+            return [*(container.get("command") or self._images[image]), *arguments]
+        if _OURS.fullmatch(image) and not container.get("command"):
+            further = _LOOPBACK if arguments[:1] == ["run"] else ()
+            return [sys.executable, "-m", "situate", *arguments, *further]
+        return None
+
+
+def acting_as(content: Mapping[str, Any], pod: Mapping[str, Any]) -> dict[str, Any]:
+    """A kubeconfig with which a pod's ServiceAccount asks, bound to the pod."""
+    metadata = pod["metadata"]
+    namespace = metadata["namespace"]
+    account = pod["spec"].get("serviceAccountName") or "default"
+    user = {
+        "as": f"system:serviceaccount:{namespace}:{account}",
+        "as-groups": ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"],
+        "as-user-extra": {f"{_POD}name": [metadata["name"]], f"{_POD}uid": [metadata["uid"]]},
+    }
+    (old_user,), (old_context,) = content["users"], content["contexts"]
+    return {
+        **content,
+        "users": [{**old_user, "user": {**old_user["user"], **user}}],
+        "contexts": [{**old_context, "context": {**old_context["context"], "namespace": namespace}}],
+    }

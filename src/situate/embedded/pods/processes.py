@@ -1,0 +1,266 @@
+"""Runs pods as processes of this machine: a kubelet's part for trying an operator where there are no containers.
+
+Of a pod's first container the command, the arguments and the environment count, with values and fields of the pod;
+`python` is the interpreter that runs this. There are no images, volumes or probes: somebody else reports that the pods
+run, such as the embedded server's kubelets or kwok. A process that ends by itself is begun anew if it says so
+(`os.EX_SOFTWARE`, as executors do that could not stop in time). Any other end is taken for a mistake, or reported and
+the process begun anew after a pause, as a kubelet does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import re
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from situate.kube.client import Client
+from situate.kube.errors import KubeError
+from situate.kube.retry.backoff import Backoff
+from situate.objects.resources import unstructured
+
+_RAW_PODS: Final = unstructured("", "v1", "Pod", "pods")
+_LOOK_S: Final = 0.2
+_VARIABLE: Final = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
+_GRACE_S: Final = 30.0
+_LAST_LINES: Final = 15
+
+
+_AGAIN: Final = Backoff(initial_s=1.0, cap_s=30.0, jitter=0.0)
+_NO_CHANCE: Final = random.Random(0)
+"""A back-off without jitter does not depend on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The process of one pod."""
+
+    command: Sequence[str]
+    """Words such as `$(NAME)` stand for variables of the container."""
+    environment: Mapping[str, str]
+    """Beside the container's own."""
+
+
+Programs: TypeAlias = Callable[[Mapping[str, Any]], Program | None]
+"""The program of a pod; None: it has no process here."""
+
+
+class PodEnded(Exception):
+    """A process has ended by itself; the text ends with what it last said."""
+
+
+@dataclass(slots=True)
+class _Running:
+    pod: str
+    process: asyncio.subprocess.Process
+    log: Path
+    grace_s: float
+    told_to_end: bool = False
+    ending: asyncio.Task[None] | None = None
+
+
+@dataclass(slots=True)
+class _Failing:
+    """A pod whose process has ended by itself."""
+
+    times: int
+    again_at: float
+
+
+class PodProcesses:
+    """A service: `run` until cancelled. Each pod of the selector that runs has one process."""
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str | None,
+        selector: str,
+        folder: Path,
+        environment: Mapping[str, str],
+        arguments: Sequence[str] = (),
+        *,
+        programs: Programs | None = None,
+        report: Callable[[str], None] | None = None,
+    ) -> None:
+        """`environment` and `arguments` are added to every pod's own; logs are written to `folder`/POD.log.
+
+        `namespace` None: of all namespaces; logs are then in NAMESPACE.POD.log. `programs` None: each pod's command.
+        `report` is told of each process that ends by itself, which is begun anew then; None: that is a mistake.
+        """
+        self.name = f"processes of {selector}"
+        self._client = client
+        self._namespace = namespace
+        self._selector = selector
+        self._folder = folder
+        self._environment = dict(environment)
+        self._arguments = tuple(arguments)
+        self._programs = programs or _own_program
+        self._report = report
+        self._failing: dict[str, _Failing] = {}
+        self._by_uid: dict[str, _Running] = {}
+        self._failed: PodEnded | None = None
+
+    def running(self) -> list[str]:
+        """Names of the pods whose process runs and has not been told to end."""
+        return sorted(
+            each.pod for each in self._by_uid.values() if each.process.returncode is None and not each.told_to_end
+        )
+
+    def ended(self) -> bool:
+        """Whether no process is left of a pod that is gone."""
+        return not any(each.told_to_end and each.process.returncode is None for each in self._by_uid.values())
+
+    async def kill(self, pod: str) -> None:
+        """SIGKILL: no good-bye. The pod stays as it is, and has no process from then on. Raises `KeyError`."""
+        found = next((each for each in self._by_uid.values() if each.pod == pod and not each.told_to_end), None)
+        if found is None:
+            raise KeyError(f"no process of pod {pod!r} runs, but of: {', '.join(self.running()) or 'none'}")
+        found.told_to_end = True
+        with suppress(ProcessLookupError):
+            found.process.kill()
+        await found.process.wait()
+
+    def check(self) -> None:
+        """Raises `PodEnded` if one could not be begun, or has ended although nobody has told it to."""
+        if self._failed is not None:
+            raise self._failed
+        for each in self._by_uid.values():
+            if each.process.returncode not in (None, os.EX_SOFTWARE) and not each.told_to_end:
+                raise PodEnded(f"{each.pod} ended with code {each.process.returncode}: {last_lines(each.log)}")
+
+    async def run(self) -> None:
+        """Begins a process for each pod that comes, and ends that of each pod that goes. Raises `PodEnded`."""
+        try:
+            while True:
+                with suppress(KubeError):  # the next look comes soon
+                    await self.look()
+                await asyncio.sleep(_LOOK_S)
+        except PodEnded as problem:
+            self._failed = problem
+            raise
+        finally:
+            await self.stop()
+
+    async def look(self) -> None:
+        listed = await self._client.list_all(_RAW_PODS, self._namespace, label_selector=self._selector)
+        pods = {each.content["metadata"]["uid"]: each.content for each in listed.items}
+        wanted = {uid for uid, pod in pods.items() if "deletionTimestamp" not in pod["metadata"]}
+        for uid, running in [*self._by_uid.items()]:
+            code = running.process.returncode
+            if uid not in wanted:
+                self._end(running)
+            elif code == os.EX_SOFTWARE and not running.told_to_end:
+                del self._by_uid[uid]
+            elif code is not None and not running.told_to_end and self._report is not None:
+                del self._by_uid[uid]
+                again_s = self._failed_again(uid)
+                said = f"{running.pod} ended with code {code}, and starts again in {again_s:g} s: {running.log}"
+                self._report(said)
+        now = asyncio.get_running_loop().time()
+        for uid in sorted(wanted - self._by_uid.keys(), key=lambda uid: str(pods[uid]["metadata"]["name"])):
+            waits = uid in self._failing and now < self._failing[uid].again_at
+            if (pods[uid].get("status") or {}).get("phase") == "Running" and not waits:
+                try:
+                    started = await self._start(pods[uid])
+                except PodEnded as problem:
+                    if self._report is None:
+                        raise
+                    self._report(f"{problem}; tried again in {self._failed_again(uid):g} s")
+                    continue
+                if started is not None:
+                    self._by_uid[uid] = started
+
+    def _failed_again(self, uid: str) -> float:
+        """For how many seconds the pod has no process now."""
+        times = self._failing[uid].times + 1 if uid in self._failing else 1
+        again_s = _AGAIN.delay_s(times, _NO_CHANCE)
+        self._failing[uid] = _Failing(times, asyncio.get_running_loop().time() + again_s)
+        return again_s
+
+    async def stop(self) -> None:
+        """SIGTERM to all, and waits for their end."""
+        for each in self._by_uid.values():
+            self._end(each)
+        if tasks := [each.ending for each in self._by_uid.values() if each.ending is not None]:
+            await asyncio.wait(tasks)
+
+    async def _start(self, pod: Mapping[str, Any]) -> _Running | None:
+        """None: the pod has no process here."""
+        program = self._programs(pod)
+        if program is None:
+            return None
+        metadata = pod["metadata"]
+        name = str(metadata["name"]) if self._namespace is not None else f"{metadata['namespace']}.{metadata['name']}"
+        environment = dict(_environment(pod["spec"]["containers"][0], pod)) | dict(program.environment)
+        command = [_VARIABLE.sub(lambda found: environment.get(found[1], found[0]), each) for each in program.command]
+        if command and command[0] in ("python", "python3"):
+            command[0] = sys.executable
+        log = self._folder / f"{name}.log"
+        if not command:
+            raise PodEnded(f"{name}: its first container has no command, and there are no images to have one")
+        try:
+            with log.open("ab") as output:
+                process = await asyncio.create_subprocess_exec(
+                    *(*command, *self._arguments),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    env={**os.environ, **environment, **self._environment},
+                    start_new_session=True,  # Ctrl-C is for whoever runs this, who ends them in order
+                )
+        except OSError as problem:
+            raise PodEnded(f"{name} cannot run {command[0]}: {problem.strerror}") from None
+        return _Running(name, process, log, float(pod["spec"].get("terminationGracePeriodSeconds", _GRACE_S)))
+
+    def _end(self, running: _Running) -> None:
+        if running.process.returncode is None and running.ending is None:
+            running.told_to_end = True
+            running.ending = asyncio.create_task(_ended(running), name=f"end of {running.pod}")
+
+
+@asynccontextmanager
+async def pod_processes(processes: PodProcesses) -> AsyncIterator[PodProcesses]:
+    """Runs them meanwhile; afterwards all have ended."""
+    running = asyncio.create_task(processes.run(), name=processes.name)
+    try:
+        yield processes
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+    if not running.cancelled():
+        running.result()
+
+
+def last_lines(log: Path) -> str:
+    """The end of it."""
+    return "\n".join(log.read_text(errors="replace").splitlines()[-_LAST_LINES:]) or "it said nothing"
+
+
+async def _ended(running: _Running) -> None:
+    with suppress(ProcessLookupError):
+        running.process.terminate()
+    try:
+        await asyncio.wait_for(running.process.wait(), running.grace_s)
+    except TimeoutError:
+        running.process.kill()
+        await running.process.wait()
+
+
+def _own_program(pod: Mapping[str, Any]) -> Program:
+    container = pod["spec"]["containers"][0]
+    return Program([*container.get("command", ()), *container.get("args", ())], {})
+
+
+def _environment(container: Mapping[str, Any], pod: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for variable in container.get("env", ()):
+        field = ((variable.get("valueFrom") or {}).get("fieldRef") or {}).get("fieldPath", "")
+        found: Any = pod
+        for step in field.split(".") if field else ():
+            found = found.get(step) if isinstance(found, Mapping) else None
+        yield variable["name"], str(found or "") if field else str(variable.get("value", ""))

@@ -1,0 +1,110 @@
+"""Reads the fields of a kubeconfig and says exactly what is wrong with one: file, path, value found, what is allowed.
+
+Unknown fields are allowed: other tools keep theirs in the same files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from situate.kube.login.connection import BadConnection
+
+_SECRETS: Final = frozenset({"token", "password", "client-key-data", "args", "value"})
+"""Fields whose values no message may show; the last two are what a credential plugin is given."""
+_OF_USERS: Final = "users"
+"""Where something else than fields may be somebody's token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """A mapping of a file."""
+
+    file: Path
+    path: str
+    """Such as `users[0].user`; empty for the file's root."""
+    content: Any
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.content, dict):
+            place = self.path or "the whole file"
+            found = "something else" if place.startswith(_OF_USERS) else _shown(self.content)
+            raise BadConnection(f"{self.file}: {place}: found {found}; allowed: fields with values")
+
+    def has(self, key: str) -> bool:
+        return self.content.get(key) is not None
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(map(str, self.content))
+
+    def value(self, key: str) -> Any:
+        """Plain data of any shape; None if absent."""
+        return self.content.get(key)
+
+    def text(self, key: str) -> str:
+        """Empty if absent."""
+        value = self.content.get(key)
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise self.mistake(key, value, "text; put it in quotes")
+        return value
+
+    def required_text(self, key: str) -> str:
+        """Never empty."""
+        value = self.text(key)
+        if not value:
+            raise self.mistake(key, None, "text that is not empty")
+        return value
+
+    def flag(self, key: str) -> bool:
+        """False if absent."""
+        value = self.content.get(key)
+        if value is None:
+            return False
+        if not isinstance(value, bool):
+            raise self.mistake(key, value, "true or false")
+        return value
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """Empty if absent."""
+        value = self.content.get(key)
+        if value is None:
+            return ()
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise self.mistake(key, value, "a list of texts")
+        return tuple(value)
+
+    def path_of(self, key: str) -> Path | None:
+        """A file, relative to this one; None if absent."""
+        value = self.text(key)
+        return self.file.parent / value if value else None
+
+    def section(self, key: str) -> Fields:
+        """A mapping below this one; an empty one if absent."""
+        value = self.content.get(key)
+        return Fields(self.file, self.place(key), {} if value is None else value)
+
+    def entries(self, key: str) -> list[Fields]:
+        """The mappings of a list; none if absent."""
+        value = self.content.get(key)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            raise self.mistake(key, value, "a list")
+        return [Fields(self.file, f"{self.place(key)}[{number}]", item) for number, item in enumerate(value)]
+
+    def place(self, key: str) -> str:
+        """The path of one of the fields."""
+        return f"{self.path}.{key}" if self.path else key
+
+    def mistake(self, key: str, found: object, allowed: str) -> BadConnection:
+        """`found` None means that nothing is there."""
+        shown = "nothing" if found is None else _shown(found) if key not in _SECRETS else "something else"
+        return BadConnection(f"{self.file}: {self.place(key)}: found {shown}; allowed: {allowed}")
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:60] + "…"

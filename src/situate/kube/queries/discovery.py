@@ -1,0 +1,63 @@
+"""What an API server serves, as clients discover it (meta/v1 `APIResourceList`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from situate.kube.client import Client
+from situate.kube.errors import NotFound, UnreadableAnswer
+from situate.objects.kinds.unstructured import Unstructured
+from situate.objects.messages import Request
+from situate.objects.resources import ResourceType, unstructured
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A resource that a server has."""
+
+    resource: ResourceType[Unstructured]
+    has_status: bool
+    """Whether its status is a subresource."""
+
+
+async def discover(client: Client, group: str, version: str, plural: str) -> Served | None:
+    """None: the server has no such resource. Raises what the client raises."""
+    entries = await served_resources(client, f"{group}/{version}" if group else version)
+    return _served(group, version, plural, entries)
+
+
+async def discover_kind(client: Client, api_version: str, kind: str) -> Served | None:
+    """As `discover`, of which the kind is known and not the plural name."""
+    entries = await served_resources(client, api_version)
+    group, _, version = api_version.rpartition("/")
+    plural = next((name for name, entry in entries.items() if "/" not in name and entry.get("kind") == kind), None)
+    return None if plural is None else _served(group, version, plural, entries)
+
+
+async def served_resources(client: Client, api_version: str) -> dict[str, Mapping[str, Any]]:
+    """The entries of the list by their names, subresources as `reports/status`; none where nothing of it is served.
+
+    Raises what the client raises.
+    """
+    path = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+    try:
+        answer = await client.raw(Request("GET", path, (), {"accept": "application/json"}))
+    except NotFound:
+        return {}
+    try:
+        listed = msgspec.json.decode(answer.body)
+        return {str(entry["name"]): dict(entry) for entry in listed["resources"] or ()}
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise UnreadableAnswer(f"what answers {path} is no list of resources") from None
+
+
+def _served(group: str, version: str, plural: str, entries: Mapping[str, Mapping[str, Any]]) -> Served | None:
+    entry = entries.get(plural)
+    if entry is None:
+        return None
+    kind, namespaced = str(entry.get("kind", "")), entry.get("namespaced") is True
+    return Served(unstructured(group, version, kind, plural, namespaced=namespaced), f"{plural}/status" in entries)

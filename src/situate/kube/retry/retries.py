@@ -1,0 +1,47 @@
+"""Which failed calls may be repeated at once, and after how long.
+
+Only what cannot do harm: a call that the server has certainly not carried out, or one that reads. A write whose
+outcome is unknown is never repeated blindly; its caller must look first, as the level-based loops above do.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+from situate.kube.errors import KubeError, ServiceUnavailable, TooManyRequests, Unreachable
+from situate.kube.retry.backoff import Backoff
+from situate.objects.messages import Request
+
+DEFAULT_BACKOFF: Final = Backoff(initial_s=0.1, cap_s=10.0)
+
+
+class Retries:
+    """Exponential back-off with jitter, on top of what the server asked for in Retry-After."""
+
+    def __init__(self, rng: Random, *, attempts: int = 5, backoff: Backoff = DEFAULT_BACKOFF) -> None:
+        """`attempts` counts the first call."""
+        self._rng = rng
+        self._attempts = attempts
+        self._backoff = backoff
+
+    def delay_s(self, request: Request, error: KubeError, failed_before: int) -> float | None:
+        """Seconds until the call should be repeated; None if it should not be."""
+        if failed_before + 1 >= self._attempts or not _repeatable(request, error):
+            return None
+        return (error.after_s or 0.0) + self._backoff.delay_s(failed_before + 1, self._rng)
+
+
+def _repeatable(request: Request, error: KubeError) -> bool:
+    if not error.retriable:
+        return False
+    if isinstance(error, TooManyRequests):
+        # Shed before it was carried out, whatever the verb; only waiting for pods ends a disruption budget's no.
+        return not error.disruption_budget
+    if isinstance(error, Unreachable):
+        return not error.outcome_unknown or _reads(request)
+    return _reads(request) and (isinstance(error, ServiceUnavailable) or error.after_s is not None)
+
+
+def _reads(request: Request) -> bool:
+    return request.method in ("GET", "HEAD") or request.parameter("dryRun") == "All"

@@ -1,0 +1,202 @@
+"""Containers and their statuses as they arrive, told apart by what is read of them.
+
+Their bytes hardly ever repeat, because of the names of mounted tokens and the ids of containers, so the tables of
+`situate.objects.decoding.interning` alone would decode each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from situate.objects.decoding.interning import LIMIT, LONGEST, NOTHING, PartError
+from situate.objects.kinds.pods import (
+    Container,
+    ContainerPort,
+    ContainerResizePolicy,
+    ContainerRestartRule,
+    ContainerState,
+    ContainerStatus,
+    ResourceRequirements,
+)
+from situate.objects.values.quantity import NO_QUANTITIES, Quantity, decode_quantity
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+NO_STATE: Final = ContainerState()
+
+
+class ContainerWire(msgspec.Struct, gc=False, rename="camel"):
+    """A container whose amounts and ports are still bytes."""
+
+    name: str = ""
+    image: str = ""
+    resources: msgspec.Raw = NOTHING
+    ports: msgspec.Raw = NOTHING
+    restart_policy: str = ""
+    restart_policy_rules: msgspec.Raw = NOTHING
+    resize_policy: msgspec.Raw = NOTHING
+
+
+class ContainerStatusWire(msgspec.Struct, gc=False, rename="camel"):
+    """A container's status whose amounts are still bytes."""
+
+    name: str = ""
+    ready: bool = False
+    started: bool | None = None
+    restart_count: int = 0
+    state: ContainerState = NO_STATE
+    allocated_resources: msgspec.Raw = NOTHING
+    resources: msgspec.Raw = NOTHING
+
+
+class ContainerReader:
+    """Makes containers and statuses out of what arrived, sharing equal ones."""
+
+    def __init__(self) -> None:
+        self._containers: dict[tuple[object, ...], tuple[Container, ...]] = {}
+        self._statuses: dict[tuple[object, ...], tuple[ContainerStatus, ...]] = {}
+        # Statuses bear times and hardly ever recur whole; the amounts in them do.
+        self._resources = _Amounts(_RESOURCES, ResourceRequirements(), "resources")
+        self._ports = _Amounts(_PORTS, (), "ports")
+        self._rules = _Amounts(_RULES, (), "restartPolicyRules")
+        self._policies = _Amounts(_POLICIES, (), "resizePolicy")
+        self._allocated = _Amounts(_QUANTITIES, NO_QUANTITIES, "allocatedResources")
+        self._in_use = _Amounts(_RESOURCES, None, "resources")
+
+    def containers(self, wires: list[ContainerWire], path: str) -> tuple[Container, ...]:
+        """Raises `PartError` with the path in the whole object."""
+        if not wires:
+            return ()
+        key = (_container_key(wires[0]),) if len(wires) == 1 else tuple([_container_key(wire) for wire in wires])
+        known = self._containers.get(key)
+        if known is not None:
+            return known
+        built = tuple(
+            Container(
+                wire.name,
+                wire.image,
+                self._resources.read(wire.resources, path, n),
+                self._ports.read(wire.ports, path, n),
+                wire.restart_policy,
+                self._rules.read(wire.restart_policy_rules, path, n),
+                self._policies.read(wire.resize_policy, path, n),
+            )
+            for n, wire in enumerate(wires)
+        )
+        return _remembered(self._containers, key, built)
+
+    def statuses(self, wires: list[ContainerStatusWire], path: str) -> tuple[ContainerStatus, ...]:
+        """Raises `PartError` with the path in the whole object."""
+        if not wires:
+            return ()
+        key = (_status_key(wires[0]),) if len(wires) == 1 else tuple([_status_key(wire) for wire in wires])
+        known = self._statuses.get(key)
+        if known is not None:
+            return known
+        built = tuple(
+            ContainerStatus(
+                wire.name,
+                wire.ready,
+                wire.started,
+                wire.restart_count,
+                wire.state,
+                self._allocated.read(wire.allocated_resources, path, n),
+                self._in_use.read(wire.resources, path, n),
+            )
+            for n, wire in enumerate(wires)
+        )
+        return _remembered(self._statuses, key, built)
+
+    def changed_statuses(self, wires: list[ContainerStatusWire], path: str) -> tuple[ContainerStatus, ...]:
+        """Like `statuses`, for a pod that has just changed: as a whole they have not been seen, and are not looked up.
+
+        Raises `PartError` with the path in the whole object.
+        """
+        allocated, in_use = self._allocated, self._in_use
+        return tuple(
+            [
+                ContainerStatus(
+                    wire.name,
+                    wire.ready,
+                    wire.started,
+                    wire.restart_count,
+                    wire.state,
+                    allocated.known.get(bytes(wire.allocated_resources))
+                    or allocated.read(wire.allocated_resources, path, n),
+                    in_use.known.get(bytes(wire.resources)) or in_use.read(wire.resources, path, n),
+                )
+                for n, wire in enumerate(wires)
+            ]
+        )
+
+
+def _container_key(wire: ContainerWire) -> tuple[object, ...]:
+    rules, policies = wire.restart_policy_rules, wire.resize_policy
+    return (
+        wire.name,
+        wire.image,
+        wire.restart_policy,
+        bytes(wire.resources),
+        bytes(wire.ports),
+        b"" if rules is NOTHING else bytes(rules),
+        b"" if policies is NOTHING else bytes(policies),
+    )
+
+
+def _status_key(wire: ContainerStatusWire) -> tuple[object, ...]:
+    allocated, resources = wire.allocated_resources, wire.resources
+    return (
+        wire.name,
+        wire.ready,
+        wire.started,
+        wire.restart_count,
+        wire.state,
+        b"" if allocated is NOTHING else bytes(allocated),
+        b"" if resources is NOTHING else bytes(resources),
+    )
+
+
+def _remembered(table: dict[K, T], key: K, value: T) -> T:
+    if len(table) >= LIMIT:
+        table.clear()
+    table[key] = value
+    return value
+
+
+class _Amounts:
+    """Parts of containers that are few and recur, by their bytes."""
+
+    def __init__(self, decoder: msgspec.json.Decoder[Any], absent: Any, field: str) -> None:
+        self._decoder = decoder
+        self._absent = absent
+        self._field = field
+        self.known: dict[bytes, Any] = {}
+        """For callers that cannot afford a call to find out."""
+
+    def read(self, raw: msgspec.Raw, path: str, number: int) -> Any:
+        if raw is NOTHING:
+            return self._absent
+        key = bytes(raw)
+        known = self.known.get(key)
+        if known is not None:
+            return known
+        try:
+            value = self._decoder.decode(key)
+        except msgspec.ValidationError as error:
+            raise PartError(error, f"{path}[{number}].{self._field}") from error
+        return value if len(key) > LONGEST else _remembered(self.known, key, value)
+
+
+def decoder(type_: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(type_, dec_hook=decode_quantity)
+
+
+_RESOURCES: Final = decoder(ResourceRequirements)
+_PORTS: Final = decoder(tuple[ContainerPort, ...])
+_RULES: Final = decoder(tuple[ContainerRestartRule, ...])
+_POLICIES: Final = decoder(tuple[ContainerResizePolicy, ...])
+_QUANTITIES: Final = decoder(Mapping[str, Quantity])

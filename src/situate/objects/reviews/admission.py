@@ -1,0 +1,115 @@
+"""AdmissionReviews as API servers send them to webhooks, and the answers that they take (admission/v1 types.go).
+
+Whatever is asked is answered with the question's own uid; only what carries no uid is no review at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from situate.objects.settings.section import shown
+
+VERSION: Final = "admission.k8s.io/v1"
+UNREADABLE: Final = (msgspec.MsgspecError, ValueError, RecursionError)
+"""What decoding of somebody else's bytes raises."""
+_KIND: Final = "AdmissionReview"
+_GROUP: Final = "admission.k8s.io/"
+_LONGEST_VERSION: Final = 64
+
+
+class Resource(msgspec.Struct, frozen=True, gc=False):
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+
+
+class AdmissionRequest(msgspec.Struct, gc=False, rename="camel"):
+    """The fields that we read."""
+
+    uid: str
+    resource: Resource = Resource()
+    sub_resource: str = ""
+    namespace: str = ""
+    name: str = ""
+    operation: str = ""
+    dry_run: bool | None = None
+    object: msgspec.Raw = msgspec.Raw(b"null")
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """A question that can be read."""
+
+    version: str
+    """In which the answer is expected: API servers take no other."""
+    request: AdmissionRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A question of which no more is known than whom to answer."""
+
+    version: str
+    uid: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoReview:
+    """There is nothing that an answer could name."""
+
+    why: str
+
+
+Reading: TypeAlias = Review | Unread | NoReview
+
+
+def read_admission_review(body: bytes) -> Reading:
+    """What is asked. Raises nothing, whatever the bytes are."""
+    try:
+        review = _REVIEW.decode(body)
+    except UNREADABLE:
+        return _unexpected(body)
+    version, uid = _version(review.api_version), review.request.uid
+    if review.api_version != VERSION:
+        why = f"the review is of version {shown(review.api_version)}, and {VERSION} is what is read here"
+        return Unread(version, uid, why)
+    if review.kind != _KIND:
+        return Unread(version, uid, f"a review is expected, this is of kind {shown(review.kind)}")
+    return Review(version, review.request)
+
+
+def encode_response(version: str, response: Mapping[str, Any]) -> bytes:
+    """`response`: an AdmissionResponse, with the uid of the question."""
+    return msgspec.json.encode({"apiVersion": version, "kind": _KIND, "response": response})
+
+
+class _Review(msgspec.Struct, gc=False, rename="camel"):
+    request: AdmissionRequest
+    api_version: str = ""
+    kind: str = ""
+
+
+_REVIEW: Final = msgspec.json.Decoder(_Review)
+
+
+def _unexpected(body: bytes) -> Unread | NoReview:
+    """A review with a field of a wrong type, or something else altogether."""
+    try:
+        found = msgspec.json.decode(body)
+    except UNREADABLE as problem:
+        return NoReview(f"no AdmissionReview can be read: {problem}")
+    request = found.get("request") if isinstance(found, Mapping) else None
+    uid = request.get("uid") if isinstance(request, Mapping) else None
+    if not isinstance(uid, str):
+        return NoReview("an AdmissionReview with request.uid is expected")
+    return Unread(_version(found.get("apiVersion")), uid, "a field of the review has a type that it cannot have")
+
+
+def _version(said: object) -> str:
+    known = isinstance(said, str) and said.startswith(_GROUP) and len(said) <= _LONGEST_VERSION
+    return str(said) if known else VERSION

@@ -1,0 +1,106 @@
+"""Single values that replace what a configuration file says: from the environment and from flags.
+
+They are put into the plain data before it is parsed, so an override is checked like the file itself and its mistake
+names where it came from. Which variables exist is said by whoever owns the settings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from situate.objects.settings.section import Mistake, shown
+from situate.objects.settings.yaml_text import load_yaml
+
+_STEP = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)((?:\[(?:\d{1,6}|\*)\])*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """Put `value` at `path`."""
+
+    path: str
+    """Keys joined by dots; `[2]` is the third entry of a list, `[*]` every one: `vpod[*].podCapacity`."""
+    value: object
+    """Plain data, as YAML reads the text that was given."""
+    source: str
+    """For messages: `environment variable POD_CAPACITY`, `flag --set`."""
+
+
+def override_from_text(path: str, text: str, source: str) -> tuple[Override | None, tuple[Mistake, ...]]:
+    """Reads the value as YAML, so `20` is a number and `[a, b]` a list; empty text stays text."""
+    if _steps(path) is None:
+        allowed = "a path such as vpod[0].podCapacity or leaderElection.namespace"
+        return None, (Mistake(source, shown(path), allowed),)
+    value, mistakes = load_yaml(text)
+    if mistakes:
+        return None, tuple(replace(each, path=source) for each in mistakes)
+    return Override(path, value if text.strip() else text, source), ()
+
+
+def with_overrides(data: object, overrides: Iterable[Override]) -> tuple[object, tuple[Mistake, ...]]:
+    """A changed copy; a later override wins. Missing mappings on the way are made.
+
+    `[*]` on a list that is absent changes nothing; an entry beyond the end of a list is a mistake.
+    """
+    mistakes: list[Mistake] = []
+    for override in overrides:
+        steps = _steps(override.path)
+        if steps is None:
+            mistakes.append(Mistake(override.source, shown(override.path), "a path such as vpod[0].podCapacity"))
+            continue
+        data = _put(data, steps, override, override.path, mistakes)
+    return data, tuple(mistakes)
+
+
+def with_sources(mistakes: Iterable[Mistake], overrides: Iterable[Override]) -> tuple[Mistake, ...]:
+    """Adds to each mistake about an overridden value where that value came from."""
+    patterns = [(_pattern(each.path), each.source) for each in overrides]
+
+    def traced(mistake: Mistake) -> Mistake:
+        sources = [source for pattern, source in patterns if pattern.match(mistake.path)]
+        if not sources:
+            return mistake
+        hint = f"it comes from {sources[-1]}"
+        return replace(mistake, hint=f"{mistake.hint}; {hint}" if mistake.hint else hint)
+
+    return tuple(traced(each) for each in mistakes)
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    return re.compile(re.escape(path).replace(r"\[\*\]", r"\[\d+\]") + r"($|[.\[])")
+
+
+def _steps(path: str) -> list[str | int] | None:
+    """Keys and indexes; -1 stands for every entry. None when the path cannot be read."""
+    steps: list[str | int] = []
+    for part in path.split("."):
+        match = _STEP.fullmatch(part)
+        if match is None:
+            return None
+        steps.append(match[1])
+        steps.extend(-1 if index == "*" else int(index) for index in re.findall(r"\[(\d+|\*)\]", match[2]))
+    return steps
+
+
+def _put(data: object, steps: list[str | int], override: Override, path: str, mistakes: list[Mistake]) -> object:
+    if not steps:
+        return override.value
+    step, rest = steps[0], steps[1:]
+    if isinstance(step, str):
+        if data is not None and not isinstance(data, Mapping):
+            hint = f"entries are named by number, such as [0].{step}" if isinstance(data, list) else ""
+            mistakes.append(Mistake(path, shown(data), f"a mapping to set {step} of", hint))
+            return data
+        if rest and rest[0] == -1 and not isinstance((data or {}).get(step), list):
+            return data
+        return {**(data or {}), step: _put((data or {}).get(step), rest, override, path, mistakes)}
+    if not isinstance(data, list):
+        mistakes.append(Mistake(path, shown(data), "a list to override an entry of"))
+        return data
+    if step >= len(data):
+        mistakes.append(Mistake(path, f"entry {step}", f"an entry below {len(data)}, the length of the list"))
+        return data
+    chosen = range(len(data)) if step == -1 else (step,)
+    return [_put(each, rest, override, path, mistakes) if n in chosen else each for n, each in enumerate(data)]

@@ -1,0 +1,446 @@
+"""Turns the plain data of a configuration file into typed settings, and reports every mistake in it at once.
+
+The types are frozen msgspec structs with `rename="camel"`; msgspec itself stops at the first mistake and knows neither
+durations nor what the writer may have meant, so the walk is ours. Reading files, the environment and flags is left to
+`situate.runtime.configuration.file`; the JSON Schema of the same types to `situate.objects.settings.schema`.
+
+    class Drain(msgspec.Struct, frozen=True, rename="camel"):
+        settle: Duration = 10.0
+
+    value, mistakes = parse_section({"setle": "5s"}, Drain, "vpod[0].drain")
+    # None, (Mistake("vpod[0].drain.setle", found "5s", allowed "settle", "did you mean settle?"),)
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import re
+import reprlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Annotated, Any, Final, Protocol, TypeGuard, TypeVar, cast, runtime_checkable
+
+import msgspec
+from msgspec import inspect as types
+
+from situate.objects.values.durations import BadDuration, parse_duration
+
+T = TypeVar("T")
+
+FORM = "situate.form"
+"""Key of `msgspec.Meta(extra=…)` that names a form which the type alone does not tell: `duration`."""
+ALLOWED = "situate.allowed"
+"""Key of `msgspec.Meta(extra=…)` with the words that say what a constrained value may be, in place of its pattern."""
+
+Duration = Annotated[float, msgspec.Meta(ge=0, extra={FORM: "duration"})]
+"""Seconds, not negative. Written "100s", "5m", "1h30m" or as a number of seconds below 10^9."""
+SignedDuration = Annotated[float, msgspec.Meta(extra={FORM: "duration"})]
+"""Seconds, negative ones too."""
+PositiveDuration = Annotated[float, msgspec.Meta(gt=0, extra={FORM: "duration"})]
+"""Seconds, more than none."""
+ObjectName = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
+        max_length=253,
+        extra={ALLOWED: "a DNS subdomain: at most 253 of a-z 0-9 - . that begins and ends with a letter or digit"},
+    ),
+]
+"""The name of most Kubernetes objects (DNS-1123 subdomain)."""
+NamespaceName = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+        max_length=63,
+        extra={ALLOWED: "a DNS label: at most 63 of a-z 0-9 - that begins and ends with a letter or digit"},
+    ),
+]
+"""The name of a namespace (DNS-1123 label)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """One thing wrong with a configuration; `str()` is the sentence shown to whoever wrote it."""
+
+    path: str
+    """Such as `vpod[0].drain.settle`; empty for the document itself."""
+    found: str
+    """The value as JSON, shortened; empty where there is none."""
+    allowed: str
+    """What may stand there."""
+    hint: str = ""
+    """The next step, where more than `allowed` can be said."""
+
+    def __str__(self) -> str:
+        found = f"found {self.found}" if self.found else "missing"
+        hint = f"; {self.hint}" if self.hint else ""
+        return f"{self.path or 'the document'}: {found}, allowed: {self.allowed}{hint}"
+
+
+@runtime_checkable
+class Checked(Protocol):
+    """Settings whose fields restrict each other."""
+
+    def mistakes(self) -> Iterable[Mistake]:
+        """What is wrong between fields that are each in order; paths are relative to the struct: `renewDeadline`."""
+        ...
+
+
+def parse_section(data: object, kind: type[T], path: str = "") -> tuple[T | None, tuple[Mistake, ...]]:
+    """The settings, or None and every mistake in the order of the data.
+
+    `kind` is a msgspec struct, or a list, dict or tuple of them. `null` counts as not set where the field has a
+    default and null is no value of its own. An integer may be written as `20.0`; a boolean is never a number; text is
+    never converted.
+    """
+    found: list[Mistake] = []
+    value = _parse(data, _type_info(cast("Any", kind)), path, found)
+    if found:
+        return None, tuple(found)
+    return value, ()
+
+
+@cache
+def _type_info(kind: Any) -> types.Type:
+    """Once for each kind of section: finding out takes longer than parsing."""
+    return types.type_info(kind)
+
+
+def default_section(kind: type[T], path: str = "") -> tuple[T | None, tuple[Mistake, ...]]:
+    """The settings of a section that is absent."""
+    return parse_section({}, kind, path)
+
+
+def shown(value: object) -> str:
+    """A value as JSON in at most 60 characters; no more of it is written out than that, and no password of a URL."""
+    if isinstance(value, bytes):
+        return f"{len(value)} bytes"
+    text = ""
+    try:
+        for piece in _JSON.iterencode(value):
+            text += piece
+            if len(text) > 60:
+                break
+    except (TypeError, ValueError):
+        text = reprlib.repr(value)
+    text = _SECRET.sub(r"\1\2…", text[:_LOOKED_AT])
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+_SECRET: Final = re.compile(r"(://)\S*(?=@)|([?&]\w*(?:password|secret|token)\w*=)[^&\s\"]+", re.IGNORECASE)
+"""Of a URL, wherever it was written: who mistakes a key should not read the password in a log."""
+_LOOKED_AT: Final = 2000
+"""Characters; a URL is shorter."""
+
+
+_JSON = json.JSONEncoder(ensure_ascii=False, default=str)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`did you mean podCapacity?`, or nothing when no known word is near; upper and lower case count as near."""
+    words = list(known)
+    by_lower = {each.lower(): each for each in reversed(words)}
+    near = difflib.get_close_matches(word.lower(), list(by_lower), n=1, cutoff=0.6)
+    return f"did you mean {by_lower[near[0]]}?" if near else ""
+
+
+def unknown_key(key: object, known: Iterable[str], path: str, value: object) -> Mistake:
+    """The mistake of a key that nothing reads."""
+    words = list(known)
+    hint = did_you_mean(key, words) if isinstance(key, str) else f"quote the key if {shown(key)} is meant as text"
+    return Mistake(_below(path, key), shown(value), "no such key; known are " + ", ".join(words), hint)
+
+
+_WRONG: Any = object()
+"""Stands for a value that could not be made; its mistake has been noted."""
+
+
+def _parse(value: object, info: types.Type, path: str, found: list[Mistake]) -> Any:
+    if isinstance(info, types.Metadata):
+        return _parse_metadata(value, info, path, found)
+    match info:
+        case types.AnyType() | types.RawType():
+            return value
+        case types.StructType():
+            return _parse_struct(value, info, path, found)
+        case types.UnionType():
+            return _parse_union(value, info, path, found)
+        case types.ListType() | types.VarTupleType() | types.SetType() | types.FrozenSetType():
+            return _parse_items(value, info, path, found)
+        case types.DictType():
+            return _parse_dict(value, info, path, found)
+        case types.LiteralType():
+            return _parse_choice(value, {each: each for each in info.values}, path, found)
+        case types.EnumType():
+            return _parse_choice(value, {each.value: each for each in info.cls}, path, found)
+        case _:
+            return _parse_scalar(value, info, path, found)
+
+
+def _parse_metadata(value: object, info: types.Metadata, path: str, found: list[Mistake]) -> Any:
+    extra = info.extra or {}
+    plain = value
+    if extra.get(FORM) == "duration":
+        try:
+            plain = parse_duration(value)
+        except BadDuration as problem:
+            found.append(Mistake(path, shown(value), describe(info), str(problem)))
+            return _WRONG
+    own: list[Mistake] = []
+    parsed = _parse(plain, info.type, path, own)
+    if ALLOWED in extra or FORM in extra:
+        in_words = {"found": shown(value), "allowed": describe(info)}
+        own = [replace(mistake, **in_words) if mistake.path == path else mistake for mistake in own]
+    found.extend(own)
+    return parsed
+
+
+def _parse_struct(value: object, info: types.StructType, path: str, found: list[Mistake]) -> Any:
+    if not isinstance(value, Mapping):
+        found.append(Mistake(path, shown(value), describe(info)))
+        return _WRONG
+    before = len(found)
+    fields = {each.encode_name: each for each in info.fields}
+    arguments: dict[str, object] = {}
+    for key, item in value.items():
+        field = fields.get(key) if isinstance(key, str) else None
+        if field is None:
+            found.append(unknown_key(key, fields, path, item))
+        elif item is None and not field.required and not _takes_null(field.type):
+            continue  # as in Kubernetes, null is the default
+        else:
+            arguments[field.name] = _parse(item, field.type, _below(path, field.encode_name), found)
+    found.extend(
+        Mistake(_below(path, field.encode_name), "", describe(field.type), "it has no default")
+        for field in info.fields
+        if field.required and field.encode_name not in value
+    )
+    if len(found) > before:
+        return _WRONG
+    try:
+        made = info.cls(**arguments)
+    except ValueError as problem:  # raised by the struct's own __post_init__
+        found.append(Mistake(path, shown(value), describe(info), str(problem)))
+        return _WRONG
+    if isinstance(made, Checked):
+        found.extend(replace(each, path=f"{path}.{each.path}" if path else each.path) for each in made.mistakes())
+    return made if len(found) == before else _WRONG
+
+
+def _takes_null(info: types.Type) -> bool:
+    if isinstance(info, types.Metadata):
+        return _takes_null(info.type)
+    return isinstance(info, types.UnionType) and any(isinstance(each, types.NoneType) for each in info.types)
+
+
+def _parse_union(value: object, info: types.UnionType, path: str, found: list[Mistake]) -> Any:
+    """The first alternative that fits; if none does, the mistakes inside the only one of the value's own shape."""
+    if value is None and _takes_null(info):
+        return None
+    alternatives = [each for each in info.types if not isinstance(each, types.NoneType)]
+    tried: list[list[Mistake]] = []
+    for alternative in alternatives:
+        own: list[Mistake] = []
+        parsed = _parse(value, alternative, path, own)
+        if not own:
+            return parsed
+        tried.append(own)
+    same_shape = [own for own in tried if any(mistake.path != path for mistake in own)]
+    if len(tried) == 1 or len(same_shape) == 1:
+        found.extend((same_shape or tried)[0])
+    else:
+        found.append(Mistake(path, shown(value), describe(info)))
+    return _WRONG
+
+
+_Items = types.ListType | types.VarTupleType | types.SetType | types.FrozenSetType
+
+
+def _parse_items(value: object, info: _Items, path: str, found: list[Mistake]) -> Any:
+    if not isinstance(value, list | tuple):
+        hint = "begin each entry with '- '" if isinstance(value, Mapping) else ""
+        found.append(Mistake(path, shown(value), describe(info), hint))
+        return _WRONG
+    _check_length(value, info.min_length, info.max_length, path, describe(info), found)
+    items = [_parse(item, info.item_type, f"{path}[{index}]", found) for index, item in enumerate(value)]
+    if any(item is _WRONG for item in items):
+        return _WRONG
+    match info:
+        case types.ListType():
+            return items
+        case types.VarTupleType():
+            return tuple(items)
+        case types.SetType():
+            return set(items)
+        case types.FrozenSetType():
+            return frozenset(items)
+
+
+def _parse_dict(value: object, info: types.DictType, path: str, found: list[Mistake]) -> Any:
+    if not isinstance(value, Mapping):
+        found.append(Mistake(path, shown(value), describe(info)))
+        return _WRONG
+    _check_length(value, info.min_length, info.max_length, path, describe(info), found)
+    made: dict[Any, Any] = {}
+    for key, item in value.items():
+        own: list[Mistake] = []
+        parsed_key = _parse(key, info.key_type, _below(path, key), own)
+        if own:
+            text = not isinstance(key, str) and "quote the key"
+            found.extend(replace(each, hint=text or each.hint) for each in own)
+            continue
+        made[parsed_key] = _parse(item, info.value_type, _below(path, key), found)
+    return made
+
+
+def _parse_choice(value: object, choices: Mapping[Any, Any], path: str, found: list[Mistake]) -> Any:
+    # by type as well: True == 1 and 1.0 == 1 in Python, not in a configuration
+    for name, chosen in choices.items():
+        if type(name) is type(value) and name == value:
+            return chosen
+    hint = did_you_mean(value, [each for each in choices if isinstance(each, str)]) if isinstance(value, str) else ""
+    if isinstance(value, bool) and any(isinstance(each, str) for each in choices):
+        hint = "YAML reads on, off, yes and no as booleans: quote it"
+    found.append(Mistake(path, shown(value), _one_of(choices), hint))
+    return _WRONG
+
+
+def _parse_scalar(value: object, info: types.Type, path: str, found: list[Mistake]) -> Any:
+    match info:
+        case types.StrType() if isinstance(value, str):
+            _check_length(value, info.min_length, info.max_length, path, describe(info), found)
+            if info.pattern is not None and not re.search(info.pattern, value):
+                found.append(Mistake(path, shown(value), describe(info)))
+            return value
+        case types.BoolType() if isinstance(value, bool):
+            return value
+        case types.NoneType() if value is None:
+            return value
+        case types.IntType() if _is_integer(value):
+            return _bounded(int(value), value, info, path, found)
+        case types.FloatType() if _is_number(value):
+            return _bounded(float(value), value, info, path, found)
+    hint = ""
+    if isinstance(info, types.StrType) and isinstance(value, bool | int | float):
+        hint = f'quote it if text is meant: "{value}"'
+    elif isinstance(value, str) and _is_quoted(value, info):
+        hint = "write it without quotes"
+    found.append(Mistake(path, shown(value), describe(info), hint))
+    return _WRONG
+
+
+_NUMBER = re.compile(r"[-+]?\d{1,19}(\.\d+)?")
+
+
+def _is_quoted(value: str, info: types.Type) -> bool:
+    """Whether the text would do if it were not text."""
+    match info:
+        case types.BoolType():
+            return value in ("true", "false")
+        case types.IntType() | types.FloatType():
+            return _NUMBER.fullmatch(value) is not None
+    return False
+
+
+def _is_integer(value: object) -> TypeGuard[int | float]:
+    return _is_number(value) and float(value).is_integer() and abs(value) < 2**63
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**1000
+
+
+def _bounded(number: Any, value: object, info: types.IntType | types.FloatType, path: str, found: list[Mistake]) -> Any:
+    inside = (
+        (info.gt is None or number > info.gt)
+        and (info.ge is None or number >= info.ge)
+        and (info.lt is None or number < info.lt)
+        and (info.le is None or number <= info.le)
+    )
+    if not inside:
+        found.append(Mistake(path, shown(value), describe(info)))
+    return number
+
+
+def _check_length(
+    value: Any, least: int | None, most: int | None, path: str, allowed: str, found: list[Mistake]
+) -> None:
+    if (least is not None and len(value) < least) or (most is not None and len(value) > most):
+        found.append(Mistake(path, shown(value), allowed, f"its length is {len(value)}"))
+
+
+def describe(info: types.Type) -> str:
+    """What a type allows, in words."""
+    match info:
+        case types.Metadata():
+            return _describe_metadata(info)
+        case types.StructType():
+            return "a mapping with the keys " + ", ".join(each.encode_name for each in info.fields)
+        case types.DictType():
+            return "a mapping"
+        case types.ListType() | types.VarTupleType() | types.SetType() | types.FrozenSetType():
+            return f"a list{_length(info.min_length, info.max_length, 'entries')}, each {describe(info.item_type)}"
+        case types.LiteralType():
+            return _one_of(info.values)
+        case types.EnumType():
+            return _one_of(each.value for each in info.cls)
+        case types.UnionType():
+            return " or ".join(describe(each) for each in info.types if not isinstance(each, types.NoneType))
+        case types.IntType():
+            return "an integer" + _bounds(info)
+        case types.FloatType():
+            return "a number" + _bounds(info)
+        case types.BoolType():
+            return "true or false"
+        case types.NoneType():
+            return "null"
+        case types.StrType():
+            pattern = f" that matches {info.pattern}" if info.pattern else ""
+            return "text" + _length(info.min_length, info.max_length, "characters") + pattern
+        case _:
+            return "any value"
+
+
+def _describe_metadata(info: types.Metadata) -> str:
+    extra = info.extra or {}
+    if ALLOWED in extra:
+        return str(extra[ALLOWED])
+    if extra.get(FORM) == "duration" and isinstance(info.type, types.FloatType):
+        return 'a duration such as "100s", "5m" or "1h30m", or a number of seconds' + _bounds(info.type)
+    return describe(info.type)
+
+
+def _bounds(info: types.IntType | types.FloatType) -> str:
+    parts = [
+        f"{word} {shown(limit)}"
+        for word, limit in (
+            ("of at least", info.ge),
+            ("more than", info.gt),
+            ("of at most", info.le),
+            ("less than", info.lt),
+        )
+        if limit is not None
+    ]
+    return " " + " and ".join(parts) if parts else ""
+
+
+def _length(least: int | None, most: int | None, unit: str) -> str:
+    parts = [f"{word} {limit}" for word, limit in (("at least", least), ("at most", most)) if limit is not None]
+    return f" of {' and '.join(parts)} {unit}" if parts else ""
+
+
+def _one_of(choices: Iterable[object]) -> str:
+    return "one of " + ", ".join(str(each) if isinstance(each, str) else shown(each) for each in choices)
+
+
+def _below(path: str, key: object) -> str:
+    text = key if isinstance(key, str) else shown(key)
+    if isinstance(key, str) and (not key or re.search(r"[.\[\]\s]", key)):
+        text = f'["{key}"]'
+        return f"{path}{text}"
+    return f"{path}.{text}" if path else text

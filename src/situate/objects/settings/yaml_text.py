@@ -1,0 +1,194 @@
+"""Reads YAML text into plain data, with the line of everything that is wrong with it.
+
+Refuses what PyYAML lets pass in silence: a key given twice, of which the first would be lost, and a key that cannot be
+looked up. Tags other than YAML's own are refused, so no text can construct anything but plain data. What a text may
+hold is bounded, and what aliases may add to it: PyYAML takes 900 bytes for each value. What is read can be written
+again: no number is too long to be shown, and no text has half a character unless that is asked for. Reading files is
+left to the shell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from situate.objects.settings.section import Mistake, shown
+
+_MOST_NODES = 200_000
+"""More values than this are an attack or an accident; so are more that aliases add."""
+_LONG = 100
+"""Characters: a longer text that an alias repeats counts as several values."""
+_LONGEST_NUMBER = 1000
+"""Characters. Python refuses to write numbers of more than 4300 digits, and takes hours for the longest of base 60."""
+
+
+_CUT_OFF = "the text ends there: close what is open, or write the text again if it was cut off"
+
+UNFIT = (LookupError, AttributeError, TypeError)
+"""What PyYAML raises where a tag does not fit its value, as in `!!bool maybe`, besides errors of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document of a text."""
+
+    content: object
+    number: int
+    """From 1; empty documents count."""
+    line: int
+    """Where it begins, from 1."""
+    item_lines: tuple[int, ...]
+    """Where the entries of its key `items` begin, if these are a list: a Kubernetes List has its objects there."""
+
+
+class _TooMany(Exception):
+    """The text has more values than are read."""
+
+
+class _Loader(yaml.SafeLoader):
+    """SafeLoader that notes double keys instead of keeping the last, and stops where there is too much."""
+
+    def __init__(self, text: str, most_nodes: int, halves: bool) -> None:
+        super().__init__(text)
+        self._halves = halves
+        self.mistakes: list[Mistake] = []
+        self.nodes = 0
+        self._most_nodes = most_nodes
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        self.nodes += 1
+        if self.nodes > self._most_nodes:
+            raise _TooMany
+        node: yaml.Node | None = super().compose_node(parent, index)
+        return node
+
+    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
+        value: Any = super().construct_scalar(node)
+        if not isinstance(value, str) or value.isascii():
+            return value
+        try:  # JSON writes characters beyond 16 bits as two halves, which PyYAML leaves apart
+            return value.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            if self._halves:
+                return value
+            problem = "half a character, such as \\ud800"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None
+
+    def construct_number(self, node: yaml.ScalarNode) -> Any:
+        """Of either kind; `ValueError` where it has more digits than anybody means."""
+        if len(node.value) > _LONGEST_NUMBER:
+            raise ValueError(f"a number of {len(node.value)} characters")
+        whole = node.tag == "tag:yaml.org,2002:int"
+        return self.construct_yaml_int(node) if whole else self.construct_yaml_float(node)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: dict[Hashable, int] = {}
+        for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue
+            key = self.construct_object(key_node, deep=True)
+            line = key_node.start_mark.line + 1
+            if not isinstance(key, Hashable):
+                self.mistakes.append(Mistake(f"line {line}", shown(key), "text as a key"))
+            elif key in seen:
+                hint = f"it stands in line {seen[key]} already; remove one of them"
+                self.mistakes.append(Mistake(f"line {line}", f"key {shown(key)}", "each key once", hint))
+            else:
+                seen[key] = line
+        if self.mistakes:
+            return {}
+        return super().construct_mapping(node, deep)
+
+
+for _kind in ("int", "float"):
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_kind}", _Loader.construct_number)
+
+
+def load_yaml(text: str) -> tuple[object, tuple[Mistake, ...]]:
+    """The data of a single document (None for an empty one), or None and what is wrong with the text.
+
+    The paths of mistakes are lines, `line 3`. JSON is YAML, so it is read too.
+    """
+    documents, mistakes = load_yaml_documents(text)
+    if mistakes:
+        return None, mistakes
+    if len(documents) > 1:
+        return None, (Mistake("", f"{len(documents)} documents", "one document", "remove the lines '---'"),)
+    return (documents[0].content if documents else None), ()
+
+
+def load_yaml_documents(
+    text: str, most_nodes: int = _MOST_NODES, if_more: str = "", *, halves: bool = False
+) -> tuple[list[Document], tuple[Mistake, ...]]:
+    """All documents of a text that are not empty. `if_more`: what helps whoever has more than `most_nodes` values.
+
+    `halves` leaves half characters to whoever reads the objects one by one: the others are read all the same.
+    """
+    documents: list[Document] = []
+    number = 0
+    try:
+        loader = _Loader(text, most_nodes, halves)
+        while True:
+            number += 1
+            if not loader.check_node():
+                break
+            node = loader.get_node()
+            if node is None:
+                continue
+            most = loader.nodes + len(text) // _LONG + _MOST_NODES
+            if unfolded(node, {}, most) > most:
+                allowed = f"aliases that add at most {_MOST_NODES} values when unfolded"
+                return [], (Mistake("", "aliases within aliases", allowed),)
+            data = loader.construct_document(node)
+            if data is not None:
+                documents.append(Document(data, number, node.start_mark.line + 1, _item_lines(node)))
+    except _TooMany:
+        return [], (Mistake("", "more values", f"at most {most_nodes} values", if_more),)
+    except yaml.MarkedYAMLError as problem:
+        mark = problem.problem_mark or problem.context_mark
+        line = f"line {mark.line + 1}" if mark is not None else ""
+        where = ", ".join(filter(None, (f"document {number}" if number > 1 else "", line)))
+        found = " ".join(str(each) for each in (problem.context, problem.problem) if each)
+        ended = mark is not None and mark.index >= len(text.rstrip())
+        return [], (Mistake(where, found, "YAML", _CUT_OFF if ended else ""),)
+    except yaml.reader.ReaderError as problem:
+        return [], (Mistake("", f"character {problem.character!r} at {problem.position}", "printable text"),)
+    except RecursionError:
+        return [], (Mistake("", "too many levels", "YAML of at most some hundred levels"),)
+    except (ValueError, OverflowError) as problem:  # 2001-99-99 looks like a date and is none
+        return [], (Mistake("", str(problem), "YAML", "quote values that only look like dates or numbers"),)
+    except UNFIT:
+        return [], (Mistake("", "a value that is not what its tag says", "YAML", "leave tags such as !!bool away"),)
+    if loader.mistakes:
+        return [], tuple(loader.mistakes)
+    return documents, ()
+
+
+def _item_lines(node: yaml.Node) -> tuple[int, ...]:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if key.value == "items" and isinstance(value, yaml.SequenceNode):
+                return tuple(each.start_mark.line + 1 for each in value.value)
+    return ()
+
+
+def unfolded(node: yaml.Node, sizes: dict[int, int], most: int) -> int:
+    """How many values there are when every alias is written out; counts no further than a little over `most`."""
+    known = sizes.get(id(node))
+    if known is not None:
+        return known
+    sizes[id(node)] = 1  # an alias to an enclosing node must not count for ever
+    size = 1
+    if isinstance(node, yaml.ScalarNode):
+        size += len(node.value) // _LONG
+    if isinstance(node, yaml.MappingNode | yaml.SequenceNode):
+        for child in node.value:
+            for each in child if isinstance(child, tuple) else (child,):
+                size += unfolded(each, sizes, most)
+                if size > most:
+                    break
+    sizes[id(node)] = size
+    return size

@@ -1,0 +1,104 @@
+"""The keys of the configuration that every product shares; each product brings the type of its own section.
+
+Pure data: reading files is `situate.runtime.configuration.file`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+import msgspec
+
+from situate.objects.settings.section import ALLOWED, Mistake, NamespaceName, PositiveDuration
+
+JITTER_FACTOR = 1.2
+"""A retry comes at most this much later than its period (client-go's leader election)."""
+
+Address = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]*):([0-9]{1,5})$",
+        extra={ALLOWED: 'host:port, such as "127.0.0.1:8080", "[::1]:8080" or ":8080" for every address'},
+    ),
+]
+HealthAddress = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^none$|^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]*):([0-9]{1,5})$",
+        extra={ALLOWED: 'host:port, such as "127.0.0.1:8080", "[::1]:8080" or ":8080" for every address, or none'},
+    ),
+]
+
+
+class LeaderElection(msgspec.Struct, frozen=True, rename="camel"):
+    """One replica writes, the others wait; the three times mean what they mean in client-go."""
+
+    namespace: NamespaceName | None = None
+    """Where the Leases are; None is the namespace that we run in."""
+    identity: Annotated[str, msgspec.Meta(min_length=1, max_length=253)] | None = None
+    """Who we are; None is the host's name and a random part."""
+    lease_duration: PositiveDuration = 15.0
+    renew_deadline: PositiveDuration = 10.0
+    retry_period: PositiveDuration = 2.0
+
+    def mistakes(self) -> Iterable[Mistake]:
+        if self.lease_duration < 1.0 or self.lease_duration != int(self.lease_duration):
+            yield Mistake("leaseDuration", f"{self.lease_duration:g}s", "whole seconds, as a Lease counts them")
+        if self.renew_deadline >= self.lease_duration:
+            allowed = f"less than leaseDuration ({self.lease_duration:g}s)"
+            yield Mistake("renewDeadline", f"{self.renew_deadline:g}s", allowed)
+        if self.retry_period * JITTER_FACTOR >= self.renew_deadline:
+            allowed = f"less than renewDeadline / {JITTER_FACTOR} ({self.renew_deadline / JITTER_FACTOR:g}s)"
+            yield Mistake("retryPeriod", f"{self.retry_period:g}s", allowed)
+
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+LogFormat = Literal["auto", "json", "console"]
+
+
+class Log(msgspec.Struct, frozen=True, rename="camel"):
+    """What is written to standard error, and how."""
+
+    level: LogLevel = "info"
+    format: LogFormat = "auto"
+    """`auto` is console on a terminal, JSON elsewhere."""
+
+
+class Health(msgspec.Struct, frozen=True, rename="camel"):
+    """Where /healthz, /readyz and /metrics answer."""
+
+    address: HealthAddress | None = ":8080"
+    """none turns the server off, as null does."""
+
+    @property
+    def listens(self) -> str | None:
+        """The address; None without a server."""
+        return None if self.address == "none" else self.address
+
+    def mistakes(self) -> Iterable[Mistake]:
+        port = int(self.listens.rpartition(":")[2]) if self.listens else 0
+        if port > 65535:
+            yield Mistake("address", f'"{self.address}"', "a port of at most 65535")
+
+
+class Client(msgspec.Struct, frozen=True, rename="camel"):
+    """How we talk to the API server."""
+
+    qps: Annotated[float, msgspec.Meta(gt=0)] = 200.0
+    """Requests a second, on average."""
+    burst: Annotated[int, msgspec.Meta(ge=1)] = 400
+    """Requests at once after a quiet time."""
+
+
+class RuntimeSettings(msgspec.Struct, frozen=True, rename="camel"):
+    """The shared keys of the file."""
+
+    leader_election: LeaderElection = LeaderElection()
+    log: Log = Log()
+    health: Health = Health()
+    client: Client = Client()
+    workers: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 16
+    """Objects that are worked on at a time, for each controller."""
+    shutdown_timeout: PositiveDuration = 25.0
+    """How long to finish what is in flight; below Kubernetes' grace period of 30 s."""

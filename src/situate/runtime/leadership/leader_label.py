@@ -1,0 +1,72 @@
+"""A label that the pod that answers keeps on itself, and takes off all others: what leads questions to it selects it.
+
+For products whose replicas are all Ready while only the one that leads may answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import structlog
+
+from situate.kube.client import Client
+from situate.kube.errors import KubeError, NotFound
+from situate.kube.patches import MergePatch
+from situate.objects.resources import PODS
+from situate.runtime.reconcile.outcomes import Retriable
+
+_CHECK_S: Final = 15.0
+_RETRY_S: Final = 1.0
+"""After the first failure; then ever more, up to `_CHECK_S`."""
+
+Write: TypeAlias = Callable[[str, MergePatch], Awaitable[object]]
+"""Patches a pod of the namespace, by its name. Raises a `Retriable` when this process does not lead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Of one process."""
+
+    namespace: str
+    pod: str
+    """Its own; empty outside a cluster, and then nothing is marked."""
+    label: str
+    value: str
+
+
+async def keep_marked(mark: Mark, client: Client, write: Write) -> None:
+    """A task of the leader, until cancelled. `client` only reads."""
+    log = structlog.get_logger()
+    told, retry_s = "", _RETRY_S
+    while mark.pod:
+        try:
+            if await _marked(mark, client, write):
+                log.info("questions are led here", pod=mark.pod)
+            rest_s, told, retry_s = _CHECK_S, "", _RETRY_S
+        except (KubeError, Retriable) as problem:
+            if str(problem) != told:
+                told = str(problem)
+                log.warning("the pod that answers cannot be marked", error=told)
+            rest_s, retry_s = retry_s, min(2 * retry_s, _CHECK_S)
+        await asyncio.sleep(rest_s)
+
+
+async def _marked(mark: Mark, client: Client, write: Write) -> bool:
+    """Whether our own pod was not before."""
+    page = await client.list_all(PODS, mark.namespace, label_selector=f"{mark.label}={mark.value}")
+    marked = {pod.metadata.name for pod in page.items}
+    if mark.pod not in marked:
+        await write(mark.pod, _labelled(mark, mark.value))
+    for other in sorted(marked - {mark.pod}):
+        try:
+            await write(other, _labelled(mark, None))
+        except NotFound:
+            continue  # it was on its way out
+    return mark.pod not in marked
+
+
+def _labelled(mark: Mark, value: str | None) -> MergePatch:
+    return MergePatch({"metadata": {"labels": {mark.label: value}}})

@@ -1,0 +1,228 @@
+"""Keys that want to be worked on, each at most once at a time.
+
+Follows client-go's rate-limiting queue (`util/workqueue`): a key that is added while it waits is one key; added while
+it is worked on, it comes again afterwards; never is it in two hands at once. Keys are any hashable values; what the
+work is stays unknown here. Deterministic: the order is priority, then first come, first served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import random
+from collections import deque
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from situate.kube.retry.backoff import Backoff
+
+K = TypeVar("K", bound=Hashable)
+
+RETRY = Backoff(initial_s=0.005, cap_s=300.0, jitter=0.25)
+"""client-go retries from 5 ms to 1000 s; five minutes is as long as anyone wants to wait after the cause is gone."""
+
+
+class ShutDown(Exception):
+    """The queue hands out no more keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatistics:
+    """A frozen view for metrics."""
+
+    queued: int
+    processing: int
+    delayed: int
+    failing: int
+    """Keys whose last attempt failed."""
+    added_total: int
+    retries_total: int
+    waited_total_s: float
+    """Sum over all keys handed out; with `handed_out_total` the mean wait."""
+    handed_out_total: int
+    oldest_wait_s: float
+    """How long the key has waited that waits longest; 0 when none does."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A queued key."""
+
+    priority: int
+    number: int
+    """Order of arrival; the heap entry of another number or priority is out of date."""
+    since: float
+
+
+class WorkQueue(Generic[K]):
+    """Add keys from anywhere on the loop; workers `get`, work and call `done`."""
+
+    def __init__(self, *, rng: random.Random, backoff: Backoff = RETRY) -> None:
+        self._rng = rng
+        self._backoff = backoff
+        self._heap: list[tuple[int, int, K]] = []
+        self._queued: dict[K, _Waiting] = {}
+        self._processing: dict[K, int | None] = {}  # priority with which to queue it again, None if not wanted
+        self._delayed: dict[K, tuple[float, asyncio.Handle]] = {}
+        """When a key is due, and its timer, which need not know: uvloop has none for less than half a millisecond."""
+        self._failures: dict[K, int] = {}
+        self._getters: deque[asyncio.Future[None]] = deque()
+        self._resting: list[asyncio.Future[None]] = []
+        self._shut_down = False
+        self._arrivals = 0
+        self._retries = 0
+        self._waited_s = 0.0
+        self._handed_out = 0
+
+    def add(self, key: K, *, priority: int = 0) -> None:
+        """Asks for work on a key as soon as possible; higher priorities come first. Ignored after `shut_down`.
+
+        A key that waits already keeps its place, or takes the better one that a higher priority gives.
+        """
+        if self._shut_down:
+            return
+        if key in self._processing:
+            wanted = self._processing[key]
+            self._processing[key] = priority if wanted is None else max(wanted, priority)
+            return
+        waiting = self._queued.get(key)
+        if waiting is not None:
+            if priority > waiting.priority:
+                waiting.priority = priority
+                heapq.heappush(self._heap, (-priority, waiting.number, key))
+            return
+        self._arrivals += 1
+        self._queued[key] = _Waiting(priority, self._arrivals, _now())
+        heapq.heappush(self._heap, (-priority, self._arrivals, key))
+        self._wake_one()
+
+    def add_after(self, key: K, delay_s: float) -> None:
+        """Adds a key later. Of two delays the one that ends earlier holds; an `add` meanwhile does not cancel it."""
+        if self._shut_down:
+            return
+        if delay_s <= 0:
+            self.add(key)
+            return
+        loop = asyncio.get_running_loop()
+        when = loop.time() + delay_s
+        planned = self._delayed.get(key)
+        if planned is not None:
+            due, timer = planned
+            if due <= when:
+                return
+            timer.cancel()
+        self._delayed[key] = (when, loop.call_at(when, self._due, key))
+
+    def retry(self, key: K) -> float:
+        """Adds a key after its own back-off, which grows until `forget`; says how many seconds that is."""
+        self._failures[key] = self._failures.get(key, 0) + 1
+        self._retries += 1
+        delay_s = self._backoff.delay_s(self._failures[key], self._rng)
+        self.add_after(key, delay_s)
+        return delay_s
+
+    def failures(self, key: K) -> int:
+        """Attempts in a row that failed."""
+        return self._failures.get(key, 0)
+
+    def forget(self, key: K) -> None:
+        """The work on a key succeeded, or it will not be tried again: its next back-off starts small."""
+        self._failures.pop(key, None)
+
+    async def get(self) -> K:
+        """The next key; waits for one. The caller owes a `done`. Raises `ShutDown`."""
+        while not self._queued or self._shut_down:
+            if self._shut_down:
+                raise ShutDown
+            getter = asyncio.get_running_loop().create_future()
+            self._getters.append(getter)
+            try:
+                await getter
+            except BaseException:
+                self._give_up(getter)
+                raise
+        return self._take()
+
+    def done(self, key: K) -> None:
+        """The work on a key has ended, well or not; if it was added meanwhile, it is queued now."""
+        priority = self._processing.pop(key)
+        if priority is not None:
+            self.add(key, priority=priority)
+        self._tell_resting()
+
+    def shut_down(self) -> None:
+        """Hands out no more keys: what waits is dropped, for it is found again by listing. May be called twice."""
+        self._shut_down = True
+        for _, timer in self._delayed.values():
+            timer.cancel()
+        self._delayed.clear()
+        self._queued.clear()
+        self._heap.clear()
+        while self._getters:
+            self._wake_one()
+        self._tell_resting()
+
+    async def wait_idle(self) -> None:
+        """Until nothing is queued and nothing is in anybody's hands; delayed keys do not count."""
+        while self._queued or self._processing:
+            resting = asyncio.get_running_loop().create_future()
+            self._resting.append(resting)
+            await resting
+
+    def statistics(self) -> QueueStatistics:
+        """What is where, now."""
+        oldest = min((each.since for each in self._queued.values()), default=None)
+        return QueueStatistics(
+            queued=len(self._queued),
+            processing=len(self._processing),
+            delayed=len(self._delayed),
+            failing=len(self._failures),
+            added_total=self._arrivals,
+            retries_total=self._retries,
+            waited_total_s=self._waited_s,
+            handed_out_total=self._handed_out,
+            oldest_wait_s=0.0 if oldest is None else max(0.0, _now() - oldest),
+        )
+
+    def _take(self) -> K:
+        while True:
+            negative, number, key = heapq.heappop(self._heap)
+            waiting = self._queued.get(key)
+            if waiting is not None and waiting.number == number and waiting.priority == -negative:
+                break
+        del self._queued[key]
+        self._processing[key] = None
+        self._waited_s += _now() - waiting.since
+        self._handed_out += 1
+        return key
+
+    def _due(self, key: K) -> None:
+        del self._delayed[key]
+        self.add(key)
+
+    def _wake_one(self) -> None:
+        while self._getters:
+            getter = self._getters.popleft()
+            if not getter.done():
+                getter.set_result(None)
+                return
+
+    def _give_up(self, getter: asyncio.Future[None]) -> None:
+        """A worker was cancelled while it waited; if it had been woken already, another must wake in its place."""
+        if getter.done() and not getter.cancelled():
+            if self._queued:
+                self._wake_one()
+        elif getter in self._getters:
+            self._getters.remove(getter)
+
+    def _tell_resting(self) -> None:
+        if not self._queued and not self._processing:
+            for resting in self._resting:
+                if not resting.done():
+                    resting.set_result(None)
+            self._resting.clear()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,240 @@
+"""Keeps a Service's certificates while this process leads: reads the Secret, follows the plan, tells API servers.
+
+What is to be done when is decided in `certificates`. Every write is conditional on what was read, so a second leader
+that there must never be would be refused, not followed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import structlog
+
+from situate.kube.client import Client
+from situate.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from situate.kube.patches import JsonPatch, MergePatch
+from situate.kube.watch.reflector import Reflector
+from situate.objects.kinds.config_maps import Secret
+from situate.objects.kinds.unstructured import Unstructured
+from situate.objects.resources import SECRETS, ResourceType, unstructured
+from situate.runtime.reconcile.outcomes import Retriable
+from situate.runtime.serving.certificates.issue import generation
+from situate.runtime.serving.certificates.plan import (
+    Create,
+    Generation,
+    Keep,
+    Plan,
+    Prepare,
+    Promote,
+    created,
+    decoded,
+    encoded,
+    plan,
+    prepared,
+)
+
+_ADMISSION: Final = "admissionregistration.k8s.io"
+MUTATING: Final = unstructured(
+    _ADMISSION, "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", namespaced=False
+)
+VALIDATING: Final = unstructured(
+    _ADMISSION, "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", namespaced=False
+)
+_LONGEST_REST_S: Final = 5.0
+"""A look costs a millisecond, and the clock may be set, or the machine have slept."""
+_RETRY_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Whose certificates they are, and where they are written."""
+
+    configurations: ResourceType[Unstructured]
+    """`MUTATING` or `VALIDATING`."""
+    configuration: str
+    """Its name."""
+    webhook: str
+    """The one of its webhooks."""
+    secret: str
+    namespace: str
+    """Of the Secret."""
+
+
+class Upkeep:
+    """`run` is a task of the leader, until cancelled, and again in its next term."""
+
+    def __init__(
+        self,
+        kept: Kept,
+        client: Client,
+        secrets: Reflector[Secret],
+        configurations: Reflector[Unstructured] | None,
+        *,
+        names: Sequence[str],
+        life_s: Callable[[], float],
+        wall: Callable[[], float],
+        serve: Callable[[Generation], None],
+    ) -> None:
+        """`client`: one whose writes raise a `Retriable` when we do not lead; `names`: host names that are served.
+        `configurations`: None where no API server asks."""
+        self._kept = kept
+        self._client = client
+        self._secrets = secrets
+        self._configurations = configurations
+        self._names = names
+        self._life_s = life_s
+        self._wall = wall
+        self._serve = serve
+        self._served: Generation | None = None
+        self._problem = ""
+        self._changed = asyncio.Event()
+        self._log = structlog.get_logger()
+        secrets.store.on_change(self._wake)
+        if configurations is not None:
+            configurations.store.on_change(self._wake)
+
+    async def run(self) -> None:
+        await self._secrets.store.wait_synced()
+        if self._configurations is not None:
+            await self._configurations.store.wait_synced()
+        self._served = None
+        while True:
+            self._changed.clear()
+            try:
+                rest_s = await self._turn()
+            except (Conflict, AlreadyExists, NotFound) as problem:
+                self._tell(str(problem))
+                await self._look_again()  # somebody else was here; what is there now decides
+                rest_s = _RETRY_S
+            except (KubeError, Retriable) as problem:
+                self._tell(str(problem))
+                rest_s = _RETRY_S
+            else:
+                self._problem = ""
+            await self._rest(rest_s)
+
+    async def _turn(self) -> float:
+        """One look; for how long to rest then."""
+        now = self._wall()
+        secret = self._secrets.store.get(self._kept.secret, self._kept.namespace)
+        content = decoded(secret.data) if secret is not None else {}
+        configurations = self._configurations
+        configuration = None if configurations is None else configurations.store.get(self._kept.configuration)
+        found = plan(content, self._names, now, self._life_s(), self._published(configuration))
+        if found.held is not None:
+            if found.held.current != self._served:
+                self._serve(found.held.current)
+                self._served = found.held.current
+                self._log.info("a certificate is served", until=_told(found.held.current.ends))
+            await self._publish(configuration, found.held.bundle())
+        return await self._step(found, secret, content, now)
+
+    async def _step(self, found: Plan, secret: Secret | None, content: Mapping[str, bytes], now: float) -> float:
+        match found.step:
+            case Create(reason):
+                self._log.warning("certificates are made", secret=self._kept.secret, reason=reason.value)
+                await self._write(secret, created(self._made(now), content, now))
+            case Prepare():
+                assert found.held is not None
+                await self._write(secret, prepared(found.held, self._made(now)))
+            case Promote(after):
+                await self._write(secret, after)
+            case Keep(until):
+                return until - now
+        return 0.0
+
+    def _made(self, now: float) -> Generation:
+        return generation(self._names, datetime.fromtimestamp(now, UTC), self._life_s())
+
+    async def _write(self, secret: Secret | None, content: Mapping[str, bytes]) -> None:
+        data: dict[str, Any] = dict(encoded(content))
+        if secret is None:
+            metadata = {"name": self._kept.secret, "namespace": self._kept.namespace}
+            new = {"metadata": metadata, "type": "Opaque", "data": data}
+            self._secrets.learn(await self._client.create(SECRETS, new, self._kept.namespace))
+            return
+        ours = {key for key in secret.data if key.endswith((".crt", ".key"))}
+        patch = MergePatch(
+            {
+                "metadata": {"resourceVersion": secret.metadata.resource_version},
+                "data": data | dict.fromkeys(ours - data.keys()),
+            }
+        )
+        self._secrets.learn(await self._client.patch(SECRETS, self._kept.secret, patch, self._kept.namespace))
+
+    async def _publish(self, configuration: Unstructured | None, bundle: bytes) -> None:
+        configurations = self._configurations
+        if configurations is None or configuration is None or self._published(configuration) in (None, bundle):
+            return
+        number = _number(configuration.content, self._kept.webhook)
+        patch = JsonPatch(
+            [
+                {"op": "test", "path": f"/webhooks/{number}/name", "value": self._kept.webhook},
+                {
+                    "op": "add",
+                    "path": f"/webhooks/{number}/clientConfig/caBundle",
+                    "value": base64.b64encode(bundle).decode(),
+                },
+            ]
+        )
+        name = configuration.metadata.name
+        configurations.learn(await self._client.patch(self._kept.configurations, name, patch))
+        self._log.info("API servers are told whom to trust", configuration=name)
+
+    def _published(self, configuration: Unstructured | None) -> bytes | None:
+        return published(configuration, self._kept.webhook)
+
+    async def _look_again(self) -> None:
+        try:
+            await self._secrets.relist()
+            if self._configurations is not None:
+                await self._configurations.relist()
+        except KubeError as problem:
+            self._tell(str(problem))
+
+    async def _rest(self, seconds: float) -> None:
+        """Less if the Secret or the configuration changes."""
+        try:
+            async with asyncio.timeout(min(max(0.0, seconds), _LONGEST_REST_S)):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    def _wake(self, _: object, __: object) -> None:
+        self._changed.set()
+
+    def _tell(self, problem: str) -> None:
+        if problem != self._problem:
+            self._problem = problem
+            self._log.warning("certificates cannot be kept up; it is tried again", error=problem)
+
+
+def published(configuration: Unstructured | None, webhook: str) -> bytes | None:
+    """The bundle that API servers have for this webhook, empty if none; None where there is no such webhook."""
+    if configuration is None:
+        return None
+    content = configuration.content
+    number = _number(content, webhook)
+    if number is None:
+        return None
+    try:
+        return base64.b64decode(
+            content["webhooks"][number].get("clientConfig", {}).get("caBundle") or "", validate=True
+        )
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def _number(content: Mapping[str, Any], webhook: str) -> int | None:
+    webhooks = content.get("webhooks") or ()
+    return next((number for number, each in enumerate(webhooks) if each.get("name") == webhook), None)
+
+
+def _told(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,38 @@
+"""Whether API servers have a webhook's configuration: without it they ask nobody, and nothing fails."""
+
+from __future__ import annotations
+
+import asyncio
+
+from situate.kube.watch.reflector import Reflector
+from situate.objects.kinds.meta import ObjectMeta
+from situate.objects.kinds.unstructured import Unstructured
+from situate.runtime.serving.certificates.renewal import published
+
+
+class WebhookPresence:
+    """Follows one configuration by its reflector, which others run."""
+
+    def __init__(self, configurations: Reflector[Unstructured], configuration: str, webhook: str) -> None:
+        """`configuration`: its name; `webhook`: the one that it has to hold."""
+        self.configuration = configuration
+        self._configurations = configurations
+        self._webhook = webhook
+        self._changed = asyncio.Event()
+        configurations.store.on_change(lambda _, __: self._changed.set())
+
+    async def wait_synced(self) -> None:
+        """Until it is known whether the configuration is there."""
+        await self._configurations.store.wait_synced()
+
+    def installed(self) -> ObjectMeta | None:
+        """Of the configuration; None where it is missing or does not hold the webhook."""
+        found = self._configurations.store.get(self.configuration)
+        return None if found is None or published(found, self._webhook) is None else found.metadata
+
+    async def wait_other(self, known: ObjectMeta | None) -> None:
+        """Until it is installed, removed, or made again."""
+        uid = None if known is None else known.uid
+        while (None if (now := self.installed()) is None else now.uid) == uid:
+            self._changed.clear()
+            await self._changed.wait()

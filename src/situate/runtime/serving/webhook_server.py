@@ -1,0 +1,144 @@
+"""HTTPS for API servers: one path, certificates that change without a restart, and an end that leaves nothing open.
+
+API servers keep their connections; a listener that only stopped to listen would go on answering (spot P1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+import tempfile
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeAlias
+
+import structlog
+
+from situate.objects.messages import Request, Response
+from situate.runtime.serving.certificates.plan import Generation
+from situate.runtime.serving.listener import CannotServe, Limits, Listener
+
+LARGEST: Final = 16 * 2**20
+"""Bytes of a review: objects have at most 3 MiB, which escapes may multiply."""
+_LIMITS: Final = Limits(silence_s=120.0, idle_s=600.0)
+"""API servers keep an idle connection for 90 s, also one that they opened and then did not need: it is they who end it.
+What they ask on one that we end at that moment fails, and they do not ask again."""
+_RETRY_S: Final = 1.0
+_JSON: Final = {"content-type": "application/json"}
+_TEXT: Final = {"content-type": "text/plain; charset=utf-8"}
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What goes back over HTTP."""
+
+    status: int
+    body: bytes
+
+
+Answers: TypeAlias = Callable[[bytes], Awaitable[Reply]]
+"""Takes a review and gives what goes back; never raises."""
+
+
+class Door(Protocol):
+    """What `Webhook` is to whoever leads."""
+
+    @property
+    def listening(self) -> bool: ...
+
+    def serve_with(self, generation: Generation) -> None: ...
+
+    async def run(self) -> None: ...
+
+    async def wait_listening(self) -> None: ...
+
+    async def drain(self, within_s: float) -> None: ...
+
+
+class Webhook:
+    """`run` is a task of the leader, until cancelled; then every connection is gone."""
+
+    def __init__(self, address: str, answer: Answers, *, path: str, setting: str, largest: int = LARGEST) -> None:
+        """`address`: `host:port`, without host for every address, and what it is called in the settings. `largest`:
+        bytes of a review."""
+        self._answer = answer
+        self._path = path
+        self._largest = largest
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.set_alpn_protocols(["http/1.1"])
+        self._certified = asyncio.Event()
+        self._listener = Listener(
+            "webhook",
+            address,
+            self._context,
+            self._answered,
+            setting=setting,
+            most_body=lambda asked: largest + 1 if asked == path else 0,
+            limits=_LIMITS,
+            abrupt=True,
+        )
+        self._log = structlog.get_logger()
+
+    def serve_with(self, generation: Generation) -> None:
+        """New connections are given this certificate from now on; those that exist go on."""
+        load(self._context, generation)
+        self._certified.set()
+
+    async def run(self) -> None:
+        """Waits for a certificate, then for the port, then for its own end."""
+        await self._certified.wait()
+        try:
+            await self._listen()
+        finally:
+            self._certified.clear()  # by the next term it may have ended
+
+    async def _listen(self) -> None:
+        """A process that led before may still be letting go of the port."""
+        told = ""
+        while True:
+            try:
+                await self._listener.run()
+            except CannotServe as problem:
+                if str(problem) != told:
+                    told = str(problem)
+                    self._log.warning("the webhook cannot listen yet", error=told)
+                await asyncio.sleep(_RETRY_S)
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on, also if the address asked for any (`:0`); 0 before that."""
+        return self._listener.port
+
+    @property
+    def listening(self) -> bool:
+        return self._listener.listening
+
+    async def wait_listening(self) -> None:
+        """Until questions are answered."""
+        await self._listener.wait_listening()
+
+    async def drain(self, within_s: float) -> None:
+        """Before an orderly end, as `Listener.drain`."""
+        await self._listener.drain(within_s)
+
+    async def _answered(self, request: Request, _: str) -> Response:
+        if request.path != self._path:
+            return Response(404, b"reviews are answered at " + self._path.encode(), _TEXT)
+        if request.method != "POST":
+            return Response(405, b"reviews are sent by POST", {**_TEXT, "allow": "POST"})
+        if len(request.body) > self._largest:
+            return Response(413, f"a review has at most {self._largest} bytes".encode(), _TEXT)
+        reply = await self._answer(request.body)
+        return Response(reply.status, reply.body, _JSON if reply.status == 200 else _TEXT)
+
+
+def load(context: ssl.SSLContext, generation: Generation) -> None:
+    """Python reads a certificate from files only, so it passes through one that nobody else can read."""
+    handle, path = tempfile.mkstemp(prefix="situate-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(generation.certificate.rstrip() + b"\n" + generation.key)
+        context.load_cert_chain(path)
+    finally:
+        os.unlink(path)

@@ -1,0 +1,127 @@
+"""What the `scheduler:` section comes to: profiles with their plugins, queue, lease, rates.
+
+A file of kind KubeSchedulerConfiguration means what it means to kube-scheduler, with its percentage of nodes, its
+client's rate and its lease. Reading files, and finding the plugins of others, is left to the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from situate.framework.plugin_api.configuration import API_VERSION, KIND, Extender, KubeSchedulerConfiguration
+from situate.framework.profile.profile import Profile
+from situate.framework.profile.profiles import Registry, completed, profiles_of
+from situate.framework.queue.backoff import Backoff
+from situate.framework.queue.scheduling_queue import QueueSettings
+from situate.kube.election.lease_record import ElectionTimes, LeaseName
+from situate.objects.settings.schema import plain
+from situate.objects.settings.section import Mistake, parse_section, shown
+from situate.objects.settings.yaml_text import load_yaml
+from situate.scheduler.config.settings import ClientRate, SchedulerSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Election:
+    """Whom the scheduler stands for election against; a namespace of None is the process's own."""
+
+    name: str
+    namespace: str | None = None
+    times: ElectionTimes | None = None
+    """None: those of the whole process."""
+
+    def lease(self, namespace: str) -> LeaseName:
+        """`namespace`: the process's own."""
+        return LeaseName(self.namespace or namespace, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """Everything that a scheduler is made of, without mistakes."""
+
+    profiles: tuple[Profile, ...]
+    queue: QueueSettings
+    extenders: tuple[Extender, ...]
+    election: Election | None
+    """None: it leads without asking anybody."""
+    rate: ClientRate
+    calls_in_flight: int
+    shadow: bool
+    shadow_events: bool
+
+    @property
+    def allots(self) -> bool:
+        """Whether pods are told which units of their nodes they got, such as devices."""
+        return any(profile.allot for profile in self.profiles)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The schedulerNames that it answers to."""
+        return tuple(profile.scheduler_name for profile in self.profiles)
+
+
+def kube_configuration(text: str) -> tuple[KubeSchedulerConfiguration | None, tuple[Mistake, ...]]:
+    """What a file of kind KubeSchedulerConfiguration says, or every mistake in it."""
+    data, mistakes = load_yaml(text)
+    if mistakes:
+        return None, mistakes
+    if not isinstance(data, Mapping):
+        return None, (Mistake("", shown(data), f"a mapping with apiVersion: {API_VERSION} and kind: {KIND}"),)
+    missing = [
+        Mistake(key, "", wanted) for key, wanted in (("apiVersion", API_VERSION), ("kind", KIND)) if key not in data
+    ]
+    found, mistakes = parse_section(data, KubeSchedulerConfiguration)
+    return (None, (*missing, *mistakes)) if missing or mistakes else (found, ())
+
+
+def set_up(
+    settings: SchedulerSettings, loaded: KubeSchedulerConfiguration | None, registry: Registry
+) -> tuple[Setup | None, tuple[Mistake, ...]]:
+    """`loaded`: the file that `configuration` names. Paths of mistakes are below the section, or in that file."""
+    kube = loaded or settings.kube()
+    profiles, mistakes = profiles_of(kube, registry)
+    if mistakes:
+        return None, mistakes
+    queue = QueueSettings(Backoff(float(kube.pod_initial_backoff_seconds), float(kube.pod_max_backoff_seconds)))
+    return Setup(
+        profiles=profiles,
+        queue=queue,
+        extenders=kube.extenders,
+        election=Election(settings.lease_name) if loaded is None else _election(loaded),
+        rate=settings.client if loaded is None else _rate(loaded),
+        calls_in_flight=settings.calls_in_flight,
+        shadow=settings.shadow,
+        shadow_events=settings.shadow_events,
+    ), ()
+
+
+def in_force(
+    settings: SchedulerSettings, loaded: KubeSchedulerConfiguration | None, registry: Registry
+) -> dict[str, Any]:
+    """The section as plain data with the values that the scheduler runs with, wherever they are written.
+
+    `leaderElection` is added where `loaded` says it, since the section has no such key.
+    """
+    kube: dict[str, Any] = plain(completed(loaded or settings.kube(), registry))
+    section: dict[str, Any] = plain(settings)
+    section |= {key: value for key, value in kube.items() if key in section and key != "configuration"}
+    if loaded is not None:
+        election = _election(loaded)
+        section["leaseName"] = None if election is None else election.name
+        section["client"] = plain(_rate(loaded))
+        section["leaderElection"] = kube["leaderElection"]
+    return section
+
+
+def _election(loaded: KubeSchedulerConfiguration) -> Election | None:
+    chosen = loaded.leader_election
+    if not chosen.leader_elect:
+        return None
+    times = ElectionTimes(chosen.lease_duration, chosen.renew_deadline, chosen.retry_period)
+    return Election(chosen.resource_name, chosen.resource_namespace, times)
+
+
+def _rate(loaded: KubeSchedulerConfiguration) -> ClientRate:
+    """As client-go reads it: 0 is its own default of 5 a second and 10 at once."""
+    return ClientRate(loaded.client_connection.qps or 5.0, loaded.client_connection.burst or 10)

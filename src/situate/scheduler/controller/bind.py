@@ -1,0 +1,166 @@
+"""Binds pods so that the answer is certain in the end, whatever becomes of requests and answers.
+
+A binding names the uid and the resourceVersion of the pod that was decided on. When its answer is lost, the pod itself
+is read; if it is still unbound, a write to its status moves its resourceVersion on, and from then on the lost request
+cannot be carried out any more, however late it arrives. Only then is its room given to others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import structlog
+
+from situate.framework.plugin_api.actions import Bind
+from situate.kube.client import Client
+from situate.kube.errors import (
+    ApiError,
+    Conflict,
+    InternalError,
+    KubeError,
+    NotFound,
+    ServerTimeout,
+    ServiceUnavailable,
+    Unreachable,
+)
+from situate.kube.patches import StrategicMergePatch
+from situate.kube.retry.backoff import Backoff
+from situate.kube.watch.reflector import Reflector
+from situate.objects.kinds.pods import Pod
+from situate.objects.resources import PODS
+from situate.runtime.leadership.actuator import Actuator
+from situate.scheduler.controller.pod_conditions import (
+    POD_SCHEDULED,
+    SCHEDULER_ERROR,
+    Claim,
+    StatusChange,
+    status_patch,
+)
+
+_ATTEMPTS: Final = 5
+"""Bindings of one decision that find the pod changed, before it is decided anew."""
+_ASK_AGAIN: Final = Backoff(initial_s=0.2, cap_s=5.0)
+_UNCERTAIN: Final = (InternalError, ServerTimeout, ServiceUnavailable)
+"""Refusals after which the request may have been carried out, or may still be."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotBound:
+    """The pod is not on the node, and no request of this attempt will put it there."""
+
+    why: str
+    gone: bool = False
+    """Whether there is no pod any more that could be bound."""
+
+
+class Binder:
+    """Of one term."""
+
+    def __init__(
+        self,
+        client: Client,
+        actuator: Actuator,
+        pods: Reflector[Pod],
+        *,
+        wall: Callable[[], datetime],
+        rng: random.Random,
+    ) -> None:
+        self._client = client
+        self._actuator = actuator
+        self._pods = pods
+        self._wall = wall
+        self._rng = rng
+        self._log = structlog.get_logger()
+
+    async def bind(self, bind: Bind) -> NotBound | None:
+        """None once the pod is on the node. Raises only that this process leads no longer."""
+        namespace, name = bind.pod
+        pod = self._pods.store.get(name, namespace)
+        for _ in range(_ATTEMPTS):
+            if pod is None or pod.metadata.uid != bind.uid:
+                return NotBound("the pod is gone", gone=True)
+            if pod.spec.node_name:
+                return _where(pod, bind.node)
+            try:
+                await self._actuator.write(self._client.bind(pod, bind.node, unchanged=True))
+            except Conflict as refused:
+                seen = await self._read(bind)
+                if seen is None or _refuses_for_good(seen):
+                    return NotBound(str(refused), gone=seen is None)
+                pod = seen
+                continue
+            except NotFound as refused:
+                return NotBound(str(refused), gone=True)
+            except KubeError as problem:
+                if not _may_have_landed(problem):
+                    return NotBound(str(problem))
+                return await self.settle(bind, str(problem))
+            return None
+        return NotBound("the pod changes faster than it can be bound")
+
+    async def settle(self, bind: Bind, problem: str) -> NotBound | None:
+        """What has become of a binding whose answer was lost; asks for as long as it takes."""
+        self._log.warning("the answer to a binding is lost", pod="/".join(bind.pod), error=problem)
+        while True:
+            seen = await self._read(bind)
+            if seen is None:
+                return NotBound("the pod is gone", gone=True)
+            if seen.spec.node_name:
+                return _where(seen, bind.node)
+            if await self._fence(seen, problem):
+                return NotBound(problem)
+
+    async def _read(self, bind: Bind) -> Pod | None:
+        """The pod as the server has it; None if it is gone."""
+        namespace, name = bind.pod
+        failures = 0
+        while True:
+            try:
+                pod = await self._client.get(PODS, name, namespace)
+            except NotFound:
+                return None
+            except KubeError:
+                failures += 1
+                self._actuator.check()
+                await asyncio.sleep(_ASK_AGAIN.delay_s(failures, self._rng))
+                continue
+            self._pods.learn(pod)
+            return pod if pod.metadata.uid == bind.uid else None
+
+    async def _fence(self, pod: Pod, problem: str) -> bool:
+        """Whether the pod has moved on while it was certainly unbound."""
+        change = StatusChange(Claim(POD_SCHEDULED, "False", SCHEDULER_ERROR, f"binding rejected: {problem}"))
+        patch = status_patch(pod, change, self._wall(), fence=True)
+        assert patch is not None
+        meta = pod.metadata
+        try:
+            seen = await self._actuator.write(
+                self._client.patch_status(PODS, meta.name, StrategicMergePatch(patch), meta.namespace)
+            )
+        except KubeError:
+            await asyncio.sleep(_ASK_AGAIN.delay_s(1, self._rng))
+            return False
+        self._pods.learn(seen)
+        return seen.metadata.resource_version != meta.resource_version
+
+
+def _where(pod: Pod, node: str) -> NotBound | None:
+    if pod.spec.node_name == node:
+        return None
+    return NotBound(f"the pod is on node {pod.spec.node_name} already", gone=True)
+
+
+def _refuses_for_good(pod: Pod) -> bool:
+    """Whether asking again says the same: it ends, or it is held back."""
+    return pod.metadata.deletion_timestamp is not None or bool(pod.spec.scheduling_gates)
+
+
+def _may_have_landed(problem: KubeError) -> bool:
+    if isinstance(problem, Unreachable):
+        return problem.outcome_unknown
+    return isinstance(problem, _UNCERTAIN) or not isinstance(problem, ApiError)

@@ -1,0 +1,240 @@
+"""The scheduler as a service: it watches always, and decides and writes while it leads.
+
+All of it runs on one event loop; time is the loop's, so a simulated loop runs the same code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from datetime import datetime
+from typing import Any, Final, Protocol
+
+import structlog
+
+from situate.framework.engine.engine import Engine
+from situate.kube.client import Client
+from situate.kube.election.election import Candidacy, ElectionNews, Elector, Leadership
+from situate.kube.errors import KubeError
+from situate.kube.watch.reflector import Reflector
+from situate.runtime.leadership.actuator import Actuator
+from situate.runtime.reconcile.outcomes import Retriable
+from situate.scheduler.config.setup import Setup
+from situate.scheduler.controller.action_writer import Extending, Means
+from situate.scheduler.controller.apply import LivePerformer
+from situate.scheduler.controller.engine_feed import Intake
+from situate.scheduler.controller.informers import Watched
+from situate.scheduler.controller.loop import Loop
+from situate.scheduler.controller.notify import Record, Reporter
+from situate.scheduler.controller.unreadable_objects import Unreadable
+from situate.scheduler.metrics.metrics import SchedulerMetrics
+from situate.scheduler.metrics.plugin_timing import PluginTimes
+
+_PROMOTION_RETRY_S: Final = 1.0
+_FOR_EVER_S: Final = 3e9
+"""A century: how long it leads where there is no election."""
+
+
+class NotLeading(Retriable):
+    """A write was about to leave that only the leader may make."""
+
+
+class Beside(Protocol):
+    """A product that is a part of the scheduler: it knows of a change before the engine does, and shares its term."""
+
+    def begin(self, engine: Engine, stir: Callable[[], None]) -> None:
+        """A term begins: everything is listed, and the engine knows nothing yet; `stir` makes it look for work."""
+        ...
+
+    async def serve(self, client: Client, actuator: Actuator) -> None:
+        """Until cancelled, in one term; writes leave by these, as long as this process leads."""
+        ...
+
+    def end(self) -> None:
+        """The term is over, whether or not it has begun."""
+        ...
+
+
+class SchedulerController:
+    """A service: `run` until `stop` or cancellation; the Lease is released then."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        client: Client,
+        candidacy: Candidacy,
+        *,
+        record: Record,
+        metrics: SchedulerMetrics,
+        wall: Callable[[], datetime],
+        rng: random.Random,
+        extending: Extending,
+        election_client: Client | None = None,
+        observe_election: Callable[[ElectionNews], None] = lambda _: None,
+        stopwatch: Callable[[], float] = time.perf_counter,
+        rebuilding: Callable[[], AbstractContextManager[None]] = nullcontext,
+        name: str = "scheduler",
+        watched: Watched | None = None,
+        beside: Beside | None = None,
+    ) -> None:
+        """`election_client`: one whose rate limit the work cannot use up; None: the same client.
+
+        `rebuilding` is held while much is made that stays: see `situate.runtime.process.startup.collector_paused`.
+        `watched`: where `beside` looks at more than the scheduler does.
+        """
+        self.name = name
+        self.setup = setup
+        self.watched = watched or Watched.of(client, rng)
+        self._beside = beside
+        self.engine: Engine | None = None
+        """None while this process does not lead."""
+        self.metrics = metrics
+        self.metrics.show(lambda: self.engine)
+        self._client = client.guarded(self._may_write)
+        self._wall = wall
+        self._rng = rng
+        self._extending = extending
+        self._stopwatch = stopwatch
+        self._times = PluginTimes(metrics, stopwatch, rng)
+        self._rebuilding = rebuilding
+        self._leadership: Leadership | None = None
+        self._actuator = Actuator(self._may_write)
+        self.reporter = Reporter(metrics, record, setup.names[0], _now)
+        self.intake = Intake(self.watched.stores, self.reporter, _now)
+        self._stopping = asyncio.Event()
+        self.elector: Elector | None = None
+        """None where it leads without asking anybody."""
+        if setup.election is not None:
+            self.elector = Elector(
+                election_client or client,
+                setup.election.lease(candidacy.namespace),
+                candidacy.identity,
+                self._lead,
+                wall_clock=wall,
+                rng=rng,
+                times=setup.election.times or candidacy.times,
+                observe=observe_election,
+            )
+        self._log = structlog.get_logger().bind(controller=self.name)
+
+    async def run(self) -> None:
+        """Watches and stands for election. Raises what a defect of ours raises."""
+        async with asyncio.TaskGroup() as group:
+            watches = [group.create_task(each.run(), name=each.name) for each in self.watched.reflectors()]
+            await group.create_task(self._lead_without_election() if self.elector is None else self.elector.run())
+            for watch in watches:
+                watch.cancel()
+
+    def stop(self) -> None:
+        """Ends `run` in an orderly way: what is in flight is answered or refused, the Lease is released."""
+        self._stopping.set()
+        if self.elector is not None:
+            self.elector.stop()
+
+    def not_ready(self) -> str | None:
+        """For readiness. A standby that has seen everything is ready."""
+        return self.watched.not_ready()
+
+    def reflectors(self) -> Iterator[Reflector[Any]]:
+        return self.watched.reflectors()
+
+    async def _lead_without_election(self) -> None:
+        leadership = Leadership(0, _now, self._wall)
+        leadership.extend(_now(), self._wall(), _FOR_EVER_S)
+        lead = asyncio.ensure_future(self._lead(leadership))
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        try:
+            await asyncio.wait((lead, stopping), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopping.cancel()
+            lead.cancel()
+            await asyncio.wait([lead])
+        if not lead.cancelled():
+            lead.result()
+
+    async def _lead(self, leadership: Leadership) -> None:
+        """One term. Nothing is decided before the engine knows what fresh listings say."""
+        self._leadership = leadership
+        try:
+            with self._rebuilding():
+                engine, loop, performer, unreadable = await self._rebuild()
+            self.engine = engine
+            self._log.info("the scheduler is rebuilt", nodes=len(engine.cache.nodes), pods=len(engine.cache))
+            async with asyncio.TaskGroup() as group:
+                group.create_task(performer.run())
+                group.create_task(loop.run(performer))
+                group.create_task(unreadable.run())
+                if self._beside is not None:
+                    group.create_task(self._beside.serve(self._client, self._actuator))
+        finally:
+            self.engine = None
+            self.intake.end()
+            if self._beside is not None:
+                self._beside.end()
+            await self._actuator.finish()
+            self._leadership = None
+
+    async def _rebuild(self) -> tuple[Engine, Loop, LivePerformer, Unreadable]:
+        """An engine that knows all that fresh listings say."""
+        await self._see_everything()
+        profiles = [self._times.timed(profile) for profile in self.setup.profiles]
+        engine = Engine(profiles, self.setup.queue, extenders=self.setup.extenders)
+        loop = Loop(engine, self.intake, self.metrics, self._extending, self._times, _now, self._stopwatch)
+        means = self._means(engine, loop.stir)
+        performer = LivePerformer(means)
+        unreadable = Unreadable(means, performer.acting, (self.watched.pods, self.watched.nodes))
+        if self._beside is not None:
+            self._beside.begin(engine, loop.stir)
+        self.intake.begin(engine, loop.stir)
+        return engine, loop, performer, unreadable
+
+    async def _see_everything(self) -> None:
+        """List everything after this term began: the stores may lack what the last leader has bound.
+
+        So may a first listing that ends now. It shows the cluster as it was when the listing began, which may have been
+        before the last leader's last bindings.
+        """
+        await self.watched.wait_synced()
+        if self.elector is None:
+            return  # no other process binds
+        while True:
+            try:
+                await self.watched.relist()
+                return
+            except KubeError as problem:
+                self._log.warning("the state cannot be rebuilt yet", error=str(problem))
+            await asyncio.sleep(_PROMOTION_RETRY_S)
+
+    def _means(self, engine: Engine, stir: Callable[[], None]) -> Means:
+        return Means(
+            engine=engine,
+            intake=self.intake,
+            reporter=self.reporter,
+            client=self._client,
+            actuator=self._actuator,
+            pods=self.watched.pods,
+            patchable={each.scope.resource.plural: each for each in self.watched.reflectors()},
+            extending=self._extending,
+            times=self._times,
+            in_flight=self.setup.calls_in_flight,
+            stir=stir,
+            clock=_now,
+            wall=self._wall,
+            rng=self._rng,
+        )
+
+    def may_write(self) -> bool:
+        """Whether this process leads at this very moment."""
+        return self._actuator.allowed()
+
+    def _may_write(self) -> None:
+        """Raises unless this process leads at this very moment, by its own clock."""
+        if self._leadership is None or not self._leadership.valid_now():
+            raise NotLeading(f"the {self.name}: another process may lead by now; nothing is written", after_s=1.0)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

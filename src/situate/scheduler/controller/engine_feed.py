@@ -1,0 +1,157 @@
+"""Tells an engine what the stores show, which watches fill, or whoever reads a dump.
+
+One object that cannot be acted on is refused by name; the others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from situate.framework.engine.engine import Engine
+from situate.framework.plugin_api.catalog_keeper import CatalogKeeper
+from situate.framework.plugin_api.events import ClusterEvent
+from situate.framework.pod.pods import BadPod
+from situate.framework.volumes.catalog import Catalog
+from situate.objects.kinds.meta import KubernetesObject
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Affinity, Pod
+from situate.objects.resources import ResourceType
+from situate.objects.selection.label_selectors import BadSelector
+from situate.scheduler.controller.informers import Stores
+
+
+class Complaints(Protocol):
+    """Is told of objects that cannot be acted on."""
+
+    def bad_object(self, each: Pod | Node, problem: str) -> None:
+        """May be told again and again."""
+        ...
+
+    def bad_selector(self, resource: ResourceType[Any], each: KubernetesObject, problem: str) -> None: ...
+
+    def good_object(self, resource: str, uid: str) -> None:
+        """It can be read, or it is gone."""
+        ...
+
+
+class Intake:
+    """Of one process. While there is no engine it only keeps the catalog."""
+
+    def __init__(self, stores: Stores, reporter: Complaints, clock: Callable[[], float]) -> None:
+        self._stores = stores
+        self._reporter = reporter
+        self._clock = clock
+        self._engine: Engine | None = None
+        self._stir: Callable[[], None] = lambda: None
+        self._catalogs = CatalogKeeper()
+        self._handed_over: Catalog | None = None
+        """What the engine has; None before it has been told."""
+        self._events: list[ClusterEvent] = []
+        """What its queue has still to hear of changes of the catalog."""
+        stores.nodes.on_change(self._node)
+        stores.pods.on_change(self._pod)
+        for resource, store in stores.others.items():
+            store.on_change(self._handler(resource))
+
+    def begin(self, engine: Engine, stir: Callable[[], None]) -> None:
+        """Tells the engine all that is known, and from now on every change; `stir` is called after each."""
+        self._engine, self._stir = engine, stir
+        self._handed_over, self._events = None, []
+        for node in self._stores.nodes.list():
+            self._node(None, node)
+        self.hand_over_catalog()
+        pods = self._stores.pods.list()
+        for pod in pods:
+            if pod.spec.node_name:
+                self._pod(None, pod)
+        for pod in pods:
+            if not pod.spec.node_name:
+                self._pod(None, pod)
+
+    def end(self) -> None:
+        """The engine learns nothing more."""
+        self._engine = None
+
+    def hand_over_catalog(self) -> None:
+        """Call before a decision: changes of the catalog are collected until then."""
+        if self._engine is None:
+            return
+        catalog = self._catalogs.catalog()
+        if catalog is not self._handed_over:
+            events, self._events = self._events, []
+            self._handed_over = catalog
+            self._engine.set_catalog(catalog, events, self._clock())
+
+    def again(self, namespace: str, name: str, uid: str) -> None:
+        """Tells the engine of a pod that waits again: it does not heed changes of one that is being bound."""
+        pod = self._stores.pods.get(name, namespace)
+        if pod is not None and pod.metadata.uid == uid:
+            self._set_pod(pod)
+
+    def _node(self, old: Node | None, new: Node | None) -> None:
+        engine = self._engine
+        if engine is None:
+            return
+        now = self._clock()
+        if new is None:
+            assert old is not None
+            engine.remove_node(old.metadata.name, now)
+            self._reporter.good_object("nodes", old.metadata.uid)
+        else:
+            try:
+                engine.set_node(new, now)
+            except (ValueError, OverflowError) as problem:
+                engine.remove_node(new.metadata.name, now)
+                self._reporter.bad_object(new, f"node {new.metadata.name}: {problem}")
+            else:
+                self._reporter.good_object("nodes", new.metadata.uid)
+        self._stir()
+
+    def _pod(self, old: Pod | None, new: Pod | None) -> None:
+        engine = self._engine
+        if engine is None:
+            return
+        if old is not None and (new is None or old.metadata.uid != new.metadata.uid):
+            engine.remove_pod(old.metadata.uid, self._clock())
+            self._reporter.good_object("pods", old.metadata.uid)
+        if new is not None and (new.spec.node_name or new.spec.scheduler_name in engine.profiles):
+            self._set_pod(new)
+        self._stir()
+
+    def _set_pod(self, pod: Pod) -> None:
+        engine, now = self._engine, self._clock()
+        assert engine is not None
+        try:
+            engine.set_pod(pod, now)
+        except BadPod as problem:
+            if pod.spec.node_name:
+                engine.set_pod(_without_relations(pod), now)  # what it takes of its node still counts
+            else:
+                engine.remove_pod(pod.metadata.uid, now)
+            self._reporter.bad_object(pod, str(problem))
+        else:
+            self._reporter.good_object("pods", pod.metadata.uid)
+
+    def _handler(self, resource: ResourceType[Any]) -> Callable[[Any, Any], None]:
+        def changed(old: KubernetesObject | None, new: KubernetesObject | None) -> None:
+            try:
+                events = self._catalogs.change(resource, old, new)
+            except BadSelector as problem:
+                assert new is not None
+                self._catalogs.change(resource, new, None)
+                self._reporter.bad_selector(resource, new, str(problem))
+                return
+            if events and self._engine is not None:
+                self._events += events
+                self._stir()
+
+        return changed
+
+
+def _without_relations(pod: Pod) -> Pod:
+    """The pod without what it says of other pods."""
+    spec = msgspec.structs.replace(pod.spec, affinity=Affinity(), topology_spread_constraints=())
+    return msgspec.structs.replace(pod, spec=spec)

@@ -1,0 +1,113 @@
+"""What the scheduler watches: pods that have not ended, nodes, and what plugins read besides."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from situate.framework.plugin_api.catalog_keeper import CATALOGED
+from situate.kube.client import Client
+from situate.kube.watch.reflector import Reflector
+from situate.kube.watch.store import Store
+from situate.objects.kinds.meta import KubernetesObject
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
+from situate.objects.resources import NODES, PODS, ResourceType
+
+T = TypeVar("T", bound=KubernetesObject)
+
+NOT_ENDED: Final = "status.phase!=Succeeded,status.phase!=Failed"
+"""Pods that hold room or wait for it; one that ends leaves the watch as if it were deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """What is known of the cluster, whoever keeps it so: watches, or a reader of dumps and recordings."""
+
+    pods: Store[Pod]
+    nodes: Store[Node]
+    others: Mapping[ResourceType[Any], Store[Any]]
+
+    @classmethod
+    def empty(cls) -> Stores:
+        others: dict[ResourceType[Any], Store[Any]] = {each: Store(each.group_resource) for each in CATALOGED}
+        return cls(Store(PODS.group_resource), Store(NODES.group_resource), others)
+
+    def of(self, resource: ResourceType[Any]) -> Store[Any] | None:
+        """None if the scheduler does not look at the resource."""
+        stores: dict[ResourceType[Any], Store[Any]] = {PODS: self.pods, NODES: self.nodes, **self.others}
+        return stores.get(resource)
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """Reflectors and their stores. They follow the server whether or not this process leads."""
+
+    pods: Reflector[Pod]
+    nodes: Reflector[Node]
+    others: Mapping[ResourceType[Any], Reflector[Any]]
+    further: Sequence[Reflector[Any]] = ()
+    """What a product watches that is a part of the scheduler; where one is not served, there are none of it."""
+
+    @classmethod
+    def of(
+        cls, client: Client, rng: random.Random, pods: str = NOT_ENDED, further: Sequence[ResourceType[Any]] = ()
+    ) -> Watched:
+        """`pods`: which of them, as a field selector; the scheduler itself needs none that have ended."""
+
+        def reflector(resource: ResourceType[T], fields: str = "") -> Reflector[T]:
+            store: Store[T] = Store(resource.group_resource)
+            return Reflector(client, resource, store, rng=rng, field_selector=fields)
+
+        others = {each: reflector(each) for each in CATALOGED}
+        return cls(reflector(PODS, pods), reflector(NODES), others, tuple(map(reflector, further)))
+
+    @property
+    def stores(self) -> Stores:
+        return Stores(self.pods.store, self.nodes.store, {each: found.store for each, found in self.others.items()})
+
+    def reflectors(self) -> Iterator[Reflector[Any]]:
+        yield self.nodes
+        yield self.pods
+        yield from self.others.values()
+        yield from self.further
+
+    def not_served(self) -> list[str]:
+        """Of `further` what this cluster does not know, by resource."""
+        return [each.scope.resource.group_resource for each in self.further if each.not_served.is_set()]
+
+    def _served(self) -> Iterator[Reflector[Any]]:
+        return (each for each in self.reflectors() if each not in self.further or not each.not_served.is_set())
+
+    @property
+    def synced(self) -> bool:
+        return all(reflector.store.synced for reflector in self._served())
+
+    async def wait_synced(self) -> None:
+        for reflector in self.reflectors():
+            if reflector in self.further:
+                await _seen_or_not_served(reflector)
+            else:
+                await reflector.store.wait_synced()
+
+    async def relist(self) -> None:
+        """Compares every store with fresh listings and repairs it. Raises what the client raises."""
+        await asyncio.gather(*(reflector.relist() for reflector in self._served()))
+
+    def not_ready(self) -> str | None:
+        """Why pods cannot be placed yet; None once everything was seen."""
+        problems = (reflector.not_ready() for reflector in self._served())
+        return next((problem for problem in problems if problem is not None), None)
+
+
+async def _seen_or_not_served(reflector: Reflector[Any]) -> None:
+    seen = asyncio.ensure_future(reflector.store.wait_synced())
+    not_served = asyncio.ensure_future(reflector.not_served.wait())
+    try:
+        await asyncio.wait((seen, not_served), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        seen.cancel()
+        not_served.cancel()

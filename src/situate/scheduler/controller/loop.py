@@ -1,0 +1,105 @@
+"""Drives the engine in one term: lets time pass, has it decide while there is room, and hands decisions on.
+
+It gives way to watches and writes every few milliseconds, and decides only so far ahead of what can be sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from situate.framework.engine.decisions import Asked, Decision, PlacedRun
+from situate.framework.engine.engine import Engine
+from situate.scheduler.controller.action_writer import Extending
+from situate.scheduler.controller.apply import Performer
+from situate.scheduler.controller.engine_feed import Intake
+from situate.scheduler.metrics.metrics import SchedulerMetrics
+from situate.scheduler.metrics.plugin_timing import PluginTimes
+
+TICK_S: Final = 1.0
+"""Back-off ends in windows of this length, so that looking more often would find nothing."""
+_TURN_S: Final = 0.005
+"""How long it may decide before others have their turn."""
+
+
+class Loop:
+    """Of one term. `stir` from anywhere on the loop."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        intake: Intake,
+        metrics: SchedulerMetrics,
+        extending: Extending,
+        times: PluginTimes,
+        clock: Callable[[], float],
+        stopwatch: Callable[[], float],
+    ) -> None:
+        """`clock` tells the engine the time; `stopwatch` measures how long decisions take."""
+        self._engine = engine
+        self._intake = intake
+        self._metrics = metrics
+        self._extending = extending
+        self._times = times
+        self._clock = clock
+        self._stopwatch = stopwatch
+        self._stirred = asyncio.Event()
+
+    def stir(self) -> None:
+        """Something has changed that may allow a decision."""
+        self._stirred.set()
+
+    async def run(self, performer: Performer) -> None:
+        """Until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            for refused in self._engine.tick(self._clock()):
+                performer.perform(refused, self._clock(), 0.0)
+            await self._decide(performer)
+            tick = loop.call_later(TICK_S, self._stirred.set)
+            await self._stirred.wait()
+            tick.cancel()
+            self._stirred.clear()
+
+    async def _decide(self, performer: Performer) -> None:
+        """All that can be decided now."""
+        turn = self._stopwatch()
+        while (room := performer.room) > 0:
+            self._intake.hand_over_catalog()
+            began, start = self._clock(), self._stopwatch()
+            self._times.begin()
+            decisions: Sequence[Decision | PlacedRun | Asked] = self._engine.schedule_run(began, room)
+            self._times.end()
+            performer.ask_for(self._engine.asked_for())
+            if not decisions:
+                return
+            seconds = (self._stopwatch() - start) / sum(_pods(each) for each in decisions)
+            for decision in decisions:
+                if isinstance(decision, Asked):
+                    await self._answer(decision, performer, began, start)
+                else:
+                    self._hand_on(decision, performer, began, seconds)
+            if self._stopwatch() - turn > _TURN_S:
+                await asyncio.sleep(0)
+                turn = self._stopwatch()
+
+    async def _answer(self, asked: Asked, performer: Performer, began: float, start: float) -> None:
+        """Asks extenders until the cycle comes to a decision."""
+        found: Decision | Asked | None = asked
+        while isinstance(found, Asked):
+            replies = await self._extending.ask(found.questions)
+            self._times.begin()
+            found = self._engine.resume(replies, self._clock())
+            self._times.end()
+        if found is not None:
+            self._hand_on(found, performer, began, self._stopwatch() - start)
+
+    def _hand_on(self, decision: Decision | PlacedRun, performer: Performer, began: float, seconds: float) -> None:
+        for _ in range(_pods(decision)):
+            self._metrics.decided(seconds)
+        performer.perform(decision, began, seconds)
+
+
+def _pods(decision: Decision | PlacedRun | Asked) -> int:
+    return len(decision) if isinstance(decision, PlacedRun) else 1

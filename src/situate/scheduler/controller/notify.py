@@ -1,0 +1,125 @@
+"""Tells what the scheduler does, in kube-scheduler's words: Events on the objects, metrics, log lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+import structlog
+
+from situate.framework.engine.decisions import Placed, Refused
+from situate.framework.engine.messages import refusal
+from situate.framework.pod.pods import PodInfo, PodKey
+from situate.kube.events import NORMAL, WARNING, reference
+from situate.objects.kinds.events import ObjectReference
+from situate.objects.kinds.meta import KubernetesObject
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
+from situate.objects.resources import NODES, PODS, ResourceType
+from situate.scheduler.metrics import metrics as results
+from situate.scheduler.metrics.metrics import SchedulerMetrics
+
+BINDING: Final = "Binding"
+SCHEDULING: Final = "Scheduling"
+PREEMPTING: Final = "Preempting"
+_NOT_UNDERSTOOD: Final = "NotUnderstood"
+
+
+class Record(Protocol):
+    """Writes an Event. Never blocks and never raises."""
+
+    def __call__(
+        self,
+        regarding: ObjectReference,
+        type_: str,
+        reason: str,
+        message: str,
+        action: str = "",
+        related: ObjectReference | None = None,
+        reporter: str = "",
+    ) -> None: ...
+
+
+class Reporter:
+    """One for a process."""
+
+    def __init__(self, metrics: SchedulerMetrics, record: Record, name: str, clock: Callable[[], float]) -> None:
+        """`name`: of the first profile, in whose name nodes are spoken of."""
+        self.metrics = metrics
+        self._record = record
+        self._name = name
+        self._clock = clock
+        self._refused: dict[str, dict[str, str]] = {"pods": {}, "nodes": {}}
+        """By resource and uid: why it cannot be acted on."""
+        self.unplaceable: dict[str, tuple[PodKey, str]] = {}
+        """By uid the pods among them that wait, and why."""
+        self._log = structlog.get_logger()
+
+    def scheduled(self, placed: Placed, began: float) -> None:
+        """The pod has its node; `began`: its cycle."""
+        info, now = placed.pod.info, self._clock()
+        self._tell(info, NORMAL, "Scheduled", BINDING, f"Successfully assigned {info} to {placed.node}")
+        self.metrics.attempt(info.pod.spec.scheduler_name, results.SCHEDULED, now - began)
+        self.metrics.bound(placed.pod.attempts, now - placed.pod.first_queued_at, flushed=placed.pod.flushed)
+
+    def refused(self, refused: Refused, seconds: float) -> str:
+        """No node will do; gives the sentence that says why."""
+        info = refused.pod.info
+        message = refusal(refused)
+        self._tell(info, WARNING, "FailedScheduling", SCHEDULING, message)
+        self.metrics.attempt(info.pod.spec.scheduler_name, results.UNSCHEDULABLE, seconds)
+        if refused.post_filter is not None:
+            self.metrics.preemption_attempted()
+        return message
+
+    def failed(self, info: PodInfo, error: str, seconds: float, cause: Exception | None) -> None:
+        """Something broke on the way; the pod is tried again. `cause`: of what may be a defect of ours."""
+        self._log.error("a pod could not be scheduled", pod=str(info), error=error, exc_info=cause)
+        self._tell(info, WARNING, "FailedScheduling", SCHEDULING, error)
+        self.metrics.attempt(info.pod.spec.scheduler_name, results.ERROR, seconds)
+
+    def preempted(self, victim: Pod, preemptor: PodInfo, node: str) -> None:
+        """A pod has been ended to make room."""
+        message = f"Preempted by pod {preemptor.uid} on node {node}"
+        reporter = preemptor.pod.spec.scheduler_name
+        related = reference(PODS, preemptor.pod)
+        self._record(reference(PODS, victim), NORMAL, "Preempted", message, PREEMPTING, related, reporter)
+
+    def bad_object(self, each: Pod | Node, problem: str) -> None:
+        """Its fields say nothing that can be acted on; told once until that changes."""
+        resource = PODS if isinstance(each, Pod) else NODES
+        known = self._refused[resource.plural]
+        if known.get(each.metadata.uid) == problem:
+            return
+        known[each.metadata.uid] = problem
+        if isinstance(each, Pod) and not each.spec.node_name:
+            self.unplaceable[each.metadata.uid] = (each.metadata.namespace, each.metadata.name), problem
+        self.metrics.refused(resource.plural, len(known))
+        self._log.warning("an object is left out", object=f"{resource.plural} {_path(each)}", error=problem)
+        reporter = each.spec.scheduler_name if isinstance(each, Pod) else self._name
+        reason = "FailedScheduling" if isinstance(each, Pod) and not each.spec.node_name else _NOT_UNDERSTOOD
+        self._record(reference(resource, each), WARNING, reason, problem, SCHEDULING, None, reporter or self._name)
+
+    def unreadable(self, resource: ResourceType[Any], each: KubernetesObject, problem: str) -> None:
+        """An object cannot be decoded: the watch has its last readable state, if any."""
+        self._record(reference(resource, each), WARNING, _NOT_UNDERSTOOD, problem, SCHEDULING, None, self._name)
+
+    def bad_selector(self, resource: ResourceType[Any], each: KubernetesObject, problem: str) -> None:
+        """An object beside pods and nodes is left out of what plugins read."""
+        self._log.warning("an object is left out", object=f"{resource.plural} {_path(each)}", error=problem)
+        self._record(reference(resource, each), WARNING, _NOT_UNDERSTOOD, problem, SCHEDULING, None, self._name)
+
+    def good_object(self, resource: str, uid: str) -> None:
+        """It can be read, or it is gone."""
+        known = self._refused[resource]
+        if known and known.pop(uid, None) is not None:
+            self.unplaceable.pop(uid, None)
+            self.metrics.refused(resource, len(known))
+
+    def _tell(self, info: PodInfo, type_: str, reason: str, action: str, message: str) -> None:
+        self._record(reference(PODS, info.pod), type_, reason, message, action, None, info.pod.spec.scheduler_name)
+
+
+def _path(each: KubernetesObject) -> str:
+    meta = each.metadata
+    return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name

@@ -1,0 +1,88 @@
+"""What the scheduler writes into the status of pods, as patches; and whether there is anything to write.
+
+Upstream: schedule_one.go updatePod, pkg/api/v1/pod UpdatePodCondition. The API server itself writes that a pod is
+scheduled, with the binding, and that it is gated, at its creation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from situate.objects.kinds.pods import Pod
+from situate.objects.values.timestamps import rfc3339
+
+POD_SCHEDULED: Final = "PodScheduled"
+UNSCHEDULABLE: Final = "Unschedulable"
+SCHEDULER_ERROR: Final = "SchedulerError"
+DISRUPTION_TARGET: Final = "DisruptionTarget"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A condition as the scheduler would have it."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class StatusChange:
+    """What is to be said of a pod."""
+
+    claim: Claim | None = None
+    """None leaves the conditions alone."""
+    nominate: str | None = None
+    """Empty clears a nomination; None leaves it."""
+
+    def after(self, earlier: StatusChange) -> StatusChange:
+        """Both in one, when the earlier one has not been written yet."""
+        return StatusChange(
+            self.claim if self.claim is not None else earlier.claim,
+            self.nominate if self.nominate is not None else earlier.nominate,
+        )
+
+
+def status_patch(pod: Pod, change: StatusChange, now: datetime, *, fence: bool = False) -> dict[str, Any] | None:
+    """A strategic merge patch of the status subresource; None if it would change nothing.
+
+    It names the pod's uid, so that it never reaches another pod of the same name. With `fence` it also names the
+    resourceVersion that the pod has here, and always changes something: once it is accepted, no request that presumes
+    an earlier resourceVersion is.
+    """
+    status: dict[str, Any] = {}
+    if change.nominate is not None and change.nominate != pod.status.nominated_node_name:
+        status["nominatedNodeName"] = change.nominate or None
+    if change.claim is not None and (fence or _says_something_new(pod, change.claim)):
+        status["conditions"] = [_condition(pod, change.claim, now, fence=fence)]
+    if not status:
+        return None
+    metadata = {"uid": pod.metadata.uid}
+    if fence:
+        metadata["resourceVersion"] = pod.metadata.resource_version
+    return {"metadata": metadata, "status": status}
+
+
+def _says_something_new(pod: Pod, claim: Claim) -> bool:
+    known = pod.condition(claim.type)
+    return known is None or (known.status, known.reason, known.message) != (claim.status, claim.reason, claim.message)
+
+
+def _condition(pod: Pod, claim: Claim, now: datetime, *, fence: bool) -> dict[str, Any]:
+    known = pod.condition(claim.type)
+    condition: dict[str, Any] = {
+        "type": claim.type,
+        "status": claim.status,
+        "reason": claim.reason,
+        "message": claim.message,
+    }
+    if known is None or known.status != claim.status:
+        condition["lastTransitionTime"] = rfc3339(now)
+    if fence:
+        condition["lastProbeTime"] = rfc3339(now)
+    if pod.metadata.generation:
+        condition["observedGeneration"] = pod.metadata.generation
+    return condition

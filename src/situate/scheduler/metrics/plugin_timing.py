@@ -1,0 +1,173 @@
+"""How long plugins take, as kube-scheduler samples it: in a tenth of the cycles (upstream pluginMetricsSamplePercent).
+
+The framework knows nothing of it: an engine is given profiles whose plugins are stood in for. A stand-in counts how
+often its plugin was asked, and reads the stopwatch in the cycles that are sampled. One call answers for all nodes, and
+what is known per class of pods, or for a whole run of equal ones, is not asked again: so these are the calls that there
+were, not one for each node and pod.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from inspect import getattr_static
+from typing import Any, Final
+
+from situate.framework.profile.profile import Profile, with_each
+from situate.framework.results.status import Code
+from situate.scheduler.metrics.metrics import SchedulerMetrics
+
+_SAMPLED: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """A method of plugins that is timed."""
+
+    name: str
+    """Of the extension point, as upstream's metrics call it."""
+    within: str
+    """The extension point to whose duration it adds; empty: to none."""
+    code: Callable[[Any], Code] = lambda _: Code.SUCCESS
+    """Of the answer."""
+    evaluated: bool = False
+    """Whether it is an evaluation, unless it is skipped."""
+
+
+def _of_status(answer: Any) -> Code:
+    code: Code = answer.status.code
+    return code
+
+
+def _of_answer(answer: Any) -> Code:
+    code: Code = answer.code
+    return code
+
+
+def _of_permit(answer: Any) -> Code:
+    code: Code = answer[0].code
+    return code
+
+
+_POST_FILTER: Final = "PostFilter"
+_PREFLIGHT: Final = "PreBindPreFlight"
+"""The one extension point that may be skipped as a whole."""
+_POINTS: Final = {
+    "pre_filter": _Point("PreFilter", "PreFilter", _of_status, evaluated=True),
+    "filter": _Point("Filter", "Filter", evaluated=True),
+    "add_pod": _Point("PreFilterExtensionAddPod", ""),
+    "remove_pod": _Point("PreFilterExtensionRemovePod", ""),
+    "post_filter": _Point(_POST_FILTER, _POST_FILTER, _of_status),
+    "pre_score": _Point("PreScore", "PreScore", _of_answer, evaluated=True),
+    "score": _Point("Score", "Score", evaluated=True),
+    "normalize": _Point("ScoreExtensionNormalize", "Score"),
+    "reserve": _Point("Reserve", "Reserve", _of_status),
+    "unreserve": _Point("Unreserve", "Unreserve"),
+    "permit": _Point("Permit", "Permit", _of_permit),
+    "pre_bind_preflight": _Point(_PREFLIGHT, _PREFLIGHT, _of_answer),
+}
+"""By the method's name. What PreBind, Bind and PostBind ask for is done, and timed, by others."""
+
+
+class PluginTimes:
+    """Of one process: whether this cycle is sampled, and what was seen of it."""
+
+    def __init__(self, metrics: SchedulerMetrics, stopwatch: Callable[[], float], rng: random.Random) -> None:
+        self._metrics = metrics
+        self._stopwatch = stopwatch
+        self._rng = rng
+        self._sampled = False
+        self._in_post_filter = False
+        self._points: dict[tuple[str, str], tuple[float, Code]] = {}
+        """Seconds and outcome of this cycle, by extension point and profile."""
+
+    def begin(self) -> None:
+        """A cycle begins, or goes on: nothing else happens until `end`."""
+        self._sampled = self._rng.random() < _SAMPLED
+
+    def end(self) -> None:
+        if not self._sampled:
+            return
+        self._sampled = False
+        for (point, profile), (seconds, code) in self._points.items():
+            self._metrics.extension_point(point, code.title, profile, seconds)
+        self._points.clear()
+
+    def timed(self, profile: Profile) -> Profile:
+        """The same with plugins that are stood in for."""
+        return with_each(profile, lambda plugin: self._stand_in(plugin, profile.scheduler_name))
+
+    def _stand_in(self, plugin: Any, profile: str) -> Any:
+        """All that the plugin shows, and nothing that it does not: which methods it has says where it is called."""
+        shown: dict[str, Any] = {}
+        for name in dir(plugin):
+            if name.startswith("_"):
+                continue
+            if name in _POINTS:
+                shown[name] = staticmethod(self._watched(plugin, name, profile))
+            elif name == "with_handle":
+                shown[name] = staticmethod(lambda handle: self._stand_in(plugin.with_handle(handle), profile))
+            elif callable(value := getattr(plugin, name)):
+                shown[name] = staticmethod(value)
+            elif getattr_static(type(plugin), name, None) is value:
+                shown[name] = value  # the same for all of its kind, and read often
+            else:
+                shown[name] = property(partial(_read, plugin, name))
+        return type(type(plugin).__name__, (), {"__slots__": (), "__doc__": plugin.__doc__, **shown})()
+
+    def _watched(self, plugin: Any, method: str, profile: str) -> Callable[..., Any]:
+        point, ask, name = _POINTS[method], getattr(plugin, method), plugin.name
+        evaluated = self._metrics.evaluations(name, point.name, profile) if point.evaluated else None
+
+        def asked(*arguments: Any) -> Any:
+            if not self._sampled:
+                answer = ask(*arguments)
+                if evaluated is not None and point.code(answer) is not Code.SKIP:
+                    evaluated.count += 1
+                return answer
+            outer, self._in_post_filter = self._in_post_filter, self._in_post_filter or point.name == _POST_FILTER
+            code, began = Code.ERROR, self._stopwatch()
+            try:
+                answer = ask(*arguments)
+                code = point.code(answer)
+            finally:
+                seconds = self._stopwatch() - began
+                self._in_post_filter = outer
+                self._note(point, name, profile, code, seconds)
+            if evaluated is not None and code is not Code.SKIP:
+                evaluated.count += 1
+            return answer
+
+        return asked
+
+    def _note(self, point: _Point, plugin: str, profile: str, code: Code, seconds: float) -> None:
+        self._metrics.plugin_executed(plugin, point.name, code.title, seconds)
+        if not point.within or self._in_post_filter:  # what preemption tries out is PostFilter's time
+            return
+        if code is Code.SKIP and point.within != _PREFLIGHT:
+            code = Code.SUCCESS
+        key = point.within, profile
+        before, worst = self._points.get(key, (0.0, code))
+        self._points[key] = before + seconds, _outcome(worst, code)
+
+
+def _read(plugin: object, name: str, _: object) -> Any:
+    return getattr(plugin, name)
+
+
+def _outcome(one: Code, other: Code) -> Code:
+    """Of both: an error before a rejection, that before Wait, Success and Skip."""
+    return max(one, other, key=_GRAVITY.__getitem__)
+
+
+_GRAVITY: Final = {
+    Code.SKIP: 0,
+    Code.SUCCESS: 1,
+    Code.WAIT: 2,
+    Code.PENDING: 3,
+    Code.UNSCHEDULABLE: 4,
+    Code.UNRESOLVABLE: 5,
+    Code.ERROR: 6,
+}

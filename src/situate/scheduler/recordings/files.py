@@ -1,0 +1,125 @@
+"""Recordings on the disk: bounded, in parts that each stand alone, readable up to the last whole line.
+
+A name that ends in `.gz` is compressed. What has been flushed survives the death of the process; a part that is full
+is renamed `NAME.1`, older ones `NAME.2` and so on, and the oldest is deleted.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final, cast
+
+from situate.scheduler.recordings.format import BadRecording, Entry, Header, read_entries, read_header
+
+_GZIP: Final = b"\x1f\x8b"
+
+
+class RecordingFile:
+    """Mutable; open from its beginning to `close`."""
+
+    def __init__(self, path: Path, most_bytes: int, parts: int) -> None:
+        """`most_bytes` of a part before compression, `parts` beside the one that is written. Raises `OSError`.
+
+        What has the name already is put aside as a part.
+        """
+        self.path = path
+        self.written = 0
+        """Bytes of this part before compression."""
+        self._most_bytes = self._limit = most_bytes
+        self._parts = parts
+        if path.exists():
+            self._put_aside()
+        self._file = self._opened()
+
+    def write(self, line: bytes) -> None:
+        self._file.write(line)
+        self.written += len(line)
+
+    @property
+    def full(self) -> bool:
+        return self.written >= self._limit
+
+    def listed(self) -> None:
+        """All that there was is in the part, and what changes follows: for that there is as much room, at least."""
+        self._limit = max(self._most_bytes, 2 * self.written)
+
+    def flush(self) -> None:
+        """What was written up to now can be read, whatever happens to the process."""
+        self._file.flush()
+
+    def begin_part(self) -> None:
+        """Puts this part aside; what is written from now on is another recording."""
+        self._file.close()
+        self._put_aside()
+        self._file = self._opened()
+        self.written, self._limit = 0, self._most_bytes
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _put_aside(self) -> None:
+        for number in range(self._parts, 0, -1):
+            older = self.path if number == 1 else self._part(number - 1)
+            if older.exists():
+                older.replace(self._part(number))
+
+    def _part(self, number: int) -> Path:
+        return self.path.with_name(f"{self.path.name}.{number}")
+
+    def _opened(self) -> IO[bytes]:
+        if self.path.suffix == ".gz":
+            return cast(IO[bytes], gzip.open(self.path, "wb", compresslevel=5))
+        return self.path.open("wb")
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What a file holds."""
+
+    header: Header
+    entries: tuple[Entry, ...]
+    remarks: tuple[str, ...]
+    """Lines that could not be used, and whether the end is missing."""
+
+    @property
+    def seconds(self) -> float:
+        return self.entries[-1].at if self.entries else 0.0
+
+
+def read_recording(path: Path, progress: Callable[[int], None] = lambda _: None) -> Recording:
+    """Raises `BadRecording` and `OSError`. `progress` is told how many lines have been read."""
+    remarks: list[str] = []
+    with path.open("rb") as raw:
+        compressed = raw.read(2) == _GZIP
+    with cast(IO[bytes], gzip.open(path, "rb") if compressed else path.open("rb")) as file:
+        lines = _whole_lines(file, remarks)
+        first = next(lines, None)
+        if first is None:
+            raise BadRecording("it is empty")
+        header = read_header(first)
+        entries: list[Entry] = []
+        for number, (entry, remark) in enumerate(read_entries(lines)):
+            if entry is not None:
+                entries.append(entry)
+            if remark:
+                remarks.append(remark)
+            if number % 1000 == 0:
+                progress(number)
+    return Recording(header, tuple(entries), tuple(remarks))
+
+
+def _whole_lines(file: Iterable[bytes], remarks: list[str]) -> Iterator[bytes]:
+    """Up to where the writer was cut off."""
+    try:
+        for line in file:
+            if not line.endswith(b"\n"):
+                remarks.append("the last line is not whole: the recording ended there")
+                return
+            if line.strip():
+                yield line
+    except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
+        remarks.append(f"the end is missing: the recording was cut off ({problem})")

@@ -1,0 +1,422 @@
+"""Plays a recording under another profile, on the recording's times, and compares placement by placement.
+
+Two clusters run side by side: *there* is what was recorded, *here* is what the profile makes of the same arrivals. Pods
+that came without a node are decided about here as they come, and stay where they were put here until the recording
+says that they went; bindings succeed at once. Everything else (nodes, pods that came with a node, budgets) is as
+recorded. What a decision would have changed beyond that is not made up: a pod that was preempted here is gone, and
+nobody creates it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from situate.framework.cycle.cycle import PluginFailed
+from situate.framework.engine.decisions import Asked, Decision, Failed, Placed, Refused
+from situate.framework.engine.engine import Engine
+from situate.framework.explain.compare import Agreement, Comparison, compare
+from situate.framework.explain.explain import Question
+from situate.framework.plugin_api.actions import Evict
+from situate.framework.pod.pods import PodInfo
+from situate.framework.snapshot.snapshot import Snapshot
+from situate.objects.kinds.meta import KubernetesObject
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
+from situate.objects.resources import PODS, ResourceType
+from situate.scheduler.controller.engine_feed import Complaints, Intake
+from situate.scheduler.controller.informers import Stores
+from situate.scheduler.recordings.format import Bound, Entry, Seen, Synced
+
+_SAMPLES: Final = 500
+"""Points of the time series, or up to twice as many."""
+
+
+@dataclass(slots=True)
+class PodStory:
+    """One pod that was decided about."""
+
+    pod: str
+    uid: str
+    arrived: float
+    there: str = ""
+    """Its node in the recording; empty if it got none."""
+    there_at: float | None = None
+    here: str = ""
+    here_at: float | None = None
+    comparison: Comparison | None = None
+    """Of the last decision here; None before the first."""
+    problem: str = ""
+    """What failed here."""
+    preempted: bool = False
+    """Whether it was ended here to make room."""
+    gone: bool = False
+
+    @property
+    def agreement(self) -> Agreement | None:
+        """None where nobody has decided anything."""
+        if self.there == self.here:
+            return Agreement.SAME
+        if not self.here:
+            return Agreement.REFUSED_HERE
+        if not self.there:
+            return Agreement.REFUSED_THERE
+        found = self.comparison
+        return found.agreement if found is not None and not found.agreement.value.startswith("refused") else None
+
+    @property
+    def why(self) -> str:
+        if self.problem:
+            return self.problem
+        if self.agreement is Agreement.SAME or self.comparison is None:
+            return ""
+        return self.comparison.why
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One moment."""
+
+    at: float
+    pending_there: int
+    pending_here: int
+    nodes_there: int
+    """Nodes with at least one pod."""
+    nodes_here: int
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """How full a cluster is."""
+
+    requested: Mapping[str, float]
+    """By resource: the part of what all nodes have, 0..1; only resources that some node has."""
+    nodes_used: int
+    spread: float
+    """Standard deviation over the nodes of the part of their cpu that is asked for; 0 where all are equally full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What came of it."""
+
+    seconds: float
+    nodes: int
+    """At the end."""
+    stories: tuple[PodStory, ...]
+    """In the order of arrival."""
+    samples: tuple[Sample, ...]
+    """Some thousand at most, the first and the last among them."""
+    means: Means
+    there: Usage
+    here: Usage
+
+    def counts(self) -> dict[Agreement, int]:
+        """Of the pods that somebody has decided about."""
+        found = dict.fromkeys(Agreement, 0)
+        for story in self.stories:
+            if story.agreement is not None:
+                found[story.agreement] += 1
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """Over the time, and at most."""
+
+    pending_there: float
+    pending_here: float
+    nodes_there: float
+    nodes_here: float
+    most_pending_there: int
+    most_pending_here: int
+
+
+@dataclass(slots=True)
+class _Course:
+    """What is seen of each moment, added up, and some of the moments."""
+
+    samples: list[Sample] = field(default_factory=list)
+    _last: Sample | None = None
+    _began: float = 0.0
+    _sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros(4))
+    _most: tuple[int, int] = (0, 0)
+    _apart: float = 0.0
+    """Samples that are nearer to each other are not kept."""
+
+    def add(self, sample: Sample) -> None:
+        if self._last is None:
+            self._began = sample.at
+        else:
+            self._sums += (sample.at - self._last.at) * _values(self._last)
+        self._last = sample
+        self._most = max(self._most[0], sample.pending_there), max(self._most[1], sample.pending_here)
+        if not self.samples or sample.at - self.samples[-1].at >= self._apart:
+            self.samples.append(sample)
+        if len(self.samples) > 2 * _SAMPLES:
+            self.samples = self.samples[::2]
+            self._apart = (self.samples[-1].at - self.samples[0].at) / _SAMPLES
+
+    def kept(self) -> tuple[Sample, ...]:
+        last = (self._last,) if self._last is not None and self._last is not self.samples[-1] else ()
+        return (*self.samples, *last)
+
+    def means(self) -> Means:
+        last = self._last or Sample(0.0, 0, 0, 0, 0)
+        length = last.at - self._began
+        means = (self._sums / length if length > 0 else _values(last)).tolist()
+        return Means(means[0], means[1], means[2], means[3], *self._most)
+
+
+def _values(sample: Sample) -> NDArray[np.float64]:
+    return np.array(
+        [sample.pending_there, sample.pending_here, sample.nodes_there, sample.nodes_here], dtype=np.float64
+    )
+
+
+@dataclass(slots=True)
+class _Silent:
+    """The recorded cluster's complaints, which are the same as those of the replayed one."""
+
+    def bad_object(self, each: Pod | Node, problem: str) -> None:
+        pass
+
+    def bad_selector(self, resource: ResourceType[Any], each: KubernetesObject, problem: str) -> None:
+        pass
+
+    def good_object(self, resource: str, uid: str) -> None:
+        pass
+
+
+@dataclass(slots=True)
+class _Cluster:
+    """A cluster as the engine sees it."""
+
+    engine: Engine
+    stores: Stores
+    intake: Intake
+
+    @classmethod
+    def of(cls, engine: Engine, complaints: Complaints, clock: Callable[[], float]) -> _Cluster:
+        stores = Stores.empty()
+        intake = Intake(stores, complaints, clock)
+        intake.begin(engine, lambda: None)
+        return cls(engine, stores, intake)
+
+    def apply(self, resource: ResourceType[Any], found: Any, *, gone: bool) -> None:
+        store = self.stores.of(resource)
+        assert store is not None
+        if gone:
+            store.remove(found.metadata.name, found.metadata.namespace)
+        else:
+            store.put(found)
+
+
+def replay(
+    entries: Sequence[Entry],
+    make_engine: Callable[[], Engine],
+    complaints: Complaints,
+    progress: Callable[[float], None] = lambda _: None,
+) -> Replay:
+    """`make_engine` gives engines of the profile that is tried, without extenders. `progress` is told the time."""
+    player = _Player(make_engine, complaints, _bindings(entries))
+    at = 0.0
+    for entry in entries:
+        if entry.at > at:
+            player.decide_until(at, entry.at)
+            at = entry.at
+            progress(at)
+        player.take(entry)
+    player.decide_until(at, None)
+    return player.result(at)
+
+
+def _bindings(entries: Iterable[Entry]) -> dict[str, str]:
+    """By uid: the node that the recorded scheduler chose in the end."""
+    return {entry.uid: entry.node for entry in entries if isinstance(entry, Bound)}
+
+
+@dataclass(slots=True)
+class _Player:
+    make_engine: Callable[[], Engine]
+    complaints: Complaints
+    bindings: Mapping[str, str]
+    now: float = 0.0
+    synced: bool = False
+    stories: dict[str, PodStory] = field(default_factory=dict)
+    waiting_there: set[str] = field(default_factory=set)
+    waiting_here: set[str] = field(default_factory=set)
+    course: _Course = field(default_factory=_Course)
+    there: _Cluster = field(init=False)
+    here: _Cluster = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.there = _Cluster.of(self.make_engine(), _Silent(), lambda: self.now)
+        self.here = _Cluster.of(self.make_engine(), self.complaints, lambda: self.now)
+
+    # What the recording says
+
+    def take(self, entry: Entry) -> None:
+        self.now = entry.at
+        match entry:
+            case Synced():
+                self.synced = True
+            case Bound(at, _, uid, node):
+                story = self.stories.get(uid)
+                if story is not None:
+                    story.there, story.there_at = node, at
+                    self.waiting_there.discard(uid)
+            case Seen(_, type_, resource, found):
+                gone = type_ == "DELETED"
+                self.there.apply(resource, found, gone=gone)
+                if resource is PODS:
+                    self._take_pod(found, gone=gone)
+                else:
+                    self.here.apply(resource, found, gone=gone)
+
+    def _take_pod(self, pod: Pod, *, gone: bool) -> None:
+        uid = pod.metadata.uid
+        story = self.stories.get(uid)
+        if story is None and not gone and not pod.spec.node_name:
+            name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+            story = self.stories[uid] = PodStory(name, uid, self.now)
+            self.waiting_there.add(uid)
+            self.waiting_here.add(uid)
+        if story is None:
+            self.here.apply(PODS, pod, gone=gone)
+            return
+        if gone:
+            story.gone = True
+            self.waiting_there.discard(uid)
+            self.waiting_here.discard(uid)
+        elif pod.spec.node_name and not story.there:  # it was bound while the watch was broken
+            story.there, story.there_at = pod.spec.node_name, self.now
+            self.waiting_there.discard(uid)
+        if not story.preempted:
+            self.here.apply(PODS, _on(pod, story.here), gone=gone)
+
+    # What is decided
+
+    def decide_until(self, at: float, until: float | None) -> None:
+        """All that can be decided from `at` on, before what happens at `until`."""
+        if not self.synced:
+            return
+        self.now = at
+        self._decide()
+        engine = self.here.engine
+        while until is not None:
+            later = engine.queue.next_tick(self.now)
+            if later is None or later >= until:
+                break
+            self.now = max(later, self.now)
+            self._decide()
+
+    def _decide(self) -> None:
+        self.here.intake.hand_over_catalog()
+        engine = self.here.engine
+        engine.tick(self.now)
+        while (decision := engine.schedule(self.now)) is not None:
+            if isinstance(decision, Asked):
+                raise ValueError("the engine has extenders, whom nobody can ask about what is long past")
+            self._heed(decision)
+        self._sample()
+
+    def _heed(self, decision: Decision) -> None:
+        info = decision.pod.info
+        story = self.stories.get(info.uid)
+        if story is None:
+            return
+        theirs = self.bindings.get(info.uid, "")
+        match decision:
+            case Placed(_, node):
+                if node != theirs:
+                    story.comparison = self._compared_before(info, theirs)
+                story.here, story.here_at, story.problem = node, self.now, ""
+                self.waiting_here.discard(info.uid)
+                self.here.engine.bound(decision)
+                self.here.stores.pods.put(_on(info.pod, node))
+            case Refused():
+                story.comparison = self._compared(info.pod, theirs)
+                self._evict(decision)
+            case Failed(_, error):
+                story.problem = error
+            case _:
+                story.problem = "a plugin holds it"
+
+    def _compared_before(self, info: PodInfo, theirs: str) -> Comparison | None:
+        """On the cluster without the pod that was just placed: taken out and put back, which costs no copy of it."""
+        cache = self.here.engine.cache
+        known = cache.remove_pod(info.uid)
+        assert known is not None
+        try:
+            return self._compared(info.pod, theirs)
+        finally:
+            cache.assume(known.info, known.node)
+
+    def _compared(self, pod: Pod, theirs: str) -> Comparison | None:
+        try:
+            return compare(Question.of(self.here.engine, pod), theirs)
+        except PluginFailed:
+            return None
+
+    def _evict(self, refused: Refused) -> None:
+        evictions = [each for each in refused.actions if isinstance(each, Evict)]
+        for each in evictions:
+            namespace, name = each.pod
+            known = self.here.stores.pods.get(name, namespace)
+            if known is not None and known.metadata.uid == each.uid:
+                self.here.stores.pods.remove(name, namespace)
+            story = self.stories.get(each.uid)
+            if story is not None:
+                story.preempted = True
+        if evictions:
+            self.here.engine.evictions_sent(refused, self.now)
+
+    # What comes of it
+
+    def _sample(self) -> None:
+        self.course.add(
+            Sample(
+                self.now,
+                len(self.waiting_there),
+                len(self.waiting_here),
+                _used(self.there.engine.snapshot),
+                _used(self.here.engine.snapshot),
+            )
+        )
+
+    def result(self, end: float) -> Replay:
+        return Replay(
+            end,
+            self.here.engine.snapshot.count,
+            tuple(self.stories.values()),
+            self.course.kept(),
+            self.course.means(),
+            _usage(self.there.engine.snapshot),
+            _usage(self.here.engine.snapshot),
+        )
+
+
+def _on(pod: Pod, node: str) -> Pod:
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
+
+
+def _used(snapshot: Snapshot) -> int:
+    return int(np.count_nonzero(snapshot.pod_count))
+
+
+def _usage(snapshot: Snapshot) -> Usage:
+    parts = {}
+    for column, name in enumerate(snapshot.nodes.vocabulary.resources.names):
+        room = int(snapshot.allocatable(column).sum())
+        if room:
+            parts[name] = int(snapshot.requested(column).sum()) / room
+    room_of_node = snapshot.allocatable(0)
+    there = room_of_node > 0
+    spread = float(np.std(snapshot.requested(0)[there] / room_of_node[there])) if there.any() else 0.0
+    return Usage(parts, _used(snapshot), spread)

@@ -1,0 +1,141 @@
+"""A shadow as a service: it watches, compares, counts and tells; it has nothing to write with but Events."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter
+
+from situate.framework.engine.engine import Engine
+from situate.framework.preemption.extenders import Question, Reply
+from situate.kube.client import Client
+from situate.kube.events import NORMAL, reference
+from situate.objects.kinds.meta import KubernetesObject
+from situate.objects.kinds.nodes import Node
+from situate.objects.kinds.pods import Pod
+from situate.objects.resources import PODS, ResourceType
+from situate.scheduler.controller.engine_feed import Complaints, Intake
+from situate.scheduler.controller.informers import Watched
+from situate.scheduler.controller.notify import Record
+from situate.scheduler.shadow.comparison import Consultation, Decided, Shadow, nobody_to_consult
+
+_LOOK_S: Final = 1.0
+_AT_ONCE: Final = 8
+"""Comparisons for which extenders are asked at a time."""
+
+Ask: TypeAlias = Callable[[Sequence[Question]], Awaitable[Sequence[Reply]]]
+"""One reply for each question, in their order."""
+
+
+class ShadowScheduler:
+    """A service: `run` until cancelled."""
+
+    name = "scheduler shadow"
+
+    def __init__(
+        self,
+        make_engine: Callable[[], Engine],
+        client: Client,
+        complaints: Complaints,
+        tell: Callable[[Decided], None],
+        *,
+        rng: random.Random,
+        ask: Ask | None = None,
+    ) -> None:
+        """`tell` is called for every decision of the other scheduler.
+
+        `ask` reaches extenders; None where the engine has none. They are those of `read_only`.
+        """
+        self.watched = Watched.of(client, rng)
+        self.engine: Engine | None = None
+        self.shadow = Shadow(lambda: self.engine, tell, _now, nobody_to_consult if ask is None else self._consult)
+        self._ask = ask
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._group: asyncio.TaskGroup | None = None
+        self._make_engine = make_engine
+        self.watched.pods.store.on_change(self.shadow.changed)  # before the intake, so that it is asked beforehand
+        self._intake = Intake(self.watched.stores, complaints, _now)
+
+    async def run(self) -> None:
+        """Raises what a defect of ours raises."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            for each in self.watched.reflectors():
+                group.create_task(each.run(), name=each.name)
+            await self.watched.wait_synced()
+            engine = self._make_engine()
+            self._intake.begin(engine, self._intake.hand_over_catalog)
+            self.engine = engine
+            for pod in self.watched.pods.store.list():
+                if not pod.spec.node_name:
+                    self.shadow.changed(None, pod)
+            while True:
+                await asyncio.sleep(_LOOK_S)
+                self._intake.hand_over_catalog()
+                self.shadow.due(lambda namespace, name: self.watched.pods.store.get(name, namespace))
+
+    def _consult(self, consultation: Consultation) -> None:
+        assert self._group is not None
+        self._group.create_task(self._consulted(consultation))
+
+    async def _consulted(self, consultation: Consultation) -> None:
+        assert self._ask is not None
+        async with self._slots:
+            replies = await self._ask(consultation.questions)
+        self.shadow.answered(consultation, replies)
+
+    def not_ready(self) -> str | None:
+        """For readiness."""
+        return self.watched.not_ready()
+
+
+class ShadowReporter:
+    """Metrics, log and, where they are wanted, Events of a shadow that runs for a long time."""
+
+    def __init__(self, registry: CollectorRegistry, record: Record | None) -> None:
+        """`record`: writes Events on the pods; None leaves them alone."""
+        self._record = record
+        self._decisions = Counter(
+            "situate_scheduler_shadow_decisions",
+            "Decisions of another scheduler that a shadow has compared with its own, by the result.",
+            ("profile", "result"),
+            registry=registry,
+        )
+        self._told: dict[str, str] = {}
+        """By uid: what was said of an object that cannot be acted on."""
+        self._log = structlog.get_logger()
+
+    def bad_object(self, each: Pod | Node, problem: str) -> None:
+        """Said once, until it changes."""
+        if self._told.get(each.metadata.uid) != problem:
+            self._told[each.metadata.uid] = problem
+            self._log.warning("an object is left out", object=each.metadata.name, error=problem)
+
+    def bad_selector(self, resource: ResourceType[Any], each: KubernetesObject, problem: str) -> None:
+        self._log.warning("an object is left out", object=f"{resource.plural} {each.metadata.name}", error=problem)
+
+    def good_object(self, resource: str, uid: str) -> None:  # noqa: ARG002 - the signature is `Complaints`'
+        self._told.pop(uid, None)
+
+    def tell(self, decided: Decided) -> None:
+        profile = decided.pod.spec.scheduler_name
+        self._decisions.labels(profile, decided.result).inc()
+        if decided.comparison is None:
+            self._log.error("a decision cannot be compared", pod=decided.name, error=decided.problem)
+            return
+        for problem in decided.unanswered:
+            self._log.warning("an extender does not answer the shadow", pod=decided.name, error=problem)
+        if not decided.agrees:
+            self._log.warning("another scheduler chose differently", pod=decided.name, reason=decided.why)
+            if self._record is not None:
+                message = f"{decided.result}: {decided.why}"
+                regarding = reference(PODS, decided.pod)
+                self._record(regarding, NORMAL, "ChosenDifferently", message, "Comparing", None, profile)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
