@@ -1,7 +1,7 @@
-"""Where completed objects are kept: the protocol `Archiver`, and the stores that have it.
+"""The archive: completed objects stored outside the cluster, behind the protocol `Archiver`.
 
-What users of the package need is named here. Records, queries and errors are plain values; each store is a module of
-its own that `open_archiver` imports when it is asked for it, so that only its users need what it is built on.
+Users of the package import from here. `records` holds plain values: record, query, digest. `stores` has one package per
+kind of storage, which `open_archive` imports when a URL names it. `operations` copies, verifies and prunes an archive.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""SHELL: the commands; the composition root of every process."""
+"""The commands of situate, and the composition root of every process."""

@@ -1,0 +1,1 @@
+"""Reviews: questions between the API server and others (AdmissionReview, TokenReview, SubjectAccessReview)."""

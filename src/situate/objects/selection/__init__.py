@@ -1,0 +1,1 @@
+"""Selectors as text and as fields of objects: `label_selectors` and `field_selectors`."""

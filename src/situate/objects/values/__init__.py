@@ -1,0 +1,1 @@
+"""Values inside fields: quantities, durations, timestamps, booleans, and how messages show them."""

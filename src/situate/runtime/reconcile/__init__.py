@@ -1,0 +1,1 @@
+"""Reconcile loops: keys in a `workqueue`, workers in `reconciler`, and the results of one pass in `outcomes`."""
