@@ -22,10 +22,10 @@ from situate.sharding.model.field_paths import Content
 from situate.sharding.model.supervisor_config import SupervisorConfig
 from situate.sharding.partitions.hash_ring import HashRing, ring_key
 from situate.sharding.strategies import ObjectFacts, RoundRobin
-from situate.testing.sharding.shipped.caches import split_caches
-from situate.testing.sharding.shipped.outage import TTL_S, outage
-from situate.testing.sharding.shipped.place import Member
-from situate.testing.sharding.shipped.town import Town
+from situate.testing.sharding.world.caches import split_caches
+from situate.testing.sharding.world.outage import TTL_S, outage
+from situate.testing.sharding.world.place import Member
+from situate.testing.sharding.world.town import Town
 from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
 
 _LEASE_S: Final = LeaseTimes().lease_s

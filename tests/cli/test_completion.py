@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from situate.cli.input.cluster_names import WITHIN_S
 from situate.cli.main import app
-from situate.testing.sharding.shipped.reports import definition, report
+from situate.testing.sharding.world.reports import definition, report
 from tests.cli.processes import KUBECTL, call, process
 from tests.waiting import eventually
 

@@ -30,7 +30,7 @@ from situate.sharding.model.names import (
 )
 from situate.sharding.partitions.hashing import fnv1a64
 from situate.sharding.partitions.slots import even_table, frozen, slot_of
-from situate.testing.sharding.shipped.reports import definition, report
+from situate.testing.sharding.world.reports import definition, report
 from tests.cli.processes import KUBECTL, call, process
 from tests.cli.test_completion import offered
 from tests.waiting import eventually

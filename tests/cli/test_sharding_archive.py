@@ -18,7 +18,7 @@ from situate.cli.main import app
 from situate.cluster.storage.effects import ADMIN
 from situate.embedded.embedded_server import Settings
 from situate.sharding.model.names import EPOCH, EXECUTOR_SELECTOR, FINALIZER, RESTORING
-from situate.testing.sharding.shipped.reports import CRDS, GROUP, definition
+from situate.testing.sharding.world.reports import CRDS, GROUP, definition
 from tests.archive.reports import archived, report
 from tests.archive.store_fixtures import Filesystem
 from tests.contract.servers import EmbeddedThread

@@ -18,7 +18,7 @@ from situate.sharding.leases.membership import lease_name
 from situate.sharding.model.names import EXECUTOR, EXECUTOR_UID, PARTITION, POOL
 from situate.sharding.partitions.hashing import fnv1a64
 from situate.sharding.partitions.partitions import partition_of
-from situate.testing.sharding.shipped.reports import definition, report
+from situate.testing.sharding.world.reports import definition, report
 from tests.cli.processes import KUBECTL, call, process
 from tests.controlplane.process import Process
 from tests.waiting import eventually

@@ -14,7 +14,7 @@ from situate.archive.records.query import Query
 from situate.archive.records.record import ByName, ByUid
 from situate.sharding.assignment.archive_steps import Retry
 from situate.sharding.model.names import EPOCH, FINALIZER
-from situate.testing.sharding.shipped.outage import outage
+from situate.testing.sharding.world.outage import outage
 from tests.conformance.ksched_archive_play import KIND, MARKS, NAME, Play
 from tests.conformance.ksched_world import ADAPTER
 from tests.conformance.outcome import UnknownOperationError, UnknownPhraseError

@@ -20,7 +20,7 @@ from situate.sharding.fencing.admit import Fence, Refusal, Role, Writer
 from situate.sharding.model.field_paths import FieldPaths
 from situate.sharding.model.names import EPOCH, EXECUTOR
 from situate.sharding.model.object_view import Holder
-from situate.testing.sharding.shipped.reports import CRDS, assigning, definition, report, revoking
+from situate.testing.sharding.world.reports import CRDS, assigning, definition, report, revoking
 from tests.contract.api import Answer, Api
 from tests.contract.servers import Server
 from tests.contract.waiting import eventually

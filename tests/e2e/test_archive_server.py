@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from situate.archive.open_archive import open_archiver
 from situate.archive.records.record import record_of
 from situate.cli.main import app
-from situate.testing.sharding.shipped.reports import CRDS, definition
+from situate.testing.sharding.world.reports import CRDS, definition
 from tests.cli.processes import KUBECTL, call, process
 from tests.controlplane.asking import ask
 from tests.controlplane.certificates import Authority

@@ -19,7 +19,7 @@ import yaml
 
 from situate.sharding.fencing.admit import Refusal
 from situate.sharding.model.names import POOL
-from situate.testing.sharding.shipped.reports import definition, report
+from situate.testing.sharding.world.reports import definition, report
 from tests.controlplane.process import Process
 from tests.e2e.shard_executor import REPORTS
 from tests.e2e.shard_pods import environment_of, is_ready, kubeconfig_of

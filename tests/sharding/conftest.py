@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from situate.sharding.model.supervisor_config import SupervisorConfig
-from situate.testing.sharding.shipped.place import Place
-from situate.testing.sharding.shipped.town import Town
+from situate.testing.sharding.world.place import Place
+from situate.testing.sharding.world.town import Town
 from situate.testing.virtual_time.undisturbed import logs_off
 
 

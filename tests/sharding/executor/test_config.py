@@ -10,7 +10,7 @@ from situate.sharding.executor.config import ExecutorConfig, ExecutorIdentity
 from situate.sharding.executor.next_step import HandlerRetries
 from situate.sharding.leases.membership import BadLeaseTimes, LeaseTimes
 from situate.sharding.model.supervisor_config import BadConfiguration
-from situate.testing.sharding.shipped.reports import REPORTS
+from situate.testing.sharding.world.reports import REPORTS
 
 POD = ExecutorIdentity("reports-0", "shop", "0f4f8a3c-aaaa")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from situate.objects.messages import Request
-from situate.testing.sharding.shipped.reports import REPORTS
+from situate.testing.sharding.world.reports import REPORTS
 
 LEASE: Final = f"{REPORTS.group_resource}.default.supervisor"
 READS: Final = {

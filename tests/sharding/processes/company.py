@@ -8,7 +8,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from situate.testing.sharding.shipped.reports import REPORTS, report
+from situate.testing.sharding.world.reports import REPORTS, report
 from tests.contract.servers import Server
 from tests.controlplane.process import Process
 from tests.sharding.processes.place import Place

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from situate.sharding.model.names import EXECUTOR, EXECUTOR_SELECTOR, EXECUTOR_UID, FINALIZER, POOL, REVOKED, Cause
 from situate.sharding.model.object_view import Holder, Placement, placed, view_of
-from situate.testing.sharding.shipped.reports import PATHS, REPORTS, report
+from situate.testing.sharding.world.reports import PATHS, REPORTS, report
 from tests.sharding.processes.company import Company
 from tests.sharding.processes.units import KINDS, kind_of
 

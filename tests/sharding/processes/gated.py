@@ -16,7 +16,7 @@ from situate.kube.client import Client
 from situate.kube.login.connection import Connection
 from situate.kube.transport.protocol import Stream, Transport
 from situate.objects.messages import Request, Response
-from situate.testing.sharding.shipped.reports import REPORTS
+from situate.testing.sharding.world.reports import REPORTS
 from tests.sharding.processes import supervised
 from tests.sharding.processes.hearing import client_of, hearing, transport_of
 

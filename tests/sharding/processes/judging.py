@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from situate.sharding.model.names import FINALIZER
 from situate.sharding.model.object_view import ObjectView, view_of
-from situate.testing.sharding.shipped.reports import PATHS
+from situate.testing.sharding.world.reports import PATHS
 
 
 @dataclass

@@ -18,7 +18,7 @@ from situate.kube.client import Client
 from situate.kube.connect import find_connection
 from situate.runtime.process.manager import Manager, stop_on_signals
 from situate.sharding import Executor, ExecutorConfig, ExecutorIdentity, KopfHandler
-from situate.testing.sharding.shipped.reports import GROUP, REPORTS
+from situate.testing.sharding.world.reports import GROUP, REPORTS
 from tests.sharding.processes.hearing import hearing
 from tests.sharding.processes.program import NAMESPACE, TIMES
 

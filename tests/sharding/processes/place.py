@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from situate.cli.main import app
 from situate.sharding.leases.membership import lease_name
 from situate.sharding.model.names import EPOCH, EXECUTOR_UID, TERM
-from situate.testing.sharding.shipped.reports import CRDS, REPORTS, definition, report
+from situate.testing.sharding.world.reports import CRDS, REPORTS, definition, report
 from tests.contract.servers import RealServer, Server
 from tests.controlplane.kubeconfig import write_kubeconfig
 from tests.sharding.processes.hearing import REFUSED

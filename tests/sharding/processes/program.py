@@ -20,7 +20,7 @@ from situate.sharding.executor.controller.work import Work
 from situate.sharding.executor.next_step import Outcome
 from situate.sharding.leases.membership import LeaseTimes
 from situate.sharding.model.field_paths import Content
-from situate.testing.sharding.shipped.reports import REPORTS
+from situate.testing.sharding.world.reports import REPORTS
 from tests.sharding.processes.hearing import hearing
 
 TIMES = {

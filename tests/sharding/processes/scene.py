@@ -13,7 +13,7 @@ from typing import Any
 
 from situate.sharding.model.object_view import Holder, ObjectView, view_of
 from situate.sharding.model.patches import Operations
-from situate.testing.sharding.shipped.reports import PATHS, REPORTS, assigning, report, revoking
+from situate.testing.sharding.world.reports import PATHS, REPORTS, assigning, report, revoking
 from tests.contract.servers import Server
 from tests.controlplane.process import Process
 from tests.sharding.processes.gate import Gate

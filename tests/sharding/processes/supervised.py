@@ -29,7 +29,7 @@ from situate.sharding.model.supervisor_config import SupervisorConfig
 from situate.sharding.strategies import MinScheduled
 from situate.sharding.supervisor.controller.supervisor import Supervisor
 from situate.sharding.supervisor.scope import Scope
-from situate.testing.sharding.shipped.reports import REPORTS
+from situate.testing.sharding.world.reports import REPORTS
 from tests.sharding.processes.hearing import hearing
 
 TIMES = LeaseTimes(lease_s=9.0, renew_s=1.0, retry_s=0.3, renew_deadline_s=6.0, cancel_grace_s=2.4)

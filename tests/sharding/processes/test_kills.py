@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from situate.sharding.model.object_view import view_of
-from situate.testing.sharding.shipped.reports import PATHS
+from situate.testing.sharding.world.reports import PATHS
 from tests.sharding.processes.calls import UNFENCED, WRITES
 from tests.sharding.processes.company import Company
 from tests.sharding.processes.errands import Errands

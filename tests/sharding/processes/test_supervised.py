@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from situate.sharding.model.object_view import view_of
-from situate.testing.sharding.shipped.reports import PATHS, REPORTS
+from situate.testing.sharding.world.reports import PATHS, REPORTS
 from tests.contract.servers import RealServer
 from tests.sharding.processes.company import Company
 from tests.sharding.processes.gate import Gate

@@ -8,7 +8,7 @@ import threading
 from http.client import HTTPException
 from typing import Any
 
-from situate.testing.sharding.shipped.reports import REPORTS
+from situate.testing.sharding.world.reports import REPORTS
 from tests.sharding.processes.judging import Seen
 from tests.sharding.processes.place import Place
 from tests.waiting import eventually

@@ -19,7 +19,7 @@ from situate.objects.messages import Request, Response
 from situate.runtime.serving.access import Access
 from situate.sharding.server.discovery import Served, discovered
 from situate.sharding.server.request_handler import Answering
-from situate.testing.sharding.shipped.reports import CRDS, GROUP, definition, report
+from situate.testing.sharding.world.reports import CRDS, GROUP, definition, report
 
 NOW = 1_800_000_000.0
 NOON = datetime.fromtimestamp(NOW, UTC)

@@ -15,7 +15,7 @@ from situate.archive.stores.memory import MemoryArchiver
 from situate.kube.errors import Unreachable
 from situate.objects.messages import Request, Response
 from situate.runtime.serving.access import TTL_S
-from situate.testing.sharding.shipped.reports import GROUP
+from situate.testing.sharding.world.reports import GROUP
 from tests.sharding.server.scene import EVERYWHERE, REPORTS, Scene, archived, scene_of
 
 pytestmark = [pytest.mark.rule("sharding:K11"), pytest.mark.rule("sharding:X18")]

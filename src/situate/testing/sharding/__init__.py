@@ -1,6 +1,6 @@
-"""Histories of sharding under faults, on a virtual clock, and what must hold in any history of sharding.
+"""Histories of sharding: the shipped supervisor and executors under faults, on a virtual clock.
 
-`history` says what happens. `shipped` plays it with the shipped supervisor and executors. `performing` and `run` play
-it with `executors` and `supervisors` that are loops around the shipped decisions alone, for more of it in the same
-time. The events of a log are in `events`, what must hold in `invariants`.
+`history` draws the steps of a seed, `performer` performs them in the `world`, and `run` plays a whole history. `events`
+is the log of a run, and `invariants` checks it. `exploring` visits every order of events in small worlds; `contract`
+checks an executor in any language over the wire.
 """

@@ -1,7 +1,4 @@
-"""`python -m situate.testing.sharding`: plays histories of sharding, one or many, and explores its small worlds.
-
-With `decisions` before the verb: histories of what is decided alone.
-"""
+"""`python -m situate.testing.sharding`: plays histories of sharding, one or many, and explores its small worlds."""
 
 from __future__ import annotations
 
@@ -12,10 +9,9 @@ import typer
 
 from situate.testing.histories.play import command_line
 from situate.testing.sharding.exploring.worlds import LARGE, QUICK
-from situate.testing.sharding.soak import DECISIONS, PRODUCT
+from situate.testing.sharding.soak import PRODUCT
 
 app = command_line(PRODUCT)
-app.add_typer(command_line(DECISIONS), name="decisions", help="Histories of what is decided alone, many times as fast.")
 
 
 @app.command("explore")

@@ -43,13 +43,10 @@ FAULTS: Final[dict[str, tuple[str, ...]]] = {
         *("completed", "failed: ExecutorLost", "finalizer removed", "deleted", "lease released", "lease lost"),
     ),
     "fencing": ("fencing: clients", "fencing: policy", "fencing: both"),
-}
-"""Each row of the reference's fault table, and what has to occur for it in a block of seeds; beside them each kind of
-action, and who keeps stale writes out."""
-SHIPPED: Final = FAULTS | {
     "judged while all is calm": (
         *("judged: S4", "judged: L1", "judged: L2 ended", "judged: L2 silent", "judged: L2 given up"),
         *("judged: L2 taken back", "judged: L3"),
     ),
 }
-"""And what has to be judged for as long as the reference gives (8.1), in histories of the shipped processes."""
+"""Events that must occur in a block of seeds: for each row of the fault table, each kind of action, each way of
+fencing, and each rule that is timed for as long as 8.1 says."""

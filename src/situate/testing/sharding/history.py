@@ -14,6 +14,13 @@ from situate.testing.sharding.steps import AnyStep
 EXECUTORS: Final = 10
 OBJECTS: Final = 20
 LEAST_FAULTS: Final = 3
+LENGTH: Final = 10
+"""Steps of a history."""
+LEASE_S: Final = 15.0
+FASTEST: Final = 1.05
+"""Largest ratio between the speeds of two clocks of a history."""
+LEAST_LEASE_S: Final = LEASE_S / FASTEST
+"""True seconds without a renewal after which a process may take a Lease for expired."""
 _SMALL: Final = 3
 """With a third of the executors gone there is room for nobody."""
 Fencing = Literal["clients", "policy", "both", "none"]
@@ -36,7 +43,7 @@ class Settings(msgspec.Struct, frozen=True, rename="camel"):
     drain_unhealthy: bool = False
     fail_orphans: bool = False
     capacity: int | None = None
-    """Objects that one executor takes; None: any number. Histories of decisions alone have none."""
+    """Objects that one executor takes; None: any number."""
 
 
 class History(msgspec.Struct, frozen=True, rename="camel"):
@@ -55,7 +62,7 @@ class History(msgspec.Struct, frozen=True, rename="camel"):
         return msgspec.json.decode(data, type=cls)
 
 
-def generate(seed: int, length: int = 20) -> History:
+def generate(seed: int, length: int = LENGTH) -> History:
     """The history of a seed, of so many steps: a scene in its turn, then what is drawn, faults two times of three."""
     rng = Random(f"sharding {seed}")
     settings = Settings(

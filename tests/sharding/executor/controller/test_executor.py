@@ -24,8 +24,8 @@ from situate.sharding.executor.next_step import HandlerRetries, Outcome
 from situate.sharding.model.field_paths import Content
 from situate.sharding.model.names import EPOCH, EXECUTOR, EXECUTOR_UID, STATUS
 from situate.sharding.model.object_view import ObjectView, view_of
-from situate.testing.sharding.shipped.place import Member, Place, Script
-from situate.testing.sharding.shipped.reports import PATHS, REPORTS, report
+from situate.testing.sharding.world.place import Member, Place, Script
+from situate.testing.sharding.world.reports import PATHS, REPORTS, report
 from situate.testing.virtual_time.network import Weather
 
 

@@ -18,8 +18,8 @@ from situate.sharding.executor.controller.work import NotOwner, Work, Writer
 from situate.sharding.model.field_paths import Content
 from situate.sharding.model.object_view import view_of
 from situate.sharding.model.supervisor_config import BadConfiguration
-from situate.testing.sharding.shipped.place import Member, Place, Script
-from situate.testing.sharding.shipped.reports import PATHS
+from situate.testing.sharding.world.place import Member, Place, Script
+from situate.testing.sharding.world.reports import PATHS
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PRUNED = ("kopf",)

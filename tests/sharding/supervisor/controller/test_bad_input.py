@@ -15,9 +15,9 @@ from situate.sharding.model.names import EXECUTOR_SELECTOR, PREFIX, PRIORITY
 from situate.sharding.model.object_view import ObjectView
 from situate.sharding.model.supervisor_config import OrphanPolicy, SupervisorConfig
 from situate.sharding.strategies import MinScheduled, ObjectFacts, Rules
-from situate.testing.sharding.shipped.place import NAMESPACE, Member
-from situate.testing.sharding.shipped.reports import REPORTS, report
-from situate.testing.sharding.shipped.town import Town
+from situate.testing.sharding.world.place import NAMESPACE, Member
+from situate.testing.sharding.world.reports import REPORTS, report
+from situate.testing.sharding.world.town import Town
 from situate.testing.virtual_time.undisturbed import logs_off
 
 Towns = Callable[..., Town]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from situate.testing.sharding.shipped.caches import split_caches
+from situate.testing.sharding.world.caches import split_caches
 
 
 @pytest.mark.rule("sharding:B8")

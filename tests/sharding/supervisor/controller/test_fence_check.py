@@ -10,7 +10,7 @@ from situate.objects.messages import Response
 from situate.sharding.fencing.admit import Refusal
 from situate.sharding.model.names import EPOCH
 from situate.sharding.supervisor.controller.fence_check import Fence, Writing, check_fence, check_writing
-from situate.testing.sharding.shipped.reports import PATHS, REPORTS
+from situate.testing.sharding.world.reports import PATHS, REPORTS
 from tests.kube.test_client import FakeTransport
 
 ONE = {"metadata": {"name": "r", "namespace": "team", "uid": "u", "annotations": {EPOCH: "41"}}}

@@ -14,8 +14,8 @@ from situate.sharding.executor.next_step import Outcome
 from situate.sharding.model.field_paths import Content
 from situate.sharding.model.object_view import view_of
 from situate.testing.sharding import events
-from situate.testing.sharding.shipped.place import NAMESPACE, Member, Place
-from situate.testing.sharding.shipped.reports import PATHS
+from situate.testing.sharding.world.place import NAMESPACE, Member, Place
+from situate.testing.sharding.world.reports import PATHS
 from situate.testing.virtual_time.network import CALM, Weather
 from situate.testing.virtual_time.undisturbed import logs_off
 

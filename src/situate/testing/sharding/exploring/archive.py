@@ -34,13 +34,14 @@ from situate.sharding.assignment.archive_steps import (
     advanced,
     released_write,
 )
+from situate.sharding.model.field_paths import FieldPaths
 from situate.sharding.model.names import FINALIZER
 from situate.sharding.model.object_view import ObjectView, view_of
 from situate.sharding.model.supervisor_config import SupervisorConfig
 from situate.testing.sharding.exploring.search import Broken, Guard
-from situate.testing.sharding.store import PATHS
 
 UID: Final = "first"
+PATHS: Final = FieldPaths()
 _NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _CONFIG: Final = SupervisorConfig(archive_ttl=0.0)
 

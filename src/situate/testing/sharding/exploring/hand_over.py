@@ -20,19 +20,18 @@ from situate.cluster.patch.patches import json_patch
 from situate.sharding.assignment.decide import decide
 from situate.sharding.executor import next_step as executing
 from situate.sharding.executor.next_step import Local, Me, Release, Rest, Start, Stop, next_step
-from situate.sharding.fencing.admit import Request, Role, Writer, admit
+from situate.sharding.fencing.admit import Fence, Request, Role, Writer, admit
 from situate.sharding.leases.membership import ExecutorWatch, LeaseTimes, Membership
 from situate.sharding.model.actions import Archive, Delete, TellCompleted, write_of
 from situate.sharding.model.decision_inputs import NEW, Decision, Memory, Situation
 from situate.sharding.model.errors import NoHealthyExecutors
 from situate.sharding.model.executors import Members
-from situate.sharding.model.field_paths import Content
+from situate.sharding.model.field_paths import Content, FieldPaths
 from situate.sharding.model.object_view import Holder, ObjectView, Placement, placed, released, view_of
 from situate.sharding.model.patches import fenced_patch
 from situate.sharding.model.supervisor_config import SupervisorConfig
+from situate.testing.sharding.exploring.pods import NAMESPACE, POOL_NAME, SELECTOR, lease_of, pod_of
 from situate.testing.sharding.exploring.search import Broken, Guard
-from situate.testing.sharding.pods import NAMESPACE, POOL_NAME, SELECTOR, Host, lease_of
-from situate.testing.sharding.store import FENCE, PATHS
 
 STEP_S: Final = 5.0
 LEASE: Final = 3
@@ -41,6 +40,8 @@ DEADLINE: Final = 2
 """Steps until an executor that cannot renew begins to stop."""
 LAST: Final = 6
 """One step more than it takes to ask, to revoke, and to wait for a lease."""
+PATHS: Final = FieldPaths()
+FENCE: Final = Fence(PATHS)
 _BEGAN: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _CONFIG: Final = SupervisorConfig(drain_timeout=2 * STEP_S, scheduler_jitter=0, max_reassigns=100)
 _SKEW_S: Final = 300.0
@@ -166,7 +167,7 @@ def members(renewed: tuple[int, int], now: int, rules: Rules) -> Members:
         me = rules.me(number)
         gone = rules.same_name and number == 0
         if not gone:
-            found.saw_pod(Host(me.id, me.uid, 0.0, cordoned=number == 0).pod())
+            found.saw_pod(pod_of(me, cordoned=number == 0))
         # the executor's own clock is off by minutes, and nobody cares
         wrong_s = -_SKEW_S if number == 0 else _SKEW_S
         seen_at = renewed[number] * STEP_S

@@ -21,7 +21,7 @@ from situate.sharding.model.executors import Leftover
 from situate.sharding.supervisor.controller.act.metrics import Counts
 from situate.sharding.supervisor.controller.act.writer import NotLeading, Sender
 from situate.sharding.supervisor.scope import Scope
-from situate.testing.sharding.shipped.reports import PATHS, REPORTS, report
+from situate.testing.sharding.world.reports import PATHS, REPORTS, report
 
 WRITE = Write(({"op": "add", "path": "/spec/assignedTo", "value": "a"},))
 KEY = Key("shop", "r")

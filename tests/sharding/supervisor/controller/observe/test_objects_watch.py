@@ -15,7 +15,7 @@ from situate.kube.watch.store import Store
 from situate.kube.watch.stream import WatchScope
 from situate.objects.kinds.unstructured import Unstructured
 from situate.sharding.supervisor.controller.observe.objects_watch import RETRY_S, ObjectsWatch
-from situate.testing.sharding.shipped.reports import REPORTS
+from situate.testing.sharding.world.reports import REPORTS
 from situate.testing.virtual_time.processes import World
 
 pytestmark = pytest.mark.rule("sharding:K10")

@@ -10,7 +10,7 @@ from situate.objects.kinds.unstructured import Unstructured, with_content
 from situate.sharding.model.object_view import view_of
 from situate.sharding.partitions.partitions import EVERYTHING, static_partition
 from situate.sharding.supervisor.controller.observe.trimmed_objects import KeptObjects, kept
-from situate.testing.sharding.shipped.reports import PATHS, report
+from situate.testing.sharding.world.reports import PATHS, report
 
 
 def test_all_is_kept_but_managed_fields() -> None:

@@ -29,7 +29,7 @@ from situate.sharding.model.names import EPOCH
 from situate.sharding.model.object_view import Holder, view_of
 from situate.testing.sharding import events
 from situate.testing.sharding.invariants import breaches
-from situate.testing.sharding.shipped.reports import (
+from situate.testing.sharding.world.reports import (
     CRDS,
     PATHS,
     REPORTS,

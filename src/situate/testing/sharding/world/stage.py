@@ -28,14 +28,13 @@ from situate.sharding.model.object_view import ObjectView, view_of
 from situate.sharding.model.supervisor_config import SupervisorConfig
 from situate.testing.builders.archive import Call, Fault, FaultyArchiver, ForwardingArchiver
 from situate.testing.sharding import events
-from situate.testing.sharding.archives import Trouble
-from situate.testing.sharding.history import Settings
-from situate.testing.sharding.shipped.place import TABLE, Member
-from situate.testing.sharding.shipped.promptness import LOOK_S, Promptness
-from situate.testing.sharding.shipped.reports import PATHS
-from situate.testing.sharding.shipped.town import Leader, NotedArchive, Town
+from situate.testing.sharding.history import FASTEST, LEASE_S, Settings
 from situate.testing.sharding.steps import ExecutorCall, SupervisorCall
-from situate.testing.sharding.town import FASTEST, LEASE_S
+from situate.testing.sharding.world.archive_trouble import Trouble
+from situate.testing.sharding.world.place import TABLE, Member
+from situate.testing.sharding.world.promptness import LOOK_S, Promptness
+from situate.testing.sharding.world.reports import PATHS
+from situate.testing.sharding.world.town import Leader, NotedArchive, Town
 from situate.testing.virtual_time.network import CALM
 from situate.testing.virtual_time.processes import ProcessState
 

@@ -38,9 +38,10 @@ from situate.sharding.supervisor.controller.supervisor import Supervisor
 from situate.sharding.supervisor.scope import Scope
 from situate.testing.builders.archive import ForwardingArchiver
 from situate.testing.sharding import events
-from situate.testing.sharding.archives import KIND, at_once
 from situate.testing.sharding.invariants import Limits, breaches
-from situate.testing.sharding.shipped.place import (
+from situate.testing.sharding.world.archive_trouble import KIND, at_once
+from situate.testing.sharding.world.holder_history import Standings
+from situate.testing.sharding.world.place import (
     NAMESPACE,
     TABLE,
     Member,
@@ -50,8 +51,7 @@ from situate.testing.sharding.shipped.place import (
     name_in,
     namespace_in,
 )
-from situate.testing.sharding.shipped.reports import PATHS, REPORTS
-from situate.testing.sharding.shipped.standings import Standings
+from situate.testing.sharding.world.reports import PATHS, REPORTS
 from situate.testing.virtual_time.network import Wire
 from situate.testing.virtual_time.processes import Process
 

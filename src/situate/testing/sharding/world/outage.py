@@ -16,9 +16,9 @@ from situate.sharding.executor.next_step import Outcome
 from situate.sharding.model.field_paths import Content
 from situate.sharding.model.supervisor_config import SupervisorConfig
 from situate.testing.builders.archive import Call, Fault, FaultyArchiver
-from situate.testing.sharding.archives import at_once
-from situate.testing.sharding.shipped.place import Member
-from situate.testing.sharding.shipped.town import NotedArchive, Town
+from situate.testing.sharding.world.archive_trouble import at_once
+from situate.testing.sharding.world.place import Member
+from situate.testing.sharding.world.town import NotedArchive, Town
 from situate.testing.virtual_time.undisturbed import collector_at_rest, logs_off
 
 TTL_S: Final = 10.0

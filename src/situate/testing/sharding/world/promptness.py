@@ -14,9 +14,9 @@ from typing import Final
 
 from situate.cluster.storage.store import Event
 from situate.sharding.model.object_view import ObjectView, view_of
-from situate.testing.sharding.shipped.place import TABLE
-from situate.testing.sharding.shipped.reports import PATHS
-from situate.testing.sharding.shipped.standings import Standings
+from situate.testing.sharding.world.holder_history import Standings
+from situate.testing.sharding.world.place import TABLE
+from situate.testing.sharding.world.reports import PATHS
 
 LOOK_S: Final = 0.5
 AT_ONCE_S: Final = 1.0

@@ -24,17 +24,16 @@ from situate.sharding.model.object_view import ObjectView, view_of
 from situate.sharding.model.supervisor_config import OrphanPolicy, SupervisorConfig
 from situate.sharding.rebalancing import Goal, RebalanceConfig
 from situate.testing.sharding import steps
-from situate.testing.sharding.archives import Trouble
-from situate.testing.sharding.history import EXECUTORS, OBJECTS, Settings
-from situate.testing.sharding.performing import FOREIGN, UserKeptOut
-from situate.testing.sharding.shipped.place import NAMESPACE, Member
-from situate.testing.sharding.shipped.reports import PATHS, REPORTS
-from situate.testing.sharding.shipped.stage import Stage
-from situate.testing.sharding.shipped.town import LABELS, PODS, Leader
-from situate.testing.sharding.town import FASTEST
+from situate.testing.sharding.history import EXECUTORS, FASTEST, OBJECTS, Settings
+from situate.testing.sharding.world.archive_trouble import Trouble
+from situate.testing.sharding.world.place import NAMESPACE, Member
+from situate.testing.sharding.world.reports import PATHS, REPORTS
+from situate.testing.sharding.world.stage import Stage
+from situate.testing.sharding.world.town import LABELS, PODS, Leader
 from situate.testing.virtual_time.network import CALM, Weather, Wire
 from situate.testing.virtual_time.processes import ProcessState
 
+FOREIGN: Final = "others.example.com/hold"
 BALANCE: Final = RebalanceConfig(Goal.EVEN, hysteresis_s=5.0, interval_s=10.0, cool_down_s=5.0, quiet_period_s=3.0)
 _WEATHER: Final[dict[str, Weather]] = {
     "request lost": Weather(lose_request=0.15),
@@ -51,6 +50,10 @@ _AGAIN_S: Final = 3.0
 _LEAVES_S: Final = 0.0004
 """A request has left by then, and has not arrived."""
 _WRITER: Final = Writer(Role.OTHER)
+
+
+class UserKeptOut(Exception):
+    """An edit that a user may make was refused (8.2: the fence must not lock users out)."""
 
 
 def config_of(settings: Settings) -> SupervisorConfig:
