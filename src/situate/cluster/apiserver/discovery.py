@@ -19,7 +19,7 @@ VERSION: Final[Obj] = {
     "compiler": "",
     "platform": "linux/amd64",
 }
-"""Version of Kubernetes whose API is served; clients decide by it which features to use."""
+"""Version of the served Kubernetes API; clients decide by it which features to use."""
 
 AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 

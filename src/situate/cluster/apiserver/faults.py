@@ -65,7 +65,7 @@ class Rule(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=Tr
 
 @dataclass(slots=True)
 class Ordered:
-    """A rule and how far it has got."""
+    """A rule and its counters."""
 
     rule: Rule
     seen: int = 0

@@ -38,7 +38,7 @@ _PACKAGES: Final[Mapping[str, str]] = {
     "scheduling.k8s.io": "scheduling",
     "storage.k8s.io": "storage",
 }
-"""Packages of the groups whose package has another name than the group."""
+"""Package by group, where the two names differ."""
 
 Fields: TypeAlias = Mapping[int, tuple[str, str, str]]
 
