@@ -1,4 +1,4 @@
-"""Writes of the simulated scheduler: bindings, conditions, nominations and evictions, with kube-scheduler's messages."""
+"""Writes of the simulated scheduler: bindings, conditions, nominations and evictions, worded like kube-scheduler's."""
 
 from __future__ import annotations
 

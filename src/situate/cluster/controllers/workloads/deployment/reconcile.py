@@ -217,7 +217,7 @@ def _status_patch(plan: Rollout, status: dict[str, Any], revision: str = "") -> 
 
 
 def _pause_condition(plan: Rollout, now: float) -> list[Action]:
-    """Set the condition for a paused or resumed rollout, so that no deadline runs in a pause (checkPausedConditions)."""
+    """Set the condition for a paused or resumed rollout; no deadline runs in a pause (checkPausedConditions)."""
     if plan.progress_deadline is None:
         return []
     conditions: Conditions = list(plan.status.get("conditions") or ())

@@ -30,7 +30,10 @@ def new_size(plan: Rollout, present: int) -> int:
 
 
 def old_sizes(plan: Rollout) -> Sizes:
-    """Return the old ReplicaSets to shrink in a rolling update: unhealthy replicas first, then as availability allows."""
+    """Return the old ReplicaSets to shrink in a rolling update.
+
+    Unhealthy replicas go first, then others as availability allows.
+    """
     new = plan.new
     assert new is not None
     least = plan.replicas - plan.max_unavailable
@@ -62,7 +65,10 @@ def is_scaling_event(plan: Rollout) -> bool:
 
 
 def scaled_sizes(plan: Rollout) -> Sizes:
-    """Return the sizes after a change of the Deployment's replicas, or in a pause; proportional if several are active."""
+    """Return the sizes after a change of the Deployment's replicas, or in a pause.
+
+    The sizes are proportional if several ReplicaSets are active.
+    """
     only = _active_or_latest(plan)
     if only is not None:
         return [(only, plan.replicas)] if only.size != plan.replicas else []
