@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 
 class Aside(Protocol):
-    """Runs a function in another thread."""
+    """Runner of a function in another thread."""
 
     async def __call__(self, work: Callable[[], T], /) -> T: ...
 

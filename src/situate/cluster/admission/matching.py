@@ -73,7 +73,7 @@ class Criteria:
 
 
 class Matcher:
-    """Matches criteria against writes to one store."""
+    """Matcher of criteria and writes for one store."""
 
     def __init__(self, store: Store, versions_of: Callable[[str, str], frozenset[str]]) -> None:
         """Remember the store. `versions_of` returns the served versions of a group's plural."""

@@ -316,7 +316,7 @@ def refused_response(refused: Refused, metadata: Mapping[str, Any] | None = None
 
 
 class _ShownBesideRefusals:
-    """Adds warnings to a refusal as well. It is a class because every write enters it."""
+    """Context that adds the warnings to a refusal. It is a class for speed, because every write enters it."""
 
     __slots__ = ("_warnings",)
 

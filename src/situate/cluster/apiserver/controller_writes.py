@@ -23,7 +23,7 @@ _GROUPS = ("system:serviceaccounts", "system:serviceaccounts:kube-system", "syst
 
 
 class ControllerWriter:
-    """Performs writes on one API server, with the time of `clock()`."""
+    """Writer to one API server, with the time of `clock()`."""
 
     def __init__(self, api: ApiServer, clock: Callable[[], float], later: Later) -> None:
         self._api = api

@@ -36,7 +36,7 @@ ADMIN = Identity("kubernetes-admin", ("system:masters", "system:authenticated"))
 
 @dataclass(frozen=True, slots=True)
 class CallWebhook:
-    """Send one AdmissionReview.
+    """A call that sends one AdmissionReview.
 
     The caller tries once. After a reply with 503 and Retry-After the server yields the call again, with `not_before_s`
     set.
@@ -71,7 +71,7 @@ class WebhookReply:
 
 @dataclass(frozen=True, slots=True)
 class CallTogether:
-    """Send several AdmissionReviews at once. The replies come together, in the order of the calls."""
+    """Several calls at once. The replies come together, in the order of the calls."""
 
     calls: tuple[CallWebhook, ...]
 

@@ -44,7 +44,7 @@ class Deletion:
 
 
 class Deleting:
-    """Delete operations on one store."""
+    """Deletions in one store."""
 
     def __init__(self, store: Store, admission: Admission, writing: Writing) -> None:
         self._store = store

@@ -39,7 +39,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """Write a JSON merge patch. With a uid in the body it only applies to the object with that uid."""
+    """A write of a JSON merge patch. With a uid in the body it only applies to the object with that uid."""
 
     resource: str
     namespace: str
@@ -52,7 +52,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Finalize:
-    """Write the finalizers of a namespace's spec through its subresource."""
+    """A write of the finalizers in a namespace's spec, through its subresource."""
 
     namespace: Obj
     """The whole Namespace in its new form."""
@@ -62,7 +62,7 @@ class Finalize:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete the object with this uid. It is a success if the object is already gone."""
+    """A deletion of the object with this uid. It succeeds if the object is already gone."""
 
     resource: str
     namespace: str
@@ -78,7 +78,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """Bind a pod to a node through the binding subresource."""
+    """A binding of a pod to a node, through the binding subresource."""
 
     namespace: str
     name: str
@@ -90,7 +90,7 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Write only an Event."""
+    """An Event without another write."""
 
     done: Note
 

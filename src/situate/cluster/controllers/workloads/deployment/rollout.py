@@ -140,7 +140,7 @@ class Rollout:
 
     @cached_property
     def _fenceposts(self) -> tuple[int, int]:
-        """maxSurge and maxUnavailable in pods. At most one of them is zero."""
+        """maxSurge and maxUnavailable in pods. At most one is zero in a rolling update; else both are."""
         if not self.rolling:
             return 0, 0
         update = (self.spec.get("strategy") or {}).get("rollingUpdate") or {}
