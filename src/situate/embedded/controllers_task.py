@@ -1,4 +1,4 @@
-"""Drives the cluster's controllers in real time, beside the HTTP server in the same loop."""
+"""Drive the cluster's controllers in real time, in the event loop of the HTTP server."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from situate.cluster.storage.effects import Effect
 from situate.cluster.storage.store import Event
 
 Drive = Callable[[Handling, Effect], Awaitable[ApiAnswer]]
-"""Makes the webhook calls that a request waits for."""
+"""Makes the webhook calls of a request."""
 
 
 class MachineryTask:
-    """The machinery of one API server. Runs until cancelled; a broken invariant ends it with an exception."""
+    """The machinery of one API server. It runs until cancelled; a broken invariant ends it with an exception."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class MachineryTask:
         api.store.subscribe(self._observe)
 
     async def run(self) -> None:
-        """Steps whenever something is due, giving requests a turn in between."""
+        """Step whenever work is due. Requests get a turn between steps."""
         while True:
             self._woken.clear()
             now = self._clock()
@@ -58,7 +58,7 @@ class MachineryTask:
                 continue
 
     async def stop(self) -> None:
-        """Gives up the writes that still wait for a webhook."""
+        """Cancel the writes that still wait for a webhook."""
         for task in tuple(self._late):
             task.cancel()
         await asyncio.gather(*self._late, return_exceptions=True)

@@ -37,49 +37,49 @@ from situate.objects.messages import Request
 _log = structlog.get_logger(__name__)
 
 _SYNC_S: Final = 1.0
-"""Between two syncs of the journal to the disk itself."""
+"""Seconds between two syncs of the journal to the disk."""
 _DRAIN_S: Final = 2.0
-"""How long an orderly stop waits for requests that are under way."""
+"""Seconds that an orderly stop waits for current requests."""
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 class DidNotStart(Exception):
-    """The server cannot run; the text says why and what to do."""
+    """The server cannot run. The text gives the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How an embedded server runs."""
+    """Settings of an embedded server."""
 
     host: str = "127.0.0.1"
     port: int = 0
-    """0: any that is free."""
+    """0: any free port."""
     data: Path | None = None
-    """Where the state is kept; None: in memory only."""
+    """Directory of the state; None: in memory only."""
     tls: ssl.SSLContext | None = None
     authority: bytes = b""
     """PEM of the authority that signed the server's certificate, for the kubeconfig."""
     tokens: Mapping[str, Identity] = field(default_factory=dict)
     tokens_needed: bool = False
-    """Whether requests without a token are refused; without, they are the administrator's."""
+    """Whether requests without a token are refused. Otherwise they count as the administrator's."""
     machinery: MachinerySettings | None = field(default_factory=lambda: MachinerySettings(reconciles_per_step=50))
-    """None: no controllers run, what is written stays as it is."""
+    """None: no controllers run, and written objects stay as they are."""
     further: Sequence[Further] = ()
-    """Controllers that run beside those that every cluster has."""
+    """Controllers in addition to those of every cluster."""
     seed: int | None = None
-    """Of uids and generated names; None: different each time."""
+    """Seed of uids and generated names; None: different each time."""
     window: int = 10_000
-    """Changes of each resource that watches can go back."""
+    """Number of past changes of each resource that a watch can start from."""
 
 
 class EmbeddedServer:
-    """One server; start it in a running loop, and stop it there."""
+    """One server. Start and stop it in the same running loop."""
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
         self.faults = Faults()
         self.url = ""
-        """Where it listens, once started."""
+        """Address of the server, once started."""
         self._tasks: list[asyncio.Task[None]] = []
         self._journal: Journal | None = None
         self._server: HttpServer | None = None
@@ -87,7 +87,7 @@ class EmbeddedServer:
         self._machinery: MachineryTask | None = None
         self._frontend: Frontend | None = None
         self.failed: asyncio.Future[None] | None = None
-        """Done with an exception when the server cannot go on, as when its disk is full."""
+        """Done with an exception if the server cannot continue, for example because its disk is full."""
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -97,7 +97,7 @@ class EmbeddedServer:
         await self.stop()
 
     async def start(self) -> None:
-        """Reads the state back and listens. Raises `DidNotStart` or `journal.Unusable`."""
+        """Load the state and listen. Raises `DidNotStart` or `journal.Unusable`."""
         settings = self.settings
         self.failed = asyncio.get_running_loop().create_future()
         store = None
@@ -123,7 +123,7 @@ class EmbeddedServer:
         await self._listen()
 
     async def stop(self) -> None:
-        """Ends watches and controllers, waits for requests under way, and closes the journal."""
+        """End watches and controllers, wait for current requests, and close the journal."""
         if self._frontend is not None:
             self._frontend.cut_watches()
         for task in self._tasks:
@@ -139,17 +139,17 @@ class EmbeddedServer:
         if self._journal is not None:
             self._journal.close()
         if self.failed is not None and not self.failed.cancel() and not self.failed.cancelled():
-            self.failed.exception()  # told already
+            self.failed.exception()  # already reported
 
     def _bearer(self, token: str) -> Identity | None:
         return self.api.tokens.bearer(token, time.time())
 
     def create_nodes(self, nodes: Iterable[Mapping[str, Any]]) -> None:
-        """Puts nodes into the cluster; those that exist, from a state that was kept, stay as they are."""
+        """Create nodes in the cluster. Nodes that exist in a loaded state stay unchanged."""
         self._create("/api/v1/nodes", nodes)
 
     def create_definitions(self, definitions: Iterable[Mapping[str, Any]]) -> None:
-        """Puts definitions of custom resources into the cluster, as `create_nodes` does nodes."""
+        """Create definitions of custom resources in the cluster, as `create_nodes` creates nodes."""
         self._create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definitions)
 
     def _create(self, path: str, objects: Iterable[Mapping[str, Any]]) -> None:
@@ -158,11 +158,11 @@ class EmbeddedServer:
             self.api.answer(Request("POST", path, (), headers, msgspec.json.encode(each)), time.time())
 
     def cut_watches(self) -> int:
-        """Ends every open watch; says how many there were."""
+        """End every open watch. Return their number."""
         return 0 if self._frontend is None else self._frontend.cut_watches()
 
     def kubeconfig(self) -> dict[str, Any]:
-        """What leads kubectl here."""
+        """Return a kubeconfig for this server."""
         token = next(iter(self.settings.tokens), "")
         return kubeconfig(self.url, token=token, authority=self.settings.authority)
 

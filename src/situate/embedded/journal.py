@@ -1,12 +1,13 @@
-"""The store on disk: one append-only file of changes, so that nothing acknowledged is lost when the process is killed.
+"""Persist the store in one append-only file of changes, so that a killed process loses no acknowledged write.
 
-Each change is written to the file before the request that made it is answered, and before any watcher hears of it:
-what was answered survives `kill -9`. Against a power cut the file is synced once a second (`sync`), so the last second
-may be lost then. The file begins with its format; records are length, CRC-32 and MessagePack. A torn record at the
-end, which a crash leaves behind, is cut off; damage anywhere else is an error, never a silent loss.
+The journal writes each change before the request is answered and before watchers are notified. So every answered write
+survives `kill -9`. The file is synced once a second (`sync`), so a power failure can lose the last second.
 
-History is dropped by writing the present state to a second file, which then takes the place of the first: the snapshot
-in a thread, for objects never change, what happened meanwhile after it.
+The file begins with its format. Records are length, CRC-32 and MessagePack. A torn record at the end, left by a crash,
+is cut off. Damage anywhere else is an error, never a silent loss.
+
+Compaction drops history: it writes the present state to a second file, which then replaces the first. A thread writes
+the snapshot, because objects never change. Changes made meanwhile are appended to it.
 """
 
 from __future__ import annotations
@@ -31,28 +32,28 @@ _MAGIC: Final = b"situate-journal 2\n"
 _HEAD: Final = struct.Struct("<II")
 _NAME: Final = "cluster.journal"
 _LEAST_TO_COMPACT: Final = 64 << 20
-"""Bytes; below this a journal is not worth rewriting while the server runs."""
+"""Bytes; a smaller journal is not rewritten while the server runs."""
 _LEAST_TO_CATCH_UP: Final = 256 << 10
-"""Bytes of changes that are written while requests wait, before the new file takes the place of the old one."""
+"""Largest number of bytes of changes that are written while requests wait, before the new file replaces the old one."""
 _BATCH: Final = 200
-"""Records that are written at once."""
+"""Number of records in one write."""
 
 
 T = TypeVar("T")
 
 
 class Aside(Protocol):
-    """Runs a function in another thread."""
+    """Runner of a function in another thread."""
 
     async def __call__(self, work: Callable[[], T], /) -> T: ...
 
 
 class Unusable(Exception):
-    """The data directory cannot be used; the text says why and what to do."""
+    """The data directory cannot be used. The text gives the reason and the remedy."""
 
 
 class _Change(msgspec.Struct, array_like=True):
-    """One record: an object as it became, or (without one) that it was removed."""
+    """One record: an object's new version, or None for its removal."""
 
     table: str
     key: str
@@ -68,7 +69,7 @@ class Journal:
     """The file of one data directory, and the lock on it."""
 
     def __init__(self, directory: Path) -> None:
-        """Takes the directory, making it if needed. Raises `Unusable`."""
+        """Lock the directory; create it if needed. Raises `Unusable`."""
         self._path = directory / _NAME
         try:
             directory.mkdir(parents=True, exist_ok=True)
@@ -81,25 +82,25 @@ class Journal:
             os.close(self._lock)
             raise Unusable(f"--data {directory} is in use by another server; stop it or name another") from error
         self.failed: Callable[[Unusable], None] = lambda _: None
-        """Called when a change could not be written: the server must stop."""
+        """Called if a change could not be written. The server must then stop."""
         self._file = -1
         self._size = 0
         self._base = 0
         self._store: Store | None = None
         self._meanwhile: list[bytes] | None = None
-        """Records since a compaction began; None while there is none."""
+        """Records since the start of a compaction; None if none is running."""
         self._abandoned = threading.Event()
         self._broken: Unusable | None = None
 
     def load(self, window: int = 10_000) -> Store:
-        """The store as it was when its last change was written; from now on every change of it is recorded."""
+        """Return the store after its last written change. From now on every change of the store is recorded."""
         store = Store(window=window)
         for change in self._records():
             if change.new is None:
                 store.restore_removed(change.table, change.key, change.revision)
             else:
                 store.restore(change.table, _shared(change.new))
-        # Revisions from before a restart are gone, as they are for a real API server's watch cache.
+        # Revisions from before a restart are not available, like those of a real API server's watch cache.
         store.revision += 1
         store.compact(pages=True)
         self._store = store
@@ -112,7 +113,7 @@ class Journal:
         return store
 
     def sync(self) -> None:
-        """Brings what was written so far onto the disk itself. May be called from another thread."""
+        """Flush all written data to the disk. May be called from another thread."""
         try:
             os.fsync(self._file)
         except OSError as error:
@@ -120,13 +121,14 @@ class Journal:
 
     @property
     def wants_compaction(self) -> bool:
-        """Whether most of the file is history."""
+        """True if most of the file is history."""
         return self._size > max(_LEAST_TO_COMPACT, 2 * self._base)
 
     async def compact(self, aside: Aside) -> str:
-        """Writes the present state anew, in place of the history, while changes go on.
+        """Replace the history by the present state while changes continue.
 
-        `aside` runs a function in another thread. Says why if there was no room for it; the old file stays then.
+        `aside` runs a function in another thread. Return the reason if it failed, for example a full disk; the old file
+        then stays.
         """
         assert self._store is not None
         self._meanwhile = []
@@ -144,7 +146,7 @@ class Journal:
             old, file = self._replace(file, size), -1
             await aside(partial(os.close, old))
         except OSError as error:
-            self._base = self._size  # not again before there is as much more
+            self._base = self._size  # wait for the same growth before the next attempt
             return error.strerror or str(error)
         finally:
             self._meanwhile = None
@@ -154,11 +156,11 @@ class Journal:
         return ""
 
     def abandon(self) -> None:
-        """Lets a compaction that is under way end soon, without effect."""
+        """Make a running compaction end soon, without effect."""
         self._abandoned.set()
 
     def close(self) -> None:
-        """Gives the directory back."""
+        """Release the directory."""
         if self._file >= 0:
             if self._broken is None:
                 self.sync()
@@ -168,13 +170,13 @@ class Journal:
 
     def _record(self, event: Event) -> None:
         if self._broken is not None:
-            # What follows a torn record would be lost with it.
+            # Records after a torn record would be lost with it.
             raise self._broken
         record = _framed(_Change(event.resource, event.last.key, event.revision, event.new))
         try:
             self._size += _write(self._file, record)
         except OSError as error:
-            # Memory is ahead of the disk now: nothing more may be answered from it.
+            # Memory is now ahead of the disk, so no more requests may be answered from it.
             self._broken = self._unwritable(error)
             self.failed(self._broken)
             raise self._broken from error
@@ -218,7 +220,10 @@ class Journal:
             at = end
 
     def _snapshot(self, objects: list[tuple[str, list[Stored]]], revision: int) -> tuple[int, int]:
-        """A new file with these objects, on the disk itself, and its size. Raises `OSError`, leaving no file."""
+        """Write a new file with these objects, flush it to the disk, and return it with its size.
+
+        Raises `OSError` and then leaves no file.
+        """
         file = os.open(self._fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
             size = _write(file, _MAGIC)
@@ -231,7 +236,7 @@ class Journal:
                 if self._abandoned.is_set():
                     break
                 size += _write(file, batch)
-            # The removal of nothing carries the counter, which may be ahead of every object.
+            # The removal of an object with an empty key stores the counter, which may be ahead of every object.
             size += _write(file, _framed(_Change("", "", revision, None)))
             os.fsync(file)
         except OSError:
@@ -241,7 +246,7 @@ class Journal:
         return file, size
 
     def _replace(self, file: int, size: int) -> int:
-        """Goes on with the new file. Gives the old one, of which only closing is left, and that takes its time."""
+        """Switch to the new file. Return the old one; the caller closes it, which can take long."""
         os.replace(self._fresh, self._path)
         directory = os.open(self._path.parent, os.O_RDONLY)
         os.fsync(directory)
@@ -252,7 +257,7 @@ class Journal:
 
 
 def _objects(store: Store) -> list[tuple[str, list[Stored]]]:
-    """By table, in no order: sorting so many would hold up requests."""
+    """Return the objects by table, unsorted, because sorting this many would delay requests."""
     return [(table.resource, list(table.objects.values())) for table in store.tables()]
 
 
@@ -262,7 +267,10 @@ def _framed(change: _Change) -> bytes:
 
 
 def _write(file: int, data: bytes) -> int:
-    """All of it: a short write, as on a nearly full disk, is gone on with until it fails."""
+    """Write all data.
+
+    After a short write, as on a nearly full disk, continue until the data is written or a write fails.
+    """
     view = memoryview(data)
     while view:
         view = view[os.write(file, view) :]
@@ -270,7 +278,7 @@ def _write(file: int, data: bytes) -> int:
 
 
 def _shared(stored: Stored) -> Stored:
-    """Objects read one by one share what they shared before."""
+    """Make a loaded object share its parts with equal objects again."""
     managed = tuple(
         Managed(e.manager, e.operation, e.api_version, e.time, e.subresource, shared_fields(e.fields))
         for e in stored.managed

@@ -1,4 +1,4 @@
-"""A kubeconfig that leads kubectl and every other client to an embedded server."""
+"""Build the kubeconfig with which kubectl and other clients reach an embedded server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAME = "situate-embedded"
 
 
 def kubeconfig(url: str, *, token: str = "", authority: bytes = b"") -> dict[str, Any]:
-    """Its content. `authority` is the PEM of the certificate authority, for a server with TLS."""
+    """Return the content. `authority` is the PEM of the certificate authority, for a server with TLS."""
     cluster: dict[str, Any] = {"server": url}
     if authority:
         cluster["certificate-authority-data"] = base64.b64encode(authority).decode()
@@ -29,7 +29,7 @@ def kubeconfig(url: str, *, token: str = "", authority: bytes = b"") -> dict[str
 
 
 def write_kubeconfig(path: Path, content: dict[str, Any]) -> None:
-    """Writes the file at once and whole, readable by its owner only: whoever waits for it finds it complete."""
+    """Write the file atomically, readable only by its owner, so that waiting readers find it complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(path.name + ".new")
     if path.is_dir():

@@ -1,1 +1,1 @@
-"""Admission: what may change or refuse a write between decoding and storage."""
+"""Admission: the plugins, policies and webhooks that can change or refuse a write between decoding and storage."""

@@ -1,4 +1,4 @@
-"""Asking several webhooks at once, in rounds: each step of every asker's conversation goes out with the others'."""
+"""Call several webhooks at once, in rounds: one step of every conversation per round."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from situate.cluster.storage.effects import CallTogether, CallWebhook, WebhookRe
 T = TypeVar("T")
 
 Asking: TypeAlias = Generator[CallWebhook, WebhookReply, T]
-"""A conversation with one webhook: calls out, replies in."""
+"""A conversation with one webhook: it yields calls and receives replies."""
 
 
 def together(askers: Sequence[Asking[T]]) -> Steps[list[T]]:
-    """What each comes to, in their order. A round is over when all its replies are there."""
+    """Return the result of each conversation, in their order. A round ends when all its replies have arrived."""
     results: dict[int, T] = {}
     replies: dict[int, WebhookReply | None] = dict.fromkeys(range(len(askers)))
     while replies:

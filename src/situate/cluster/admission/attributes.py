@@ -1,4 +1,4 @@
-"""One write as admission sees it."""
+"""Attributes of one write, as admission sees it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Operation: TypeAlias = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 
 class Attributes(msgspec.Struct):
-    """`object` is replaced by those who change it."""
+    """Attributes of one write. Mutating admission replaces `object`."""
 
     operation: Operation
     resource: Resource
@@ -28,7 +28,7 @@ class Attributes(msgspec.Struct):
     """Group, version and kind of the object."""
     namespace: str
     name: str
-    """Empty while a generateName has not been used."""
+    """Empty until a name was generated from generateName."""
     object: dict[str, Any] | None
     """None for deletions."""
     old: dict[str, Any] | None
@@ -39,4 +39,4 @@ class Attributes(msgspec.Struct):
     identity: Identity
     now: float
     warnings: list[str] = []
-    """Shown to the client."""
+    """Warnings for the client."""

@@ -1,7 +1,7 @@
-"""The admission plugins of kube-apiserver that are on by default and concern what is served.
+"""Admission plugins of kube-apiserver that are on by default and apply to served resources.
 
-Priority, DefaultTolerationSeconds, TaintNodesByCondition and PodTopologyLabels (kubernetes plugin/pkg/admission). The
-namespace's life cycle is checked in `situate.cluster.write`.
+They are Priority, DefaultTolerationSeconds, TaintNodesByCondition and PodTopologyLabels (kubernetes
+plugin/pkg/admission). `situate.cluster.write` checks the lifecycle of namespaces.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _CONCERNED: Final = frozenset({"pods", "nodes", "priorityclasses.scheduling.k8s.
 
 
 class InTree:
-    """The plugins over one store."""
+    """The plugins for one store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def concern(self, resource: Resource, subresource: str) -> bool:
-        """Whether any plugin looks at such writes."""
+        """Return whether a plugin handles such writes."""
         return resource.table in _CONCERNED and not subresource
 
     def mutate(self, attributes: Attributes) -> None:
-        """Changes the object in place."""
+        """Change the object in place."""
         obj = attributes.object
         if obj is None:
             return
@@ -49,19 +49,19 @@ class InTree:
             _taint_new_node(obj)
 
     def validate(self, attributes: Attributes) -> None:
-        """Raises `Declined` for what cannot be admitted."""
+        """Raise `Declined` for an object that must not be admitted."""
         if attributes.resource.table == "priorityclasses.scheduling.k8s.io" and attributes.operation != "DELETE":
             self._check_one_default(attributes)
 
     def zone_labels(self, node_name: str) -> dict[str, str]:
-        """What PodTopologyLabels copies from a node onto a pod that is bound to it."""
+        """Return the labels that PodTopologyLabels copies from a node to a pod bound to it."""
         node = self._store.get("nodes", "", node_name)
         if node is None:
             return {}
         return {name: node.labels[name] for name in _TOPOLOGY_LABELS if name in node.labels}
 
     def _label_with_zone(self, pod: dict[str, Any]) -> None:
-        """A pod that is created on a node gets its labels as one that is bound to it does."""
+        """Label a pod that is created with a node name like a pod that is bound to that node."""
         labels = self.zone_labels(pod["spec"].get("nodeName", ""))
         if labels:
             pod["metadata"].setdefault("labels", {}).update(labels)
@@ -109,7 +109,7 @@ class InTree:
         spec["preemptionPolicy"] = policy
 
     def _keep_priority(self, pod: dict[str, Any], old: dict[str, Any] | None) -> None:
-        """Clients that know nothing of these fields leave them out of an update."""
+        """Restore the fields on update, because clients that do not know them omit them."""
         if old is None:
             return
         for name in ("priority", "preemptionPolicy"):
@@ -117,7 +117,7 @@ class InTree:
                 pod["spec"][name] = old["spec"][name]
 
     def _default_class(self) -> dict[str, Any] | None:
-        """The PriorityClass that is the global default; of several the one of the lowest value."""
+        """Return the global default PriorityClass; of several the one with the lowest value."""
         table = self._store.table("priorityclasses.scheduling.k8s.io")
         found: dict[str, Any] | None = None
         for stored in table.objects.values():

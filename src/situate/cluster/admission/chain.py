@@ -1,6 +1,6 @@
-"""The order of admission: in-tree plugins, then mutating webhooks, then both again if a webhook changed something.
+"""Run admission in order: in-tree plugins, mutating webhooks, then both again if a webhook changed the object.
 
-After apiserver's pkg/admission/reinvocation.go and kubeapiserver's options/plugins.go. Validation happens last, on the
+After apiserver's pkg/admission/reinvocation.go and kubeapiserver's options/plugins.go. Validation comes last, on the
 object as it will be stored: in-tree plugins, then policies, then webhooks.
 """
 
@@ -21,27 +21,30 @@ from situate.cluster.storage.store import Store
 
 
 class Admission:
-    """What may change or refuse writes to one store."""
+    """Admission for the writes to one store."""
 
     def __init__(
         self, store: Store, names: Names, catalog: Catalog, semantics_of: Callable[[Resource, str, str], Semantics]
     ) -> None:
-        """`semantics_of` takes a resource and the apiVersion and kind of an object written to it or below it."""
+        """Set up the plugins.
+
+        `semantics_of` takes a resource, and apiVersion and kind of an object or subresource body.
+        """
         self.built_in = InTree(store)
         self._policies = Policies(store, catalog)
         self._webhooks = Webhooks(store, names, catalog, semantics_of)
 
     @property
     def configured(self) -> bool:
-        """Whether any webhook or policy is configured at all."""
+        """Return whether any webhook or policy is configured."""
         return self._webhooks.configured or self._policies.configured
 
     def concerns(self, resource: Resource, subresource: str) -> bool:
-        """Whether anybody could change or refuse such a write."""
+        """Return whether any plugin, policy or webhook could change or refuse such a write."""
         return self.configured or self.built_in.concern(resource, subresource)
 
     def mutate(self, attributes: Attributes) -> Steps[None]:
-        """Changes `attributes.object`. Raises `Declined`."""
+        """Change `attributes.object`. Raises `Declined`."""
         self.built_in.mutate(attributes)
         hooks = self._webhooks.mutating(attributes)
         if not hooks:
@@ -57,7 +60,7 @@ class Admission:
             yield from self._webhooks.mutate(attributes, hooks, again)
 
     def validate(self, attributes: Attributes) -> Steps[None]:
-        """Raises `Declined` if somebody says no."""
+        """Raise `Declined` if a plugin, a policy or a webhook refuses the write."""
         self.built_in.validate(attributes)
         self._policies.validate(attributes)
         yield from self._webhooks.validate(attributes)

@@ -1,4 +1,7 @@
-"""matchConditions of webhooks: CEL expressions that must all hold (apiserver webhook/matchconditions/matcher.go)."""
+"""Evaluate matchConditions of webhooks: CEL expressions that must all be true.
+
+After apiserver's webhook/matchconditions/matcher.go.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +20,15 @@ class Conditions:
 
     programs: tuple[Program, ...]
     fails_closed: bool
-    """Whether an error refuses the write; otherwise the webhook is not asked."""
+    """True if an error refuses the write; otherwise an error skips the webhook."""
 
     @staticmethod
     def of(conditions: Sequence[Mapping[str, Any]], *, fails_closed: bool) -> Conditions:
-        """From `matchConditions`."""
+        """Compile `matchConditions`."""
         return Conditions(tuple(accepted_expression(entry["expression"]) for entry in conditions), fails_closed)
 
     def hold(self, attributes: Attributes, request: Mapping[str, Any]) -> bool:
-        """Whether the webhook is to be asked: one false condition says no, whatever else fails.
+        """Return whether to call the webhook. One false condition decides against it, even if others fail.
 
         `request` is that of the AdmissionReview. Raises `Declined` (403) for an error that refuses the write.
         """

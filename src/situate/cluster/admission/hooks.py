@@ -1,4 +1,4 @@
-"""The configured webhooks, compiled once per change, and whether a write concerns one."""
+"""Compile the configured webhooks once per change, and select those that match a write."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _UNHOOKED: Final = frozenset(
         "localsubjectaccessreviews.authorization.k8s.io",
     }
 )
-"""What no webhook is asked about, lest it locks itself out."""
+"""Resources for which no webhook is called, so that a webhook cannot block its own removal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,10 @@ class Hook:
 
 
 class Hooks:
-    """The webhooks of one kind of configuration, in the order in which they are asked."""
+    """The webhooks of one kind of configuration, in calling order."""
 
     def __init__(self, store: Store, versions_of: Callable[[str, str], frozenset[str]], table: str) -> None:
-        """`versions_of` gives the served versions of a group's plural."""
+        """Subscribe to the store. `versions_of` returns the served versions of a group's plural."""
         self._store = store
         self._matcher = Matcher(store, versions_of)
         self._table = table
@@ -60,18 +60,18 @@ class Hooks:
 
     @property
     def configured(self) -> bool:
-        """Whether there are any."""
+        """True if any webhook is configured."""
         return bool(self._hooks())
 
     def interested(self, attributes: Attributes) -> list[Hook]:
-        """Webhooks with a rule for the write; selectors and conditions are not yet looked at."""
+        """Return the webhooks with a rule for the write. Selectors and conditions are not evaluated yet."""
         hooks = self._hooks()
         if not hooks or attributes.resource.id in _UNHOOKED:
             return []
         return [hook for hook in hooks if self._matcher.by_rules(hook.criteria, attributes)]
 
     def matches(self, hook: Hook, attributes: Attributes) -> bool:
-        """Whether namespace, object and conditions are those that the webhook asks for."""
+        """Return whether the webhook's selectors and conditions match the write."""
         if not self._matcher.by_selectors(hook.criteria, attributes):
             return False
         return hook.conditions is None or hook.conditions.hold(attributes, review_request("", attributes))

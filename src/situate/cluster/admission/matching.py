@@ -1,4 +1,4 @@
-"""Which writes a webhook or a policy is about: rules by resource, and selectors of namespaces and objects.
+"""Match writes with webhooks and policies: rules by resource, and selectors of namespaces and objects.
 
 After apiserver's pkg/admission/plugin/webhook/predicates and policy/matching.
 """
@@ -25,10 +25,10 @@ class Rule:
     """Plural and subresource; `*` for any."""
     scope: str
     names: frozenset[str]
-    """Of the objects; none for any."""
+    """Names of the objects; empty for any."""
 
     def matches(self, attributes: Attributes, versions: frozenset[str]) -> bool:
-        """`versions` are those in which the resource could be shown."""
+        """Return whether the rule covers the write. `versions` are the versions in which the resource can be shown."""
         resource = attributes.resource
         if "*" not in self.operations and attributes.operation not in self.operations:
             return False
@@ -48,20 +48,20 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Criteria:
-    """What a webhook, a policy or a binding says about the writes that concern it."""
+    """Match criteria of a webhook, a policy or a binding."""
 
     rules: tuple[Rule, ...] | None
     """None: any resource."""
     excluded: tuple[Rule, ...]
     namespaces: LabelTest | None
-    """None: namespaces do not matter."""
+    """None: any namespace."""
     objects: LabelTest | None
     equivalent: bool
-    """Whether other versions of a resource that a rule names count as well (matchPolicy)."""
+    """True if other versions of a resource in a rule match as well (matchPolicy)."""
 
     @staticmethod
     def of(given: Mapping[str, Any], rules: Sequence[Mapping[str, Any]] | None) -> Criteria:
-        """From what stands in a webhook or under matchConstraints or matchResources."""
+        """Compile the criteria of a webhook, of matchConstraints or of matchResources."""
         namespaces, objects = given.get("namespaceSelector"), given.get("objectSelector")
         return Criteria(
             rules=None if rules is None else tuple(map(_rule, rules)),
@@ -73,15 +73,15 @@ class Criteria:
 
 
 class Matcher:
-    """Judges criteria against one store."""
+    """Matcher of criteria and writes for one store."""
 
     def __init__(self, store: Store, versions_of: Callable[[str, str], frozenset[str]]) -> None:
-        """`versions_of` gives the served versions of a group's plural."""
+        """Remember the store. `versions_of` returns the served versions of a group's plural."""
         self._store = store
         self._versions_of = versions_of
 
     def by_rules(self, criteria: Criteria, attributes: Attributes) -> bool:
-        """Whether a rule is about the write and none excludes it."""
+        """Return whether a rule covers the write and none excludes it."""
         resource = attributes.resource
         versions = frozenset((resource.version,))
         if criteria.equivalent:
@@ -91,7 +91,10 @@ class Matcher:
         return criteria.rules is None or any(rule.matches(attributes, versions) for rule in criteria.rules)
 
     def by_selectors(self, criteria: Criteria, attributes: Attributes) -> bool:
-        """Whether namespace and object are among those selected; of an update either object will do."""
+        """Return whether the selectors match namespace and object.
+
+        For an update, either the old or the new object suffices.
+        """
         if criteria.namespaces is not None and not self._in_namespace(criteria.namespaces, attributes):
             return False
         return criteria.objects is None or (

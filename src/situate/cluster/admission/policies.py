@@ -1,7 +1,7 @@
-"""ValidatingAdmissionPolicies and their bindings: which concern a write, with which parameters, and what follows.
+"""Evaluate ValidatingAdmissionPolicies and their bindings: matching, parameters and actions.
 
-After apiserver's pkg/admission/plugin/policy/generic and policy/validating. Expressions are evaluated in
-`cel.policies`. Policies and bindings are judged in the order of their names, where upstream's order is by chance.
+After apiserver's pkg/admission/plugin/policy/generic and policy/validating. `cel.policies` evaluates the expressions.
+Policies and bindings run in the order of their names; upstream's order is random.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BINDINGS: Final = "validatingadmissionpolicybindings.admissionregistration.k8s.
 
 
 class _UnconfiguredError(Exception):
-    """Something that a policy or a binding refers to cannot be had; failurePolicy decides."""
+    """An object that a policy or a binding refers to is unavailable; failurePolicy decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class _Binding:
     name: str
     spec: _Map
     criteria: Criteria | None
-    """None: whatever the policy matches."""
+    """None: all writes that the policy matches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class _Policy:
 
 
 class Policies:
-    """All validating policies of one store that a binding puts into force."""
+    """All validating policies of one store that have a binding."""
 
     def __init__(self, store: Store, catalog: Catalog) -> None:
         self._store = store
@@ -67,11 +67,11 @@ class Policies:
 
     @property
     def configured(self) -> bool:
-        """Whether there are any."""
+        """True if there are any."""
         return bool(self._policies())
 
     def validate(self, attributes: Attributes) -> None:
-        """Raises `Declined` with the first denial, once all were judged; warnings are added to the attributes."""
+        """Evaluate all policies and raise `Declined` with the first denial. Warnings are added to the attributes."""
         policies = self._policies()
         if not policies or attributes.resource.table in (_POLICIES, _BINDINGS):
             return
@@ -130,7 +130,7 @@ class Policies:
         return found
 
     def _parameters(self, kind: Resource | None, reference: _Map | None, namespace: str) -> Sequence[_Map | None]:
-        """What `params` is in turn; once null if the policy or the binding names none."""
+        """Return the values for `params`; one None if the policy or the binding names no parameter."""
         if kind is None or reference is None:
             return (None,)
         place = ""
@@ -175,7 +175,7 @@ class Policies:
 
 
 def _refusal(attributes: Attributes, denial: Violation) -> Refused:
-    """A refusal whose code and reason are the policy's own."""
+    """Return a refusal with the code and reason of the policy."""
     metadata = (attributes.object or {}).get("metadata", {})
     name = attributes.name or metadata.get("name") or metadata.get("generateName") or "Unknown"
     text = denial.denial()

@@ -1,4 +1,4 @@
-"""The AdmissionReview that webhooks are sent, and that match conditions read (webhook/request/admissionreview.go)."""
+"""Build the AdmissionReview for webhooks and for match conditions (webhook/request/admissionreview.go)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from situate.cluster.admission.attributes import Attributes
 
 
 def review(uid: str, attributes: Attributes) -> dict[str, Any]:
-    """The whole AdmissionReview."""
+    """Return the whole AdmissionReview."""
     request = review_request(uid, attributes)
     return {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
 
 
 def review_request(uid: str, attributes: Attributes) -> dict[str, Any]:
-    """Its `request`."""
+    """Return the `request` of an AdmissionReview."""
     group, version, kind = attributes.kind
     resource = attributes.resource
     asked = {"group": group, "version": version, "kind": kind}

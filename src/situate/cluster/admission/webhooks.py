@@ -1,8 +1,8 @@
-"""Calls of admission webhooks: which are asked, what they are sent, and what their answers do.
+"""Call admission webhooks: select them, send the review, and apply the answers.
 
-After apiserver's pkg/admission/plugin/webhook. Mutating webhooks are asked one after the other, in the order of the
-configurations' names; validating ones all at once, of whose refusals the first in that order is told, where upstream
-tells the first to come.
+After apiserver's pkg/admission/plugin/webhook. Mutating webhooks are called one after the other, sorted by the names of
+their configurations. Validating webhooks are called all at once. Of several refusals, the client gets the first in that
+order; upstream returns the first to arrive.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NO_EXPLANATION: Final = "without explanation"
 
 
 class _CallFailed(Exception):
-    """The webhook could not be asked or did not answer properly; failurePolicy decides."""
+    """The webhook could not be called or gave no valid answer; failurePolicy decides."""
 
 
 @dataclass(slots=True)
@@ -42,14 +42,14 @@ class Round:
     """One pass over the mutating webhooks."""
 
     only: frozenset[str] | None = None
-    """Webhooks that may be asked; None for all."""
+    """Ids of the webhooks that may be called; None for all."""
     changed: bool = False
     asked: list[str] = field(default_factory=list)
-    """Webhooks that want to be asked again after changes of others, in order."""
+    """Webhooks with reinvocation policy IfNeeded that were called since the last change, in order."""
     again: set[str] = field(default_factory=set)
 
     def mark(self, changed: bool, hook: Hook) -> None:
-        """Takes note of one answer."""
+        """Record one answer."""
         if changed:
             self.changed = True
             self.again.update(self.asked)
@@ -58,7 +58,10 @@ class Round:
             self.asked.append(hook.id)
 
     def reinvocation(self, *, everything: bool) -> Round | None:
-        """The second pass; `everything` if the in-tree plugins changed something after this one."""
+        """Return the second pass, or None.
+
+        `everything` is set if the in-tree plugins changed the object after this pass.
+        """
         if everything:
             self.again.update(self.asked)
         return Round(only=frozenset(self.again)) if self.again else None
@@ -78,15 +81,18 @@ class Webhooks:
 
     @property
     def configured(self) -> bool:
-        """Whether there are any."""
+        """True if there are any."""
         return self._mutating.configured or self._validating.configured
 
     def mutating(self, attributes: Attributes) -> list[Hook]:
-        """The webhooks that could be asked about a write."""
+        """Return the webhooks with a rule for a write."""
         return self._mutating.interested(attributes)
 
     def mutate(self, attributes: Attributes, hooks: list[Hook], turn: Round) -> Steps[None]:
-        """One pass. Changes `attributes.object`; raises `Declined` if a webhook refuses or cannot be asked."""
+        """Make one pass that changes `attributes.object`.
+
+        Raises `Declined` if a webhook refuses or cannot be called.
+        """
         for hook in hooks:
             if turn.only is not None and hook.id not in turn.only:
                 continue
@@ -102,7 +108,7 @@ class Webhooks:
             turn.mark(changed, hook)
 
     def validate(self, attributes: Attributes) -> Steps[None]:
-        """Asks all at once; raises `Declined` with the first refusal."""
+        """Call all webhooks at once. Raises `Declined` with the first refusal."""
         interested = self._validating.interested(attributes)
         hooks = [hook for hook in interested if self._validating.matches(hook, attributes)]
         refusals = yield from together([self._judged(hook, attributes) for hook in hooks])
@@ -120,7 +126,7 @@ class Webhooks:
         return None if response.get("allowed") else Declined(_denied(hook.name, response.get("status")))
 
     def _failure(self, hook: Hook, failure: _CallFailed) -> Declined | None:
-        """What a call that failed means; None if nothing."""
+        """Return the refusal for a failed call; None if the failure is ignored."""
         if hook.ignores_failure:
             return None
         return Declined(internal_error(f"failed calling webhook {quote(hook.name)}: {failure}"))
@@ -175,7 +181,7 @@ class Webhooks:
 
 
 def _tried(hook: Hook, body: bytes) -> Asking[WebhookReply]:
-    """Asks, and asks again with the same uid for as long as 503 or 429 comes with Retry-After."""
+    """Call the webhook. Repeat with the same uid as long as it answers 503 or 429 with Retry-After."""
     left = hook.timeout_s
     wait = 0.0
     while True:
@@ -189,7 +195,7 @@ def _tried(hook: Hook, body: bytes) -> Asking[WebhookReply]:
 
 
 def _refusal(reply: WebhookReply) -> str:
-    """What client-go makes of an HTTP error."""
+    """Return client-go's text for an HTTP error."""
     try:
         status = msgspec.json.decode(reply.body)
     except ValueError:
@@ -261,7 +267,7 @@ def _operations(patch: Any) -> list[Any]:
 
 
 def _denied(name: str, status: Any) -> Refused:
-    """webhook/errors/statuserror.go: ToStatusErr."""
+    """Build the refusal of a webhook (webhook/errors/statuserror.go: ToStatusErr)."""
     given: Mapping[str, Any] = status if isinstance(status, dict) else {}
     code = given.get("code")
     code = code if isinstance(code, int) and code >= 400 else 400

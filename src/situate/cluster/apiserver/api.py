@@ -1,7 +1,7 @@
-"""The API server without I/O: a request in, an answer or a watch out, and the webhook calls in between.
+"""The API server without I/O: it takes a request and returns an answer or a watch, with webhook calls in between.
 
-This file only finds out what a request asks for; reading, writing, deleting and the rest are files of their own. The
-embedded server puts HTTP around it, the simulator calls it in process on virtual time.
+This module only determines the operation that a request asks for. Other modules read, write and delete. The embedded
+server adds HTTP; the simulator calls this module in process on virtual time.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _VERBS: Final[Mapping[str, tuple[str, str]]] = {
     "PATCH": ("patch", ""),
     "DELETE": ("delete", "deletecollection"),
 }
-"""The verb for an object and for a collection."""
+"""Verbs for an object and for a collection."""
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -62,10 +62,10 @@ NO_TOKENS: Final[Mapping[str, Identity]] = MappingProxyType({})
 
 
 class ApiServer:
-    """Answers requests from one store.
+    """API server on one store.
 
-    Deterministic: names come from `names`, the time with each request. Requests may interleave only where they yield
-    an effect; everything else happens within one `send`.
+    It is deterministic: names come from `names`, the time comes with each request. Requests may interleave only where
+    they yield an effect; all other work happens within one `send`.
     """
 
     def __init__(
@@ -77,10 +77,10 @@ class ApiServer:
         tracks_managers: bool = True,
         tokens: Mapping[str, Identity] = NO_TOKENS,
     ) -> None:
-        """With a store that holds nothing, the objects of a fresh cluster are made as of `now`.
+        """Create the objects of a new cluster as of `now` if the store is empty.
 
-        Without `tracks_managers` there are no managedFields: a fifth less work for those who neither apply nor look.
-        `tokens` are known from the start; those of service accounts are issued.
+        Without `tracks_managers` there are no managedFields. This saves a fifth of the work for clients that do not
+        need them. `tokens` are valid from the start; tokens of service accounts are issued later.
         """
         self.store = store if store is not None else Store()
         self.catalog = Catalog(BUILT_IN)
@@ -100,7 +100,7 @@ class ApiServer:
         self._custom.settle(now)
 
     def handle(self, request: Request, now: float, identity: Identity = ADMIN) -> Handling:
-        """Answers a request that arrived at `now` (Unix seconds). Every refusal is a `Response` with a Status."""
+        """Answer a request that arrived at `now` (Unix seconds). Every refusal is a `Response` with a Status."""
         self._now = now
         try:
             wanted = target(request.path)
@@ -111,7 +111,7 @@ class ApiServer:
             return _with_warnings(refused_response(declined.refused, declined.metadata), declined.warnings)
 
     def answer(self, request: Request, now: float, identity: Identity = ADMIN) -> Answer:
-        """`handle` for callers without a network: a webhook that would be called counts as unreachable."""
+        """Run `handle` without a network: webhooks count as unreachable."""
         handling = self.handle(request, now, identity)
         try:
             effect = next(handling)
@@ -122,7 +122,7 @@ class ApiServer:
             return answer
 
     def semantics_of(self, resource: Resource) -> Semantics:
-        """What the resource's objects may hold."""
+        """Return the semantics of the resource's objects."""
         key = (resource.group, resource.version, resource.plural)
         known = self._semantics.get(key)
         if known is None or known[0] is not resource:
@@ -131,7 +131,7 @@ class ApiServer:
         return known[1]
 
     def _semantics_of_kind(self, resource: Resource, api_version: str, kind: str) -> Semantics:
-        """Of an object that is written to the resource or, being of another kind, below it."""
+        """Return the semantics of an object written to the resource, or of another kind written to a subresource."""
         if (api_version, kind) == (resource.api_version, resource.kind):
             return self.semantics_of(resource)
         return built_in_kind(api_version, kind)
@@ -140,7 +140,7 @@ class ApiServer:
         resource = self.catalog.find(wanted.group, wanted.version, wanted.plural)
         if resource is None:
             return self._not_served(wanted)
-        # Custom resources have no messages: theirs is refused where the body is read.
+        # Custom resources have no protobuf messages. Their protobuf bodies are refused when the body is read.
         if resource.origin is not Origin.CUSTOM and _is_protobuf(request):
             body = accepted(protobuf.to_json(request.body))
             request = msgspec.structs.replace(request, headers={**request.headers, "content-type": JSON}, body=body)
@@ -262,7 +262,7 @@ class ApiServer:
         return _with_warnings(json_response(written.status, body), warnings)
 
     def _check_scope(self, resource: Resource, wanted: Target) -> None:
-        """An object is reached through its namespace, or without one if it has none."""
+        """Check that the path has a namespace exactly if the resource is namespaced."""
         if resource.namespaced is not bool(wanted.namespace) and (wanted.name or resource.namespaced):
             raise Declined(no_such_path() if wanted.name else method_not_allowed())
 
@@ -295,11 +295,11 @@ def _is_protobuf(request: Request) -> bool:
 _EVERYWHERE: Final = Target("", "", "", "", "", "")
 
 _PLAIN_DETAILS: Final = frozenset({"MethodNotAllowed", "NotAcceptable"})
-"""Reasons whose details are empty but present, as upstream's generic errors have them."""
+"""Reasons with empty but present details, as in upstream's generic errors."""
 
 
 def refused_response(refused: Refused, metadata: Mapping[str, Any] | None = None) -> Response:
-    """The answer that carries a refusal."""
+    """Return the answer for a refusal."""
     status: Obj = refused.status()
     if metadata:
         status["metadata"] = dict(metadata)
@@ -316,7 +316,7 @@ def refused_response(refused: Refused, metadata: Mapping[str, Any] | None = None
 
 
 class _ShownBesideRefusals:
-    """What was to be warned of is told even if the request is refused then. A class, as every write enters it."""
+    """Context that adds the warnings to a refusal. It is a class for speed, because every write enters it."""
 
     __slots__ = ("_warnings",)
 
@@ -339,6 +339,6 @@ def _with_warnings(answer: Response, warnings: Sequence[str]) -> Response:
 
 @lru_cache(maxsize=256)
 def _warning(text: str) -> str:
-    """A Warning header's value (RFC 7234 5.5, as apimachinery util/net writes it)."""
+    """Return the value of a Warning header (RFC 7234 5.5, as in apimachinery util/net)."""
     safe = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
     return f'299 - "{safe}"'

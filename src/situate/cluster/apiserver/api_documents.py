@@ -1,4 +1,4 @@
-"""Discovery and OpenAPI documents, kept until what is served changes."""
+"""Build discovery and OpenAPI documents, and cache them until the catalog changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PROTOBUF: Final = "application/com.github.proto-openapi"
 
 
 class Documents:
-    """Everything below the root that is not a resource."""
+    """All documents below the root that are not resources."""
 
     def __init__(self, catalog: Catalog, custom: CustomResources) -> None:
         self._catalog = catalog
@@ -27,7 +27,7 @@ class Documents:
         self._kept: dict[tuple[str, bool], Response | None] = {}
 
     def get(self, path: str, accept: str) -> Response | None:
-        """The document; None if there is none at the path."""
+        """Return the document; None if no document has this path."""
         if self._generation != self._catalog.generation:
             self._kept.clear()
             self._generation = self._catalog.generation

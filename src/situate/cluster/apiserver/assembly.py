@@ -1,7 +1,7 @@
-"""A whole cluster without a network: the API server, and the controllers that write through it like any client.
+"""A cluster without a network: the API server, and the controllers that write through it like any client.
 
-Pure: whoever holds it passes requests in and calls `step` when `machinery.next_due` has come. With a network, where
-webhooks can be called, `situate.embedded` ties the same two together.
+It does no I/O: the caller passes requests in, and calls `step` when `machinery.next_due` is reached. With a network,
+which webhooks need, `situate.embedded` connects the same two parts.
 """
 
 from __future__ import annotations
@@ -31,8 +31,11 @@ class Cluster:
         later: Later | None = None,
         further: Sequence[Further] = (),
     ) -> None:
-        """`tracks_managers`: see `ApiServer`. `later` drives writes of controllers that wait for webhooks, and gives
-        their answers to `machinery.settle`; without it webhooks count as unreachable. `further`: see `Machinery`."""
+        """Connect the API server and the controllers.
+
+        `tracks_managers`: see `ApiServer`. `later` drives writes of controllers that wait for webhooks, and passes
+        their answers to `machinery.settle`. Without it webhooks count as unreachable. `further`: see `Machinery`.
+        """
         self.api = ApiServer(names, now=now, tracks_managers=tracks_managers)
         self._now = now
         writer = ControllerWriter(self.api, lambda: self._now, later or self._without_network)
@@ -40,12 +43,12 @@ class Cluster:
         self.api.store.subscribe(self.machinery.observe)
 
     def answer(self, request: Request, now: float, identity: Identity) -> Answer:
-        """One request of a client. A webhook that would be called counts as unreachable."""
+        """Answer one request of a client. Webhooks count as unreachable."""
         self._now = max(self._now, now)
         return self.api.answer(request, now, identity)
 
     def step(self, now: float) -> None:
-        """Lets the controllers do all that is due."""
+        """Let the controllers do all due work."""
         self._now = max(self._now, now)
         self.machinery.step(self._now)
 

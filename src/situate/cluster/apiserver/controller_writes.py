@@ -1,6 +1,6 @@
-"""The writes of controllers, made through the API as any client's: the machinery's `Writer`.
+"""Writes of controllers, made through the API like those of any client: the machinery's `Writer`.
 
-A write that asks for a webhook is handed to the caller, who drives it to its end and settles its ticket.
+A write that needs a webhook call is handed to the caller, which drives it to its end and settles its ticket.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from situate.cluster.storage.effects import Effect, Identity
 from situate.objects.messages import Request, Response
 
 Later = Callable[[Handling, Effect, int], None]
-"""Takes a request that waits for its first webhook, and the ticket of its answer."""
+"""Takes a request that waits for its first webhook, and the ticket for its answer."""
 
 _GROUPS = ("system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated")
 
 
 class ControllerWriter:
-    """Performs writes on one API server as of `clock()`."""
+    """Writer to one API server, with the time of `clock()`."""
 
     def __init__(self, api: ApiServer, clock: Callable[[], float], later: Later) -> None:
         self._api = api
@@ -31,14 +31,14 @@ class ControllerWriter:
         self._later = later
 
     def perform(self, action: Write, user: str, manager: str, ticket: int) -> Answer | None:
-        """The answer, or None if it comes later."""
+        """Return the answer, or None if it comes later."""
         request = self._request(action, manager)
         handling = self._api.handle(request, self._clock(), Identity(user, _GROUPS))
         try:
             effect = next(handling)
         except StopIteration as done:
             answer = done.value
-            # Only what is created, or told of, needs a name; of all else the answer need not be read.
+            # Only creations and actions with a callback need the name; other answers are not parsed.
             nameless = action.done is None and not isinstance(action, Create)
             return Answer(answer.status) if nameless and answer.status < 400 else answer_of(answer)
         self._later(handling, effect, ticket)
@@ -118,7 +118,7 @@ class _Made(msgspec.Struct):
 
 
 def answer_of(response: ApiAnswer) -> Answer:
-    """What the API said, in the machinery's words."""
+    """Convert an answer of the API to the machinery's type."""
     assert isinstance(response, Response)
     if response.status < 400:
         made = msgspec.json.decode(response.body, type=_Made)

@@ -1,4 +1,4 @@
-"""What is served, as clients discover it: group and resource lists, and the aggregated form of both."""
+"""Build discovery documents: group and resource lists, and the aggregated form of both."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ VERSION: Final[Obj] = {
     "compiler": "",
     "platform": "linux/amd64",
 }
-"""The version of Kubernetes whose API is served; clients choose by it what to ask for."""
+"""Version of the served Kubernetes API; clients decide by it which features to use."""
 
 AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
 def wants_aggregated(accept: str) -> bool:
-    """Whether the client asks for the aggregated form of `/api` and `/apis`, and for a version that is known."""
+    """Return whether the client accepts the known version of the aggregated form of `/api` and `/apis`."""
     return any(
         "apidiscovery.k8s.io" in choice and "v=v2;" in choice.replace(" ", "") + ";" for choice in accept.split(",")
     )
 
 
 def core_versions() -> Obj:
-    """`/api`."""
+    """Return the document `/api`."""
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
 
 
 def groups(catalog: Catalog) -> Obj:
-    """`/apis`."""
+    """Return the document `/apis`."""
     return {
         "kind": "APIGroupList",
         "apiVersion": "v1",
@@ -46,7 +46,7 @@ def groups(catalog: Catalog) -> Obj:
 
 
 def group(catalog: Catalog, name: str) -> Obj | None:
-    """`/apis/<group>`; None if it is not served."""
+    """Return the document `/apis/<group>`; None if the group is not served."""
     if not name or not catalog.versions(name):
         return None
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(catalog, name)}
@@ -58,7 +58,7 @@ def _group(catalog: Catalog, name: str) -> Obj:
 
 
 def resources(catalog: Catalog, group_name: str, version: str) -> Obj | None:
-    """`/api/v1` and `/apis/<group>/<version>`; None if it is not served."""
+    """Return `/api/v1` or `/apis/<group>/<version>`; None if it is not served."""
     rows = catalog.of(group_name, version)
     if not rows:
         return None
@@ -89,7 +89,7 @@ def _listed_subresource(row: Resource, sub: Subresource) -> Obj:
 
 
 def aggregated(catalog: Catalog, *, core: bool) -> Obj:
-    """`/api` (core) or `/apis` in the form of apidiscovery.k8s.io/v2."""
+    """Return `/api` (core) or `/apis` in the form of apidiscovery.k8s.io/v2."""
     names: Iterable[str] = [""] if core else [name for name in catalog.groups() if name]
     return {
         "kind": "APIGroupDiscoveryList",
@@ -138,6 +138,6 @@ def _discovered(row: Resource) -> Obj:
 
 
 def _kind(row: Resource, kind: str) -> dict[str, Any]:
-    """Built-in resources leave group and version empty where they are those of the path."""
+    """Return the kind. Built-in resources have an empty group and version if they equal those of the path."""
     custom = row.origin is Origin.CUSTOM
     return {"group": row.group if custom else "", "version": row.version if custom else "", "kind": kind}

@@ -1,8 +1,8 @@
-"""Faults on order: requests that are delayed, refused or answered by silence, watches cut, a log compacted, a pause.
+"""Faults for tests: requests delayed, refused or dropped, watches cut, the log compacted, a pause.
 
-The server asks `Faults.of(request)` before it answers and obeys; nothing here waits or sends. Rules are tried in the
-order in which they were added; the first that applies is used up by one. Set from code, or over HTTP at
-`/situate/faults`, which no client of Kubernetes ever calls.
+The server asks `Faults.of(request)` before it answers, and applies the result; this module neither waits nor sends.
+Rules are tried in the order in which they were added. The first that applies is used once. Rules are set from code, or
+over HTTP at `/situate/faults`, a path that no Kubernetes client calls.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ class Kind(Enum):
     DELAY = "delay"
     """The request is answered `delay_s` later."""
     REFUSE = "refuse"
-    """The request is not carried out; the answer has `status` and, if given, Retry-After."""
+    """The request is not executed. The answer has `status` and, if given, Retry-After."""
     DROP_REQUEST = "dropRequest"
-    """The request is not carried out and the connection is cut."""
+    """The request is not executed and the connection is cut."""
     DROP_ANSWER = "dropAnswer"
-    """The request is carried out and the connection is cut."""
+    """The request is executed and the connection is cut."""
 
 
 class Rule(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """Which requests, and what happens to them. Empty conditions hold for every request."""
+    """A fault and the requests that it affects. Empty conditions match every request."""
 
     fault: Kind
     methods: tuple[str, ...] = ()
-    """Upper case."""
+    """HTTP methods in upper case."""
     path: str = "*"
-    """Shell pattern on the path; `*` crosses slashes."""
+    """Shell pattern for the path; `*` matches slashes too."""
     users: tuple[str, ...] = ()
     """Names of users."""
     watches: bool | None = None
-    """Only watches, or only other requests; None for both."""
+    """True: only watches. False: only other requests. None: both."""
     skip: int = 0
-    """So many matching requests go unharmed first."""
+    """Number of matching requests to leave unaffected first."""
     times: int | None = 1
-    """How many are harmed; None for all."""
+    """Number of requests to affect; None for all."""
     delay_s: float = 0.0
     status: int = 503
     retry_after_s: int | None = None
     message: str = "refused on purpose: a fault was ordered at /situate/faults"
 
     def applies(self, request: Request, identity: Identity) -> bool:
-        """Whether the conditions hold."""
+        """Return whether all conditions match."""
         if self.methods and request.method not in self.methods:
             return False
         if self.users and identity.user not in self.users:
@@ -65,7 +65,7 @@ class Rule(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=Tr
 
 @dataclass(slots=True)
 class Ordered:
-    """A rule and how far it has got."""
+    """A rule and its counters."""
 
     rule: Rule
     seen: int = 0
@@ -74,23 +74,23 @@ class Ordered:
 
 @dataclass(slots=True)
 class Faults:
-    """The rules in force."""
+    """The active rules."""
 
     ordered: list[Ordered] = field(default_factory=list)
     paused: bool = False
-    """Nothing is answered until resumed; the shell waits."""
+    """While true, no request is answered; the shell waits."""
 
     def add(self, rule: Rule) -> None:
-        """Puts the rule behind those in force."""
+        """Add the rule after the active ones."""
         self.ordered.append(Ordered(rule))
 
     def clear(self) -> None:
-        """No faults from now on."""
+        """Remove all faults and end the pause."""
         self.ordered.clear()
         self.paused = False
 
     def of(self, request: Request, identity: Identity) -> Rule | None:
-        """The rule for this request, counted as used; None if it goes unharmed."""
+        """Return the rule for this request and count its use; None if the request is unaffected."""
         for entry in self.ordered:
             if not entry.rule.applies(request, identity):
                 continue
@@ -104,7 +104,7 @@ class Faults:
         return None
 
     def report(self) -> Mapping[str, Any]:
-        """What is in force and how often each rule was used, as JSON."""
+        """Return the active rules and their counters as JSON."""
         return {
             "paused": self.paused,
             "rules": [

@@ -1,7 +1,7 @@
-"""OpenAPI documents, from which kubectl validates, merges and explains: version 3 by group, version 2 as a whole.
+"""Build OpenAPI documents, which kubectl uses to validate, merge and explain: version 3 by group, version 2 as a whole.
 
-Built-in kinds come from `schemas.catalog`, custom ones from their definitions. Parameters are named where clients look
-for them (`fieldValidation`), responses only refer to the kind; the rest of each operation is left out.
+Built-in kinds come from `schemas.catalog`, custom kinds from their definitions. The documents list the parameters that
+clients look for (`fieldValidation`). Responses only refer to the kind, and the rest of each operation is left out.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ _ACTIONS: Final = {"post": "post", "put": "put", "patch": "patch", "delete": "de
 
 
 EMPTY_SWAGGER: Final = b"\x0a\x032.0\x12\x19\x0a\x0aKubernetes\x12\x0bunversioned\x42\x00\x4a\x00"
-"""A version 2 document in protobuf (gnostic openapiv2: swagger, info, paths, definitions) that defines nothing.
+"""A version 2 document in protobuf (gnostic openapiv2: swagger, info, paths, definitions) without definitions.
 
-kubectl asks for it before it sends what stands in a `kind: List`. A type that is not defined there it does not check
-itself, and the server holds every object to its schema anyhow.
+kubectl requests it before it sends the items of a `kind: List`. kubectl does not validate types that the document does
+not define, and the server validates every object anyway.
 """
 
 
 def discovery(definitions: Iterable[_Map]) -> dict[str, Any]:
-    """`/openapi/v3`: where each group's document is, with a hash that changes with its content."""
+    """Return `/openapi/v3`: the location of each group's document, with a hash that changes with its content."""
     paths = {path: _link(path, f"{published()['version']} {path}".encode()) for path in published()["paths"]}
     for path, versions in _custom_versions(definitions).items():
         content = b"".join(msgspec.json.encode(definition["spec"]) for definition, _ in versions)
@@ -65,7 +65,7 @@ def _link(path: str, content: bytes) -> dict[str, str]:
 
 
 def document(path: str, definitions: Iterable[_Map]) -> dict[str, Any] | None:
-    """`/openapi/v3/<path>` such as `apis/apps/v1`; None if nothing is served there."""
+    """Return `/openapi/v3/<path>` such as `apis/apps/v1`; None if the path is not served."""
     if path in published()["paths"]:
         return _built_in(path)
     versions = _custom_versions(definitions).get(path)
@@ -73,7 +73,7 @@ def document(path: str, definitions: Iterable[_Map]) -> dict[str, Any] | None:
 
 
 def swagger(definitions: Sequence[_Map]) -> dict[str, Any]:
-    """`/openapi/v2`: everything at once, for clients that know no version 3."""
+    """Return `/openapi/v2`: all kinds at once, for clients without version 3."""
     schemas = {name: _as_v2(schema) for name, schema in published()["schemas"].items()}
     paths: dict[str, Any] = {}
     for group in published()["paths"].values():
@@ -112,7 +112,7 @@ def _built_in(path: str) -> dict[str, Any]:
 
 
 def _reached(names: Iterable[str]) -> set[str]:
-    """The components named and all that they refer to."""
+    """Return the named components and all components that they refer to, directly or not."""
     reached: set[str] = set()
     waiting = list(names)
     while waiting:
@@ -133,7 +133,10 @@ def _references(schema: Any) -> list[str]:
 
 
 def _prefixed(schema: Any) -> Any:
-    """With full references, which stand alone in version 3: what is beside one goes around it."""
+    """Return the schema with full references.
+
+    In version 3 a reference has no siblings, so the other keywords move to a schema around it.
+    """
     if isinstance(schema, list):
         return [_prefixed(item) for item in schema]
     if not isinstance(schema, dict):
@@ -157,7 +160,7 @@ def _unprefixed(schema: Any) -> Any:
 
 
 def _as_v2(schema: Any) -> Any:
-    """Version 2 has no alternatives, no null and its own place for definitions."""
+    """Convert a schema to version 2, which has no alternatives and no null, and another path for definitions."""
     if isinstance(schema, list):
         return [_as_v2(item) for item in schema]
     if not isinstance(schema, dict):
@@ -210,7 +213,7 @@ def _v2_operation(method: str, action: str, group: str, version: str, kind: str)
 
 
 def _custom_versions(definitions: Iterable[_Map]) -> dict[str, list[tuple[_Map, _Map]]]:
-    """The served versions of all definitions, by document."""
+    """Return the served versions of all definitions, by document."""
     found: dict[str, list[tuple[_Map, _Map]]] = {}
     for definition in definitions:
         for version in definition["spec"]["versions"]:
@@ -234,7 +237,7 @@ def _custom(versions: Sequence[tuple[_Map, _Map]]) -> dict[str, Any]:
 
 
 def _custom_schemas(definition: _Map, version: _Map) -> dict[str, Any]:
-    """The kind and its list, named as the API server names them: `dev.example.v1.Foo`."""
+    """Return the schemas of the kind and its list, named as in the API server: `dev.example.v1.Foo`."""
     spec = definition["spec"]
     group, kind, list_kind = spec["group"], spec["names"]["kind"], spec["names"]["listKind"]
     name = ".".join([*reversed(group.split(".")), version["name"]])
@@ -273,7 +276,7 @@ def _custom_schemas(definition: _Map, version: _Map) -> dict[str, Any]:
 
 
 def _custom_paths(definition: _Map, version: _Map) -> dict[str, Any]:
-    """Paths and their operations, in the form of the published data."""
+    """Return the paths and their operations in the form of the published data."""
     spec = definition["spec"]
     group, kind, plural = spec["group"], spec["names"]["kind"], spec["names"]["plural"]
     base = f"/apis/{group}/{version['name']}"

@@ -1,6 +1,6 @@
-"""Reviews: questions that are answered at once and stored nowhere.
+"""Answer reviews, which are never stored.
 
-There is no authorization here, and the answers say so: everything is allowed, for everybody.
+The server has no authorization, and the answers say so: every user is allowed to do everything.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _RULES: Final[Obj] = {
 
 
 def review(resource: Resource, body: bytes, identity: Identity, now: float, tokens: Tokens) -> Obj | Refused:
-    """The review with its status filled in."""
+    """Return the review with its status."""
     asked: Any = decode(body)
     if isinstance(asked, Refused):
         return asked

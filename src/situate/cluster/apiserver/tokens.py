@@ -1,8 +1,8 @@
-"""Tokens, and whose they are: those that the server was started with, and those of service accounts that it has issued
-since (TokenRequest, upstream pkg/registry/core/serviceaccount/storage/token.go).
+"""Map tokens to identities: tokens given at start, and tokens issued for service accounts.
 
-Issued tokens are kept in memory and are not signed. A token counts until it expires, its account or the object that it
-is bound to is deleted, or the server ends. Audiences are shown, and not checked.
+Issuing follows TokenRequest (upstream pkg/registry/core/serviceaccount/storage/token.go). Issued tokens are held in
+memory and are not signed. A token is valid until it expires, its account or its bound object is deleted, or the server
+ends. Audiences are shown but not checked.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DEFAULT_ACCOUNT: Final = "default"
 _CLAIMS: Final = "authentication.kubernetes.io"
 _BOUND_KINDS: Final = ("Pod", "Node", "Secret")
 _LEEWAY_S: Final = 60.0
-"""How long a token outlives the end of the grace period of its object (upstream pkg/serviceaccount/claims.go)."""
+"""Seconds that a token stays valid after the grace period of its object (upstream pkg/serviceaccount/claims.go)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class _Bound:
     name: str
     uid: str
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """What it adds to the identity."""
+    """Claims that the object adds to the identity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +58,10 @@ class _Issued:
 
 
 class Tokens:
-    """Mutable; times are Unix seconds."""
+    """Valid tokens, given and issued. Times are Unix seconds."""
 
     def __init__(self, given: Mapping[str, Identity], store: Store, names: Names, catalog: Catalog) -> None:
-        """`given`: tokens that never expire."""
+        """Remember the tokens in `given`, which never expire."""
         self._given = dict(given)
         self._catalog = catalog
         self._store = store
@@ -69,7 +69,7 @@ class Tokens:
         self._issued: dict[str, _Issued] = {}
 
     def bearer(self, token: str, now: float) -> Identity | None:
-        """None: nobody's, or nobody's any more."""
+        """Return the identity of the token; None if the token is unknown or no longer valid."""
         found = self._issued.get(token)
         if found is None:
             return self._given.get(token)
@@ -81,7 +81,7 @@ class Tokens:
         return found.identity
 
     def issue(self, resource: Resource, namespace: str, name: str, body: bytes, now: float) -> Obj | Refused:
-        """The TokenRequest with its status filled in."""
+        """Return the TokenRequest with its status."""
         asked: Any = decode(body)
         if isinstance(asked, Refused):
             return asked
@@ -118,7 +118,7 @@ class Tokens:
         }
 
     def _is_bound(self, bound: _Bound | None, now: float) -> bool:
-        """Whether the token's object is there, and is the same one; True of a token that is bound to none."""
+        """Return whether the token's object still exists. True for a token that is not bound."""
         if bound is None:
             return True
         found = self._store.get(bound.table, bound.namespace, bound.name)
@@ -128,7 +128,7 @@ class Tokens:
         return ends is None or now <= seconds(ends) + _LEEWAY_S
 
     def _bound(self, account: str, namespace: str, asked: object) -> _Bound | Refused | None:
-        """The object that `spec.boundObjectRef` names; None if it names none."""
+        """Return the object in `spec.boundObjectRef`; None if the field is absent."""
         if asked is None:
             return None
         if not isinstance(asked, dict):
@@ -152,7 +152,7 @@ class Tokens:
         return _Bound(resource.table, found.namespace, name, found.uid, self._extra(kind, found))
 
     def _extra(self, kind: str, found: Stored) -> dict[str, tuple[str, ...]]:
-        """The claims of an identity (upstream pkg/serviceaccount/util.go); of a Secret there are none."""
+        """Return the claims that the object adds (upstream pkg/serviceaccount/util.go); none for a Secret."""
         if kind == "Pod":
             extra = {"pod-name": found.name, "pod-uid": found.uid}
             node = found.object()["spec"].get("nodeName")

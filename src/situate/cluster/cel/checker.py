@@ -1,7 +1,7 @@
-"""Finds what is wrong with the types of a CEL expression, in the words of the API server.
+"""Find type errors in CEL expressions, with the API server's texts.
 
-After cel-go's `checker/checker.go`. As there, something that was reported fits everywhere else, so that one mistake is
-told once. What Kubernetes has and this server has not is a mistake of its own kind, told by name.
+After cel-go's `checker/checker.go`. As there, an expression with a reported error fits every type, so each mistake is
+reported once. Features of Kubernetes' CEL that this server lacks get their own error, which names them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from situate.cluster.cel.types import (
 )
 
 MAX_NESTING: Final = 3
-"""Comprehensions inside one another: with the size limit of objects this bounds the time of an evaluation."""
+"""Largest depth of nested comprehensions. With the size limit of objects it bounds the time of an evaluation."""
 _COMPREHENSIONS: Final[Mapping[str, tuple[int, ...]]] = {
     "all": (2,),
     "exists": (2,),
@@ -34,18 +34,18 @@ _COMPREHENSIONS: Final[Mapping[str, tuple[int, ...]]] = {
     "filter": (2,),
     "map": (2, 3),
 }
-"""Macros over a list or the keys of a map, and how many arguments they take."""
+"""Macros over a list or the keys of a map, and their numbers of arguments."""
 _LIBRARIES: Final = frozenset({"sets", "optional", "format", "authorizer"})
-"""Names before a dot that stand for functions this server has not."""
+"""Prefixes of functions that this server lacks."""
 
 
 class Unsupported(Exception):
-    """A construct of Kubernetes' CEL that this server has not; the text names it."""
+    """A construct of Kubernetes' CEL that this server lacks; the text names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What is known of an expression without evaluating it."""
+    """Result of the check of an expression."""
 
     type: Type
     problem: str = ""
@@ -53,7 +53,7 @@ class Checked:
 
 
 def check(expression: str, declared: Mapping[str, Type]) -> Checked:
-    """Type and errors of an expression whose syntax is in order, over the declared variables."""
+    """Return type and errors of an expression with correct syntax, for the declared variables."""
     checker = _Checker()
     try:
         found = checker.check(parse(expression), declared)
@@ -169,7 +169,7 @@ class _Checker:
         return found
 
     def _collected(self, node: Call, rest: list[Expression], each: Type, scope: Mapping[str, Type]) -> Type:
-        """The list that `filter` or `map` makes; a condition comes first where there is one."""
+        """Return the type of the list that `filter` or `map` builds. The first argument can be a condition."""
         condition = self.check(rest[0], scope) if node.function == "filter" or len(rest) > 1 else BOOL
         found = list_of(each if node.function == "filter" else self.check(rest[-1], scope))
         self._applied("_?_:_", (condition, found, found), node.at)
@@ -181,7 +181,7 @@ class _Checker:
             self._wrong(node.at, f"expected type 'bool' but found '{found}'")
 
     def _same(self, given: list[tuple[int, Type]]) -> Type:
-        """The one type that all items of a literal have."""
+        """Return the common type of all items of a literal."""
         if not given:
             return DYN
         first = ERROR
@@ -191,7 +191,7 @@ class _Checker:
                 continue
             open_ended = DYN not in (first, found) and applied(signatures("_==_"), (first, found), method=False)
             if found not in (first, ERROR) and not open_ended:
-                # Told once: whatever comes after it fits.
+                # Reported once: after that, all items fit.
                 return self._wrong(at, f"expected type '{first}' but found '{found}'")
         return first
 

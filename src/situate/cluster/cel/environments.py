@@ -1,6 +1,6 @@
-"""The variables that expressions of admission may name, and their types.
+"""Variables of admission expressions, and their types.
 
-After `apiserver/pkg/admission/plugin/cel/compile.go`. Objects and parameters are of any type.
+After `apiserver/pkg/admission/plugin/cel/compile.go`. Objects and parameters have the type dyn.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ _NAMESPACE: Final = object_type(
 CONDITION_VARIABLES: Final[Mapping[str, Type]] = MappingProxyType(
     {"object": DYN, "oldObject": DYN, "request": _REQUEST, "namespaceObject": _NAMESPACE}
 )
-"""Declared in match conditions of webhooks, and in policies without parameters."""
+"""Variables of match conditions of webhooks, and of policies without parameters."""
 PARAMETER_VARIABLES: Final[Mapping[str, Type]] = MappingProxyType({**CONDITION_VARIABLES, "params": DYN})
-"""Declared in policies with parameters."""
+"""Variables of policies with parameters."""
 
 
 def with_variables(declared: Mapping[str, Type], variables: Mapping[str, Type]) -> Mapping[str, Type]:
-    """A policy's own variables on top."""
+    """Return the declared variables with a policy's own variables added."""
     return {**declared, "variables": object_type("kubernetes.variables", variables)}

@@ -1,7 +1,7 @@
-"""Functions that Kubernetes adds to CEL and that conditions and policies here may call.
+"""Functions that Kubernetes adds to CEL, as far as conditions and policies can use them here.
 
-After `k8s.io/apiserver/pkg/cel/library` and cel-go's string extensions. A method's receiver is the first argument. A
-quantity is a map of its own, for the evaluator knows no foreign types.
+After `k8s.io/apiserver/pkg/cel/library` and cel-go's string extensions. A method's receiver is its first argument. A
+quantity is represented as a map, because the evaluator has no foreign types.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from typing import Any, Final
 from situate.cluster.errors.quantity_text import QuantityError, amount
 
 CODE_POINTS: Final = "_codePoints"
-"""What `size` is called when it is evaluated."""
+"""Name of `size` during evaluation."""
 _Quantity = Mapping[str, Any]
 
 
 def _size(value: Any) -> int:
-    """Code points of text; the evaluator's own counts bytes."""
+    """Count the code points of a text. The evaluator's own function counts bytes."""
     return len(value)
 
 
 def _string(value: Any) -> str:
-    """Of what the evaluator's own, which is tried first, does not convert."""
+    """Convert a value that the evaluator's own function, which is tried first, cannot convert."""
     if isinstance(value, bool):
         return "true" if value else "false"
     raise ValueError("no such overload: string")
@@ -193,4 +193,4 @@ KNOWN_UPSTREAM: Final = frozenset(
         *("distinct", "sort", "of", "none"),
     }
 )
-"""What Kubernetes has and this server has not; refused by name."""
+"""Functions of Kubernetes that this server lacks; they are refused by name."""

@@ -1,7 +1,7 @@
-"""ValidatingAdmissionPolicies, evaluated when a request matches one of their bindings.
+"""Evaluate ValidatingAdmissionPolicies when a request matches one of their bindings.
 
-After `apiserver/pkg/admission/plugin/policy/validating`. Which requests a policy and its bindings match is known to
-`admission.policies`; policies are judged when they are created, in `validation.policies`.
+After `apiserver/pkg/admission/plugin/policy/validating`. `admission.policies` matches requests with policies and
+bindings. `validation.policies` checks a policy when it is created.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _REASONS: Final = {"Forbidden": 403, "Invalid": 422, "RequestEntityTooLarge": 41
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One validation that did not hold, or could not be evaluated."""
+    """One validation that failed, or that could not be evaluated."""
 
     policy: str
     binding: str
@@ -29,25 +29,25 @@ class Violation:
 
     @property
     def code(self) -> int:
-        """The HTTP status of a denial."""
+        """HTTP status of a denial."""
         return _REASONS.get(self.reason, 422)
 
     def denial(self) -> str:
-        """The text after `… is forbidden: `."""
+        """Return the text after `… is forbidden: `."""
         bound = f" with binding '{self.binding}'" if self.binding else ""
         return f"ValidatingAdmissionPolicy '{self.policy}'{bound} denied request: {self.message}"
 
     def warning(self) -> str:
-        """The text of a binding whose action is Warn."""
+        """Return the text for a binding with the action Warn."""
         where = f"ValidatingAdmissionPolicy '{self.policy}' with binding '{self.binding}'"
         return f"Validation failed for {where}: {self.message}"
 
 
 def evaluate_policy(policy: _Map, binding: str, variables: Mapping[str, Any]) -> Sequence[Violation]:
-    """What of an accepted policy does not hold for a request.
+    """Return the violations of an accepted policy for a request.
 
-    `variables` has object, oldObject, request, namespaceObject and params. An expression without a value counts as the
-    policy's failurePolicy says. A match condition that is false leaves nothing to hold, whatever becomes of the others.
+    `variables` has object, oldObject, request, namespaceObject and params. For an expression that fails, the policy's
+    failurePolicy decides. If one match condition is false, there are no violations, even if other conditions fail.
     """
     spec, name = policy.get("spec", {}), policy["metadata"]["name"]
     strict = spec.get("failurePolicy", "Fail") == "Fail"
@@ -82,9 +82,9 @@ def evaluate_policy(policy: _Map, binding: str, variables: Mapping[str, Any]) ->
 
 
 def _define_variables(variables: Sequence[_Map], scope: dict[str, Any]) -> dict[str, str]:
-    """Adds `variables` to the scope; one without a value is missed where it is used, as upstream evaluates lazily.
+    """Add `variables` to the scope. Return texts for failed variables, by the evaluator's error at their use.
 
-    Gives what is reported then, by what the evaluator says.
+    A variable that fails is left out, so that the error occurs at its use, as upstream evaluates lazily.
     """
     own: dict[str, Any] = {}
     failures: dict[str, str] = {}

@@ -1,8 +1,8 @@
-"""CEL expressions of admission: match conditions and the validations of policies.
+"""Compile CEL expressions of admission: match conditions and validations of policies.
 
-The package `common-expression-language` parses and evaluates; `docs/decisions/0004-cel.md` argues it. It has no type
-checker: that is `cel.checker`. What Kubernetes has and this server has not is refused by name when an object is
-created, never when it is used.
+The package `common-expression-language` parses and evaluates; `docs/decisions/0004-cel.md` explains the choice. It has
+no type checker; `cel.checker` is one. Features of Kubernetes that this server lacks are refused by name when an object
+is created, never when it is used.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_LENGTH: Final = 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class CelError:
-    """An evaluation that came to no value, such as a key that is not there."""
+    """An evaluation that failed, for example because of a missing key."""
 
     message: str
 
@@ -37,10 +37,13 @@ class Program:
     expression: str
     runnable: Any
     names: frozenset[str]
-    """All that it names: of variables, which are whole objects and copied for the evaluator, no others are needed."""
+    """All names in the expression.
+
+    Only these variables are passed, because the evaluator copies variables, and they are whole objects.
+    """
 
     def evaluate(self, variables: Mapping[str, Any]) -> Any | CelError:
-        """The value for these variables; those that the expression does not name may be absent."""
+        """Return the value for these variables. Variables that the expression does not name may be absent."""
         named = {name: value for name, value in variables.items() if name in self.names}
         context = _library().Context(variables=named, functions=dict(FUNCTIONS))
         try:
@@ -49,7 +52,7 @@ class Program:
             return CelError(_reason(error))
 
     def holds(self, variables: Mapping[str, Any]) -> bool | CelError:
-        """The value of a condition, which must be true or false."""
+        """Return the value of a condition, which must be true or false."""
         value = self.evaluate(variables)
         if isinstance(value, (bool, CelError)):
             return value
@@ -58,19 +61,19 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Compiled(Program):
-    """An expression that was checked, and the type of its value."""
+    """A checked expression, and the type of its value."""
 
     type: Type
 
 
 def compile_condition(expression: str, declared: Mapping[str, Type] = CONDITION_VARIABLES) -> Compiled | str:
-    """A condition ready to run, or why it is refused."""
+    """Compile a condition; return the reason if it is refused."""
     compiled = compile_expression(expression, declared)
     return compiled if isinstance(compiled, str) else wrong_type(compiled.type, "bool") or compiled
 
 
 def wrong_type(found: Type, *wanted: str) -> str:
-    """Why an expression with a value of that type is refused if it is none of those wanted."""
+    """Return the reason to refuse an expression of type `found`; empty if the type is one of those wanted."""
     if found.result in wanted:
         return ""
     shown = wanted[0] if len(wanted) == 1 else f"one of [{' '.join(wanted)}]"
@@ -78,14 +81,14 @@ def wrong_type(found: Type, *wanted: str) -> str:
 
 
 def accepted_expression(expression: str) -> Program:
-    """An expression that `compile_expression` accepted before: it is not checked again."""
+    """Return an expression that `compile_expression` accepted before, without checking it again."""
     program = _parsed(expression.strip())
     assert isinstance(program, Program), f"{expression!r} was accepted and is refused now: {program}"
     return program
 
 
 def _library() -> Any:
-    """Imported with the first expression: with what it imports it takes a third of the API server's start."""
+    """Import the library at the first expression. The import takes a third of the API server's start time."""
     import cel
 
     return cel
@@ -99,13 +102,13 @@ def _parsed(expression: str) -> Program | str:
         return Program(expression, _library().compile(_counting_code_points(expression)), names)
     except ValueError as error:
         _, _, problem = str(error).partition("': ERROR:")
-        # The parser's report has the form of upstream's but for the indentation of the line that it shows.
+        # The parser's report has upstream's form except for the indentation of the quoted line.
         shown = problem.replace("\n|", "\n |").rstrip() if problem else f" {error}"
         return f"compilation failed: ERROR:{shown}"
 
 
 def _counting_code_points(expression: str) -> str:
-    """The evaluator's own `size` counts the bytes of a text and cannot be replaced under its name."""
+    """Rename calls of `size`, because the evaluator's own `size` counts bytes and cannot be replaced."""
     calls = [
         one.at
         for one, other in pairwise(tokens(expression))
@@ -117,7 +120,7 @@ def _counting_code_points(expression: str) -> str:
 
 
 def compile_expression(expression: str, declared: Mapping[str, Type]) -> Compiled | str:
-    """Any expression over the declared variables, or why it is refused."""
+    """Compile any expression with the declared variables; return the reason if it is refused."""
     if len(expression) > MAX_LENGTH:
         return f"expression is longer than {MAX_LENGTH} characters"
     refused = _unsupported_syntax(expression)

@@ -1,7 +1,7 @@
-"""The syntax tree of a CEL expression that the evaluator's parser has accepted.
+"""Parse a CEL expression that the evaluator's parser has accepted into a syntax tree.
 
-After the grammar of cel-spec's `doc/langdef.md`. A node's position is where the API server points when it reports
-something about it: a call's opening parenthesis, a selection's dot, an operator's own place.
+After the grammar of cel-spec's `doc/langdef.md`. The position of a node is where the API server points in its errors: a
+call's opening parenthesis, a selection's dot, the operator itself.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ _TOKEN: Final = re.compile(
     re.DOTALL,
 )
 _LEVELS: Final = (("||",), ("&&",), ("<", "<=", ">=", ">", "==", "!=", "in"), ("+", "-"), ("*", "/", "%"))
-"""Binary operators, loosest first; all of them associate to the left."""
+"""Binary operators by increasing precedence. All of them are left-associative."""
 _WORDS: Final = {"true": "bool", "false": "bool", "null": "null"}
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
     kind: str
-    """text, name, number or mark; `end` after the last."""
+    """text, name, number or mark; `end` after the last token."""
     text: str
     at: int
 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A value written down; `type` is its name in CEL."""
+    """A literal value; `type` is the name of its CEL type."""
 
     type: str
     at: int
@@ -53,7 +53,7 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function, a method or an operator under its name in cel-go, such as `_+_`."""
+    """A call of a function, a method or an operator; operators have their cel-go names, such as `_+_`."""
 
     function: str
     target: Expression | None
@@ -86,13 +86,13 @@ Expression: TypeAlias = Literal | Name | Select | Call | ListOf | MapOf | Object
 
 
 def tokens(expression: str) -> list[Token]:
-    """Without blanks and comments."""
+    """Return the tokens without whitespace and comments."""
     found = [Token(match.lastgroup or "", match[0], match.start()) for match in _TOKEN.finditer(expression)]
     return [token for token in found if token.kind not in ("space", "comment")]
 
 
 def parse(expression: str) -> Expression:
-    """The tree of an expression without errors of syntax."""
+    """Return the tree of an expression with correct syntax."""
     return _Parser(tokens(expression), len(expression)).whole()
 
 
@@ -102,7 +102,7 @@ class _Parser:
         self._index = 0
 
     def whole(self) -> Expression:
-        """A conditional, or what stands in its place."""
+        """Parse a conditional expression, or one without a condition."""
         condition = self._binary(0)
         if self._next.text != "?":
             return condition
@@ -183,11 +183,11 @@ class _Parser:
             return ListOf(self._until("]"), token.at)
         if token.text == "{":
             return MapOf(self._entries(), token.at)
-        # A leading dot: the name of the outermost scope.
+        # A leading dot: the name belongs to the outermost scope.
         return self._primary()
 
     def _until(self, closing: str) -> tuple[Expression, ...]:
-        """Expressions between commas; a comma may come before the end."""
+        """Parse expressions separated by commas. A trailing comma is allowed."""
         found: list[Expression] = []
         while self._next.text != closing:
             found.append(self.whole())

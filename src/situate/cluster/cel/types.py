@@ -1,7 +1,7 @@
-"""Types of CEL: how they are written, what fits where, and the signatures of what may be called.
+"""Types of CEL: their names, their compatibility, and the signatures of functions.
 
-After cel-go's `checker` and `common/stdlib`, and `k8s.io/apiserver/pkg/cel/library`. Only what `cel.functions` and the
-evaluator know has a signature here.
+After cel-go's `checker` and `common/stdlib`, and `k8s.io/apiserver/pkg/cel/library`. Only functions that
+`cel.functions` or the evaluator implement have a signature here.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type; objects are known by their name."""
+    """A type. Object types are identified by their name."""
 
     name: str
     of: tuple[Type, ...] = ()
-    """Of a list its items, of a map its keys and values, of `type` what it is the type of."""
+    """Type parameters: the items of a list, keys and values of a map, the type that a `type` denotes."""
     fields: Mapping[str, Type] | None = field(default=None, compare=False)
-    """Of an object; None for any other type."""
+    """Fields of an object; None for any other type."""
 
     def __str__(self) -> str:
-        """As errors about operands name it."""
+        """Return the type's name in errors about operands."""
         return f"{self.name}({', '.join(str(each) for each in self.of)})" if self.of else self.name
 
     @property
     def result(self) -> str:
-        """As errors about the value of a whole expression name it."""
+        """The type's name in errors about the value of a whole expression."""
         below = ", ".join(each.result for each in self.of)
         name = _LONG.get(self.name, self.name)
         return f"{name}({below})" if self.of else name
@@ -43,7 +43,7 @@ _LONG: Final = {
 
 DYN: Final = Type("dyn")
 ERROR: Final = Type("!error!")
-"""Of what was reported already: it fits everywhere."""
+"""Type of an expression with a reported error. It fits everywhere."""
 BOOL: Final = Type("bool")
 INT: Final = Type("int")
 STRING: Final = Type("string")
@@ -78,19 +78,22 @@ TYPE_NAMES: Final[Mapping[str, Type]] = {
     "map": type_of(map_of(DYN, DYN)),
     "type": type_of(Type("type")),
 }
-"""Names that stand for types."""
+"""Names that denote types."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
     method: bool
-    """The first argument stands before the dot."""
+    """True if the first argument is the receiver before the dot."""
     arguments: tuple[Type, ...]
     result: Type
 
 
 def applied(signatures: Sequence[Signature], arguments: Sequence[Type], *, method: bool) -> Type | None:
-    """Type of a call's value; dyn if several signatures fit and differ in it, None if none fits."""
+    """Return the type of a call's value.
+
+    The type is dyn if several signatures with different results fit, and None if no signature fits.
+    """
     found: Type | None = None
     for signature in signatures:
         if signature.method is not method or len(signature.arguments) != len(arguments):
@@ -103,7 +106,7 @@ def applied(signatures: Sequence[Signature], arguments: Sequence[Type], *, metho
 
 
 def _fits(given: Type, wanted: Type, bound: dict[str, Type]) -> bool:
-    """Whether a value of one type may stand where another is wanted; letters in `wanted` are bound on the way."""
+    """Return whether a value of one type is allowed where another is wanted. Type variables in `wanted` get bound."""
     if len(wanted.name) == 1:
         known = bound.get(wanted.name)
         if known is None:
@@ -120,7 +123,7 @@ def _fits(given: Type, wanted: Type, bound: dict[str, Type]) -> bool:
         other = wanted if given == NULL else given
         return other.name not in _NEVER_NULL
     if given.name != wanted.name or len(given.of) != len(wanted.of):
-        # Types of types are compared when they are values, not here.
+        # Types of types are compared as values, not here.
         return given.name == wanted.name == "type"
     return given.name == "type" or all(_fits(one, other, bound) for one, other in zip(given.of, wanted.of, strict=True))
 
@@ -134,7 +137,7 @@ def _bind_all(wanted: Type, bound: dict[str, Type]) -> bool:
 
 
 def _vague(of: Type) -> int:
-    """How much of a type is left open."""
+    """Return how many parts of a type are open."""
     return int(of == DYN) + sum(_vague(each) for each in of.of)
 
 
@@ -213,13 +216,13 @@ _TEXT: Final[Mapping[str, str]] = {
     **dict.fromkeys(("isGreaterThan", "isLessThan"), "kubernetes.Quantity.(kubernetes.Quantity):bool"),
     "compareTo": "kubernetes.Quantity.(kubernetes.Quantity):int",
 }
-"""By function, its signatures: `(arguments):result`, or `receiver.(arguments):result` of a method."""
+"""Signatures by function: `(arguments):result`, or `receiver.(arguments):result` for a method."""
 _SIGNATURE: Final = re.compile(r"(?:(?P<receiver>\S+)\.)?\((?P<arguments>\S*)\):(?P<result>\S+)")
 
 
 @cache
 def signatures(function: str) -> tuple[Signature, ...]:
-    """None for an unknown function."""
+    """Return the signatures of a function; empty for an unknown function."""
     return tuple(_signature(text) for text in _TEXT.get(function, "").split())
 
 
@@ -234,7 +237,7 @@ def _signature(text: str) -> Signature:
 
 
 def _apart(text: str) -> list[str]:
-    """At the commas that stand in no parentheses."""
+    """Split at the commas outside of parentheses."""
     parts, depth = [""], 0
     for char in text:
         depth += (char == "(") - (char == ")")

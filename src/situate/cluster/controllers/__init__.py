@@ -1,12 +1,12 @@
-"""What the control plane does by itself: workload controllers, kubelets, node life cycle and garbage collection.
+"""Controllers of the control plane: workloads, kubelets, node lifecycle and garbage collection.
 
-Every controller is a plain state machine: `observe` says which keys a change of an object concerns, `reconcile` answers
-with the writes that bring the cluster one step nearer to what is asked. `Machinery` runs them all; it performs the
-writes through the API as any client's, under the names of upstream's service accounts, so that admission, generation
-and managed fields are the API's business alone. There is no clock here: the time of a step comes in.
+Every controller is a plain state machine. `observe` returns the keys that a change affects. `reconcile` returns the
+writes that bring the cluster one step closer to the desired state. `Machinery` runs all of them. It sends the writes
+through the API like those of any client, under the names of upstream's service accounts. So admission, generation and
+managed fields stay with the API. There is no clock here: the caller passes the time of a step.
 
-Left out, and refused by nobody: Jobs, CronJobs, DaemonSets, ReplicationControllers, autoscalers, quotas, volumes and
-endpoints. Such objects can be stored, and nothing acts upon them.
+There are no controllers for Jobs, CronJobs, DaemonSets, ReplicationControllers, autoscalers, quotas, volumes and
+Endpoints. Such objects can be stored but have no effect.
 """
 
 from __future__ import annotations

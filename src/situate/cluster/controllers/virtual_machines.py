@@ -1,7 +1,7 @@
-"""VirtualMachines and their migrations in the in-memory cluster: the looks of `situate.vm.emulator`, as a controller.
+"""Run the VirtualMachines and migrations of `situate.vm.emulator` in the in-memory cluster, as a controller.
 
-Not among those that every cluster runs: whoever composes one hands it to `Machinery` as a further controller. It does
-nothing until the definitions of `situate.vm.emulator.crds` are there and objects of theirs come.
+Not every cluster runs this controller: the composer of a cluster passes it to `Machinery` as a further controller. It
+does nothing until the definitions of `situate.vm.emulator.crds` and objects of their kinds exist.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ _KINDS = {resource: kind for kind, resource in _RESOURCES.items()}
 
 
 class VirtualMachineController:
-    """Keys are `kind/namespace` and name: machines and migrations may have the same one."""
+    """Controller of virtual machines and migrations.
+
+    A key is `kind/namespace` and name, because a machine and a migration may have the same name.
+    """
 
     name = "virtual-machines"
     user = "system:serviceaccount:kube-system:virtual-machine-controller"
@@ -44,7 +47,7 @@ class VirtualMachineController:
         self._of_machine: dict[tuple[Kind, Key], dict[str, None]] = {}
         """Names of migrations and pods by namespace and machine, in the order of arrival."""
         self._read: dict[tuple[Kind, Key], tuple[Stored, Obj]] = {}
-        """Of machines, migrations and their pods: each as it was last looked at, which is read many times over."""
+        """Decoded machines, migrations and pods, each at its last read version. They are read many times."""
 
     def observe(self, change: Change, now: float) -> Iterator[Key]:  # noqa: ARG002  # the protocol's
         kind = _KINDS[change.resource]
@@ -69,14 +72,14 @@ class VirtualMachineController:
         looked = emulator.look(self, emulator.Key(Kind(plural), namespace, key[1]), now, self._settings)
         again_at = looked.again_at
         if again_at is not None and again_at <= now:
-            again_at = None  # the write brings the next look
+            again_at = None  # the write triggers the next reconcile
         return in_order([] if looked.write is None else [_action(looked.write)], again_at)
 
     def refused(self, key: Key, refusal: Refusal) -> None:
-        """Nothing to remember: the next look finds the same thing to do."""
+        """Do nothing: the next reconcile repeats the action."""
 
     def get(self, kind: Kind, namespace: str, name: str) -> Obj | None:
-        """As `machines.Objects` asks. Nobody may change it."""
+        """Return an object for `machines.Objects`. It must not be changed."""
         stored = self._cluster.store.get(_RESOURCES[kind], namespace, name)
         if stored is None:
             return None
@@ -86,22 +89,22 @@ class VirtualMachineController:
         return known[1]
 
     def migrations_of(self, namespace: str, machine: str) -> Iterable[Obj]:
-        """As `machines.Objects` asks."""
+        """Return the migrations of a machine, for `machines.Objects`."""
         return self._of(Kind.MIGRATION, namespace, machine)
 
     def pods_of(self, namespace: str, machine: str) -> Iterable[Obj]:
-        """As `machines.Objects` asks."""
+        """Return the pods of a machine, for `machines.Objects`."""
         return self._of(Kind.POD, namespace, machine)
 
     def _of(self, kind: Kind, namespace: str, machine: str) -> list[Obj]:
         names = self._of_machine.get((kind, (namespace, machine)), ())
         found = (self.get(kind, namespace, name) for name in names)
-        # whoever took a label off a pod, or gave it another, made it another machine's
+        # a changed or removed label moves a pod to another machine or to none
         return [each for each in found if each is not None and _machine_of(kind, each) == machine]
 
 
 def _machine_of(kind: Kind, obj: Obj) -> str:
-    """Of which machine a migration or a pod is; empty of a machine itself, and of pods that run none."""
+    """Return the machine of a migration or pod; empty for a machine itself, and for pods without a machine."""
     match kind:
         case Kind.MACHINE:
             return ""

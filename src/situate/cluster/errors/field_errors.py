@@ -1,7 +1,7 @@
-"""Refusals of the API server as values: errors at a field, and the Status that answers a request.
+"""Field errors of the API server, and the Status that reports them.
 
-Texts and reasons are those of `k8s.io/apimachinery/pkg/util/validation/field` and `pkg/api/errors`. What is
-wrong with an object is found elsewhere (`validation`, `structural`); here it is only worded.
+Texts and reasons are those of `k8s.io/apimachinery/pkg/util/validation/field` and `pkg/api/errors`. The packages
+`validation` and `structural` find the errors in an object. This module only words them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from situate.cluster.errors.go_text import quote
 
 
 class ErrorKind(Enum):
-    """The closed set of reasons a field can be refused for; the value is the cause's reason."""
+    """Closed set of reasons to refuse a field. The value is the reason of the Status cause."""
 
     NOT_FOUND = "FieldValueNotFound"
     REQUIRED = "FieldValueRequired"
@@ -53,30 +53,30 @@ _IN_HTML: Final = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029
 
 
 class Omitted(Enum):
-    """Stands for a value that the message leaves out."""
+    """Marker for a value that the message leaves out."""
 
     VALUE = "omitted"
 
 
 NOWHERE: Final = "<nil>"
-"""The field of errors that upstream reports without one."""
+"""Path of an error that upstream reports without a field."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One thing wrong with one field."""
+    """One violation at one field."""
 
     kind: ErrorKind
     field: str
     """Path such as `spec.containers[0].image`, without a leading dot."""
     body: str
-    """The whole text after `field: `."""
+    """Whole text after `field: `."""
 
     def __str__(self) -> str:
         return f"{self.field}: {self.body}"
 
     def cause(self) -> dict[str, str]:
-        """Entry of a Status' `details.causes`."""
+        """Return the entry for `details.causes` of a Status."""
         return {"reason": self.kind.value, "message": self.body, "field": self.field}
 
 
@@ -88,88 +88,94 @@ def _error(kind: ErrorKind, path: str, detail: str, value: Any = Omitted.VALUE) 
 
 
 def _shown(value: Any) -> str:
-    """A bad value as Go prints it: strings quoted, everything that is not a scalar as compact JSON, safe in HTML."""
+    """Return a rejected value as Go prints it.
+
+    A string is quoted. Any other value is compact JSON, with the characters that are special in HTML escaped.
+    """
     if isinstance(value, str):
         return quote(value)
     return msgspec.json.encode(value).decode().translate(_IN_HTML)
 
 
 def required(path: str, detail: str = "") -> FieldError:
-    """The field is absent or empty."""
+    """Build the error for a field that is absent or empty."""
     return _error(ErrorKind.REQUIRED, path, detail)
 
 
 def invalid(path: str, value: Any, detail: str) -> FieldError:
-    """The field's value is malformed or out of bounds."""
+    """Build the error for a value that is malformed or out of bounds."""
     return _error(ErrorKind.INVALID, path, detail, value)
 
 
 def type_invalid(path: str, value: Any, detail: str) -> FieldError:
-    """The field's value has the wrong JSON type."""
+    """Build the error for a value of the wrong JSON type."""
     return _error(ErrorKind.TYPE_INVALID, path, detail, value)
 
 
 def not_supported(path: str, value: Any, valid: Iterable[str]) -> FieldError:
-    """The value is not in a closed set; `valid` is shown in the order given."""
+    """Build the error for a value outside a closed set. `valid` is shown in the order given."""
     shown = ", ".join(quote(choice) for choice in valid)
     return _error(ErrorKind.NOT_SUPPORTED, path, f"supported values: {shown}" if shown else "", value)
 
 
 def duplicate(path: str, value: Any) -> FieldError:
-    """The value must be unique and is not."""
+    """Build the error for a value that must be unique and is not."""
     return _error(ErrorKind.DUPLICATE, path, "", value)
 
 
 def not_found(path: str, value: Any) -> FieldError:
-    """The value names something that does not exist."""
+    """Build the error for a value that names an object that does not exist."""
     return _error(ErrorKind.NOT_FOUND, path, "", value)
 
 
 def forbidden(path: str, detail: str) -> FieldError:
-    """The field may not be set or changed here."""
+    """Build the error for a field that may not be set or changed here."""
     return _error(ErrorKind.FORBIDDEN, path, detail)
 
 
 def too_long(path: str, maximum: int, unit: str = "byte") -> FieldError:
-    """The text is longer than `maximum` of `unit` (byte or character)."""
+    """Build the error for a text longer than `maximum` of `unit` (byte or character)."""
     return _error(ErrorKind.TOO_LONG, path, f"may not be more than {maximum} {unit}{'' if maximum == 1 else 's'}")
 
 
 def too_many(path: str, actual: int, maximum: int) -> FieldError:
-    """The list has `actual` items where `maximum` are allowed."""
+    """Build the error for a list with `actual` items where at most `maximum` are allowed."""
     items = "item" if maximum == 1 else "items"
     return _error(ErrorKind.TOO_MANY, path, f"must have at most {maximum} {items}", actual)
 
 
 def too_few(path: str, actual: int, minimum: int) -> FieldError:
-    """The list has `actual` items where `minimum` are needed."""
+    """Build the error for a list with `actual` items where at least `minimum` are required."""
     items = "item" if minimum == 1 else "items"
     return _error(ErrorKind.TOO_FEW, path, f"must have at least {minimum} {items}", actual)
 
 
 def internal(path: str, detail: str) -> FieldError:
-    """The server could not judge the field."""
+    """Build the error for a field that the server could not check."""
     return _error(ErrorKind.INTERNAL, path, detail)
 
 
 def aggregate(errors: Sequence[FieldError]) -> str:
-    """All errors in one text: alone as it is, several as `[a, b]`, each text once, in the order found."""
+    """Join all errors in one text.
+
+    A single error is shown as it is, several as `[a, b]`. Equal texts appear once, in the order found.
+    """
     texts = list(dict.fromkeys(map(str, errors)))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A request that is answered with a failure; a returned value, never raised across modules."""
+    """A request that failed. Functions return it; it is never raised across modules."""
 
     code: int
     reason: str
-    """A metav1.StatusReason; empty where upstream leaves it out."""
+    """A metav1.StatusReason; empty if upstream leaves it out."""
     message: str
     details: Mapping[str, Any] = field(default_factory=dict)
 
     def status(self) -> dict[str, Any]:
-        """The `kind: Status` body."""
+        """Return the body of `kind: Status`."""
         body: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -186,7 +192,10 @@ class Refused:
 
 
 def invalid_object(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> Refused:
-    """The 422 for an object that breaks rules; `errors` is not empty. Of a patch, kind and name are empty."""
+    """Build the 422 for an object that breaks rules.
+
+    `errors` is not empty. For a patch, kind and name are empty.
+    """
     shown = f"{kind}.{group}" if group else kind
     details: dict[str, Any] = {}
     if name:
@@ -200,5 +209,5 @@ def invalid_object(group: str, kind: str, name: str, errors: Sequence[FieldError
 
 
 def bad_request(message: str) -> Refused:
-    """The 400 for a body or a parameter that cannot be understood."""
+    """Build the 400 for a body or a parameter that cannot be parsed."""
     return Refused(400, "BadRequest", message)

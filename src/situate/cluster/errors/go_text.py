@@ -1,4 +1,4 @@
-"""Go's spelling of values in error texts: quoted strings, numbers, JSON types."""
+"""Print values as Go does in error texts: quoted strings, numbers, JSON types."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ _ESCAPES = {7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "
 
 
 def quote(text: str) -> str:
-    """The text as Go's `%q` prints it."""
+    """Return the text as Go's `%q` prints it."""
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     return '"' + "".join(_quoted(char) for char in text) + '"'
 
 
 def printed(value: Any) -> str:
-    """Decoded JSON as Go's `%v` prints it."""
+    """Return decoded JSON as Go's `%v` prints it."""
     match value:
         case dict():
             return f"map[{' '.join(f'{key}:{printed(value[key])}' for key in sorted(value))}]"

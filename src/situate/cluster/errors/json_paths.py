@@ -1,6 +1,6 @@
-"""The part of JSONPath that printer columns use: fields, indices, wildcards and `[?(@.a=="b")]`.
+"""Evaluate the part of JSONPath that printer columns use: fields, indices, wildcards and `[?(@.a=="b")]`.
 
-An expression that cannot be read yields nothing, as a column without a value.
+An expression that cannot be parsed yields no values, like a column without a value.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _STEP: Final = re.compile(
 
 
 def values_at(obj: Any, path: str) -> list[Any]:
-    """Every value that the path leads to."""
+    """Return every value that the path selects."""
     text = path.strip()
     if text.startswith("{") and text.endswith("}"):
         text = text[1:-1]

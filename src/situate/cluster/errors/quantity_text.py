@@ -1,4 +1,4 @@
-"""Quantities as the API server stores them, `objects.quantity` with the API server's words for what is none."""
+"""Parse quantities as the API server stores them: `objects.quantity` with the API server's error texts."""
 
 from __future__ import annotations
 
@@ -17,18 +17,21 @@ _NANO: Final = 10**9
 
 
 class QuantityError(ValueError):
-    """The text is no quantity; its message is upstream's."""
+    """The text is not a quantity. The message is upstream's."""
 
 
 @lru_cache(maxsize=4096)
 def amount(text: str) -> Fraction:
-    """The exact value in whole units, rounded away from zero to nanounits; QuantityError if it is no quantity."""
+    """Return the exact value in whole units, rounded away from zero to nanounits.
+
+    Raises `QuantityError` if the text is not a quantity.
+    """
     return Fraction(_parsed(text).nano_value, _NANO)
 
 
 @lru_cache(maxsize=4096)
 def canonical(text: str) -> str:
-    """The text that the API server gives back; QuantityError if it is no quantity."""
+    """Return the text in the form that the API server returns. Raises `QuantityError` if the text is not a quantity."""
     return str(_parsed(text))
 
 

@@ -1,7 +1,7 @@
-"""The refusals of the API that are not about fields, worded as upstream words them (apimachinery api/errors).
+"""Refusals of the API that are not about a field, with upstream's texts (apimachinery api/errors).
 
-`Declined` carries one up through the steps of a request to `ApiServer`, which alone catches it: dozens of places in a
-dozen steps can say no, and every one of them ends the request in the same way.
+`Declined` carries a refusal through the steps of a request to `ApiServer`, which alone catches it. Dozens of places in
+a dozen steps can refuse a request, and each of them ends the request in the same way.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ MODIFIED = "the object has been modified; please apply your changes to the lates
 
 
 class Declined(Exception):
-    """Ends a request with a refusal."""
+    """Exception that ends a request with a refusal."""
 
     def __init__(self, refused: Refused, metadata: Mapping[str, Any] | None = None) -> None:
         super().__init__(refused.message)
         self.refused = refused
         self.metadata = metadata or {}
-        """Of the Status: the token with which an expired list may go on."""
+        """Metadata of the Status: the token with which the client can continue an expired list."""
         self.warnings: Sequence[str] = ()
-        """Shown to the client beside the refusal."""
+        """Warnings that the client receives together with the refusal."""
 
 
 def accepted(value: Any) -> Any:
-    """The value, unless it is a refusal: that ends the request."""
+    """Return the value. Raises `Declined` if the value is a refusal."""
     if isinstance(value, Refused):
         raise Declined(value)
     return value
@@ -51,7 +51,7 @@ def not_found(resource: Resource, name: str) -> Refused:
 
 
 def no_such_path(why: str = "") -> Refused:
-    """What a resource that is not served is answered with; `why` says that it was left out on purpose."""
+    """Build the 404 for a resource that is not served. `why` says that the resource was left out on purpose."""
     text = "the server could not find the requested resource"
     return Refused(404, "NotFound", f"{text}: {why}" if why else text)
 
@@ -61,7 +61,7 @@ def already_exists(resource: Resource, name: str) -> Refused:
 
 
 def conflict(resource: Resource, name: str, why: str, kind: str = "") -> Refused:
-    """`kind` replaces the resource's id where upstream says something else."""
+    """Build the 409. `kind` replaces the resource's id where upstream uses another word."""
     shown = kind or resource.id
     details = _details(resource, name)
     if kind:
@@ -79,7 +79,7 @@ def method_not_allowed() -> Refused:
 
 
 def unsupported_media_type(given: str, supported: Sequence[str]) -> Refused:
-    """The body is in a format that is not understood."""
+    """Build the 415 for a body in a format that the server cannot read."""
     text = f"the body of the request was in an unknown format - accepted media types include: {', '.join(supported)}"
     if given in ("application/vnd.kubernetes.protobuf", "application/cbor"):
         text = f"{text}; situate's embedded API server does not read {given}"
@@ -87,12 +87,12 @@ def unsupported_media_type(given: str, supported: Sequence[str]) -> Refused:
 
 
 def unsupported_patch() -> Refused:
-    """The patch is in a format that the resource does not take."""
+    """Build the 415 for a patch in a format that the resource does not support."""
     return Refused(415, "UnsupportedMediaType", "415: Unsupported Media Type")
 
 
 def not_acceptable() -> Refused:
-    """The client takes none of the formats that can be written."""
+    """Build the 406 for a client that accepts none of the formats that the server can write."""
     return Refused(
         406,
         "NotAcceptable",
@@ -110,7 +110,7 @@ def expired(message: str) -> Refused:
 
 
 def too_large_revision(asked: int, current: int) -> Refused:
-    """A read at a revision that is not there yet."""
+    """Build the 504 for a read at a revision that does not exist yet."""
     return Refused(
         504,
         "Timeout",
@@ -123,7 +123,7 @@ def too_large_revision(asked: int, current: int) -> Refused:
 
 
 def invalid_options(kind: str, errors: Sequence[FieldError]) -> Refused:
-    """The parameters of a request (`ListOptions`, `DeleteOptions`, ...) contradict each other."""
+    """Build the 422 for parameters of a request (`ListOptions`, `DeleteOptions`, ...) that contradict each other."""
     details: Mapping[str, Any] = {
         "group": "meta.k8s.io",
         "kind": kind,
@@ -133,11 +133,11 @@ def invalid_options(kind: str, errors: Sequence[FieldError]) -> Refused:
 
 
 def invalid_resource(resource: Resource, name: str, errors: Sequence[FieldError]) -> Refused:
-    """A 422 that, unlike those of validation, names the resource and not the kind (registry store's Update)."""
+    """Build the 422 that names the resource; that of validation names the kind (registry store's Update)."""
     details = {**_details(resource, name), "causes": [error.cause() for error in errors]}
     return Refused(422, "Invalid", f"{resource.id} {quote(name)} is invalid: {aggregate(errors)}", details)
 
 
 def refuse_feature(feature: str) -> Refused:
-    """Something of Kubernetes that this server does not do and says so."""
+    """Build the 400 for a feature of Kubernetes that this server does not support."""
     return bad_request(f"situate's embedded API server does not support {feature}")

@@ -1,4 +1,4 @@
-"""Unix seconds as Kubernetes writes times. Later than the year 9999 nothing is expected."""
+"""Unix seconds in the format of Kubernetes times. Times later than the year 9999 are not supported."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ def _shown(second: int) -> str:
 
 
 def timestamp(now: float) -> str:
-    """A metav1.Time: whole seconds, UTC."""
+    """Format a metav1.Time: whole seconds, UTC."""
     return _shown(int(now))
 
 
 def micro_timestamp(now: float) -> str:
-    """A metav1.MicroTime."""
+    """Format a metav1.MicroTime."""
     return f"{_shown(int(now))[:-1]}.{int(now % 1 * 1_000_000):06d}Z"
 
 
 def seconds(text: str) -> float:
-    """The Unix seconds of a time as it stands in an object."""
+    """Parse the text of a time in an object into Unix seconds."""
     return datetime.fromisoformat(text).timestamp()

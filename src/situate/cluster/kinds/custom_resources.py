@@ -1,7 +1,7 @@
-"""CustomResourceDefinitions at work: accepted, served, and taken down with everything that was stored under them.
+"""CustomResourceDefinitions: accept and serve them, and delete their objects when they are deleted.
 
-What apiextensions-apiserver's naming, establishing and finalizing controllers do, at once: `settle` runs at the end of
-each request that may have changed something.
+This does the work of apiextensions-apiserver's naming, establishing and finalizing controllers, at once. `settle` runs
+at the end of each request that may have changed a definition.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ assert set(_VERBS) == set(ALL_VERBS)
 
 
 class CustomResources:
-    """The definitions of one store, and the rows that they add to the catalog."""
+    """The definitions in one store, and the catalog rows that they add."""
 
     def __init__(self, store: Store, catalog: Catalog, put: Callable[[Resource, Obj], Stored]) -> None:
-        """`put` stores an object as it is."""
+        """Subscribe to the store. `put` stores an object as it is."""
         self._store = store
         self._catalog = catalog
         self._put = put
@@ -41,11 +41,11 @@ class CustomResources:
 
     @property
     def definitions(self) -> list[Obj]:
-        """All definitions that are served, by name."""
+        """All served definitions, sorted by name."""
         return [stored.object() for stored in self._store.table(CRDS).ordered() if stored.name in self._served]
 
     def settle(self, now: float) -> None:
-        """Brings the catalog and the status of changed definitions up to date."""
+        """Update the catalog, and the status of changed definitions."""
         while self._dirty:
             name = next(iter(self._dirty))
             del self._dirty[name]
@@ -77,7 +77,7 @@ class CustomResources:
             self._serve(crd)
 
     def _name_conflict(self, crd: Obj) -> str:
-        """The resource that has one of the names already; empty if there is none."""
+        """Return the plural of a resource that already uses one of the names; empty if none does."""
         names, group = crd["spec"]["names"], crd["spec"]["group"]
         wanted = {names["plural"], names.get("singular"), *(names.get("shortNames") or ())}
         mine = {id(row) for row in self._served.get(crd["metadata"]["name"], ())}
@@ -102,7 +102,7 @@ class CustomResources:
         self._dying = {table: crd for table, crd in self._dying.items() if crd != name}
 
     def _take_down(self, stored: Stored, now: float) -> None:
-        """Deletes what is stored under a definition; it goes when the last object has gone."""
+        """Delete the objects of a definition that is being deleted. The definition is removed after its last object."""
         crd = stored.whole()
         finalizers = crd["metadata"].get("finalizers") or []
         if _CLEANUP not in finalizers:
@@ -134,7 +134,7 @@ class CustomResources:
 
 
 def _accept(crd: Obj, conflict: str, now: float) -> None:
-    """Status and finalizer as the controllers would write them, in place."""
+    """Set status and finalizer in place as the controllers do."""
     finalizers = crd["metadata"].setdefault("finalizers", [])
     if _CLEANUP not in finalizers:
         finalizers.append(_CLEANUP)
@@ -179,7 +179,7 @@ def _is_true(crd: Obj, kind: str) -> bool:
 
 
 def _by_priority(versions: list[Obj]) -> list[Obj]:
-    """Stable versions before beta before alpha, higher before lower (apimachinery version/helpers.go)."""
+    """Sort stable versions before beta before alpha, and higher before lower (apimachinery version/helpers.go)."""
     return sorted(versions, key=lambda version: _version_key(version["name"]))
 
 

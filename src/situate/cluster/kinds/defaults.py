@@ -1,8 +1,8 @@
-"""Defaults of built-in kinds, by apiVersion and kind.
+"""Set the defaults of built-in kinds, by apiVersion and kind.
 
-After the `defaults.go` of each group in `k8s.io/kubernetes/pkg/apis`, of the release that `schemas.catalog.version`
-names. A decoded object is filled in place; applying defaults twice changes nothing. A kind without defaults is left
-as it is. Custom resources: `structural`.
+After the `defaults.go` of each group in `k8s.io/kubernetes/pkg/apis`, of the release in `schemas.catalog.version`.
+Decoded objects are changed in place. Applying defaults twice changes nothing more. Kinds without defaults stay
+unchanged. `structural` sets the defaults of custom resources.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _RBAC: Final = "rbac.authorization.k8s.io"
 
 
 def apply_defaults(obj: _Object) -> None:
-    """Fills in what the object's author left out."""
+    """Set the fields that the object's author omitted."""
     fill = _DEFAULTS.get((obj.get("apiVersion", ""), obj.get("kind", "")))
     if fill is not None:
         fill(obj)
@@ -56,7 +56,7 @@ def _daemon_set(obj: _Object) -> None:
         rolling.setdefault("maxUnavailable", 1)
         rolling.setdefault("maxSurge", 0)
     spec.setdefault("revisionHistoryLimit", 10)
-    # The internal field templateGeneration travels as an annotation in v1.
+    # v1 carries the internal field templateGeneration as an annotation.
     obj["metadata"].setdefault("annotations", {}).setdefault("deprecated.daemonset.template.generation", "1")
     _template(obj)
 
@@ -79,7 +79,7 @@ def _stateful_set(obj: _Object) -> None:
     spec.setdefault("revisionHistoryLimit", 10)
     _template(obj)
     for claim in spec.get("volumeClaimTemplates", ()):
-        # The template of a claim is a whole object, so it also says what it is.
+        # The template of a claim is a whole object, so it also has apiVersion and kind.
         claim.setdefault("apiVersion", "v1")
         claim.setdefault("kind", "PersistentVolumeClaim")
         _persistent_volume_claim(claim)

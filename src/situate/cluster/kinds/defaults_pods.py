@@ -1,7 +1,7 @@
-"""Defaults of pods and of the pod templates of workloads.
+"""Set the defaults of pods and of the pod templates of workloads.
 
-After `k8s.io/kubernetes/pkg/apis/core/v1/defaults.go` of the release that `schemas.catalog.version` names. Everything
-here fills in a decoded object in place.
+After `k8s.io/kubernetes/pkg/apis/core/v1/defaults.go` of the release in `schemas.catalog.version`. All functions change
+a decoded object in place.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 
 
 def default_pod(pod: _Object) -> None:
-    """A pod; on top of its spec, requests default to limits and host ports to container ports."""
+    """Set the defaults of a pod.
+
+    Besides those of its spec, requests default to limits and host ports to container ports.
+    """
     spec = pod.get("spec")
     if spec is None:
         return
@@ -43,7 +46,7 @@ def _default_requests(container: _Object) -> None:
 
 
 def _default_pod_level_requests(spec: _Object) -> None:
-    """Pod-level requests of limited resources: what the containers ask for together, else the limit."""
+    """Set pod-level requests if there are pod-level limits: the sum of the containers' requests, else the limit."""
     limits = spec.get("resources", {}).get("limits")
     if not limits:
         return
@@ -64,12 +67,12 @@ def _default_pod_level_requests(spec: _Object) -> None:
 
 
 def _text(value: Fraction) -> str:
-    """A sum of quantities in thousandths, as text."""
+    """Return a sum of quantities as text in thousandths."""
     return canonical(f"{-(-value.numerator * 1000 // value.denominator)}m")
 
 
 def default_pod_spec(spec: _Object) -> None:
-    """The spec of a pod or of a template."""
+    """Set the defaults of the spec of a pod or template."""
     if not spec.get("dnsPolicy"):
         spec["dnsPolicy"] = "ClusterFirst"
     if not spec.get("restartPolicy"):
@@ -80,7 +83,7 @@ def default_pod_spec(spec: _Object) -> None:
         spec["terminationGracePeriodSeconds"] = 30
     if not spec.get("schedulerName"):
         spec["schedulerName"] = "default-scheduler"
-    # kubectl and old clients read the deprecated twin.
+    # kubectl and old clients read the deprecated field serviceAccount.
     if "serviceAccountName" in spec:
         spec["serviceAccount"] = spec["serviceAccountName"]
     elif "serviceAccount" in spec:
@@ -96,7 +99,7 @@ def default_pod_spec(spec: _Object) -> None:
 
 
 def default_container(container: _Object) -> None:
-    """A container of any of the three lists."""
+    """Set the defaults of a container in any of the three lists."""
     if not container.get("imagePullPolicy"):
         latest = _tag(container.get("image", "")) == "latest"
         container["imagePullPolicy"] = "Always" if latest else "IfNotPresent"
@@ -128,14 +131,14 @@ def default_container(container: _Object) -> None:
 
 
 def _round_up(amounts: dict[str, str]) -> None:
-    """Nothing is measured finer than a thousandth."""
+    """Round amounts up to thousandths, the finest unit that Kubernetes counts."""
     for name, text in amounts.items():
         if text[-1:] in "nu":
             amounts[name] = _text(amount(text))
 
 
 def _tag(image: str) -> str:
-    """The tag of an image; `latest` if neither tag nor digest is given."""
+    """Return the tag of an image; `latest` if the image has neither tag nor digest."""
     name, at, _ = image.partition("@")
     colon = name.rpartition("/")[2].partition(":")
     if colon[1]:
@@ -220,7 +223,10 @@ _VOLUME_SOURCES: Final[dict[str, Callable[[_Object], None]]] = {
 
 
 def qos_class(pod: _Object) -> str:
-    """Guaranteed, Burstable or BestEffort, by the cpu and memory of all containers, or of the pod where it says so."""
+    """Return Guaranteed, Burstable or BestEffort.
+
+    Pod-level resources decide if the pod has any, else the cpu and memory of all containers.
+    """
     spec = pod.get("spec", {})
     level = spec.get("resources") or {}
     if level.get("requests") or level.get("limits"):

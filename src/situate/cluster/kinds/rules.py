@@ -1,7 +1,7 @@
-"""What the API itself does to an object of a kind on each write, besides defaults and validation.
+"""Apply the API's own changes to an object on each write, apart from defaults and validation.
 
-Status is set apart from the rest, generation counts changes of what was asked for, and some kinds have a word of their
-own. After the `strategy.go` of each resource in Kubernetes' pkg/registry. Custom resources have one rule for all
+Status is written separately from the rest, generation counts changes of the desired state, and some kinds have special
+rules. After the `strategy.go` of each resource in Kubernetes' pkg/registry. All custom resources have the same rules
 (apiextensions-apiserver pkg/registry/customresource/strategy.go).
 """
 
@@ -45,7 +45,7 @@ _COUNTED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "resourceclaims.resource.k8s.io": ("spec",),
     }
 )
-"""Kinds that have a generation, and the fields whose change it counts."""
+"""Kinds with a generation, and the fields that it counts."""
 
 _CREATED_BY_UPDATE: Final = frozenset(
     {
@@ -60,7 +60,7 @@ _CREATED_BY_UPDATE: Final = frozenset(
         "endpoints",
     }
 )
-"""Kinds that a PUT creates."""
+"""Kinds that a PUT can create."""
 
 _CONDITIONAL_ONLY: Final = frozenset(
     {
@@ -78,7 +78,7 @@ _CONDITIONAL_ONLY: Final = frozenset(
         "customresourcedefinitions.apiextensions.k8s.io",
     }
 )
-"""Kinds that no PUT without a resourceVersion changes."""
+"""Kinds for which a PUT must carry a resourceVersion."""
 
 _SHOWN_WHEN_DELETED: Final = frozenset(
     {
@@ -95,7 +95,7 @@ _SHOWN_WHEN_DELETED: Final = frozenset(
         "podtemplates",
     }
 )
-"""Kinds of which a deletion answers with the object and not with a Status."""
+"""Kinds for which a deletion answers with the object instead of a Status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,20 +103,20 @@ class Rules:
     """The rules of one resource."""
 
     counted: tuple[str, ...]
-    """Fields whose change generation counts; empty: the kind has none."""
+    """Fields whose changes the generation counts. Empty if the kind has no generation."""
     has_status: bool
     custom: bool
     create_on_update: bool
     unconditional_update: bool
     shown_when_deleted: bool
     empty_status: Callable[[], Any] | None
-    """The status that a new object begins with; None: the one in the request, as kubelets give their nodes."""
+    """Returns the initial status. None: keep the status in the request, as for Nodes that kubelets create."""
     on_create: Callable[[Obj, float], None] | None = None
     on_update: Callable[[Obj, Obj], None] | None = None
     on_status: Callable[[Obj, Obj], None] | None = None
 
     def prepare_create(self, obj: Obj, now: float) -> None:
-        """Changes a new object in place."""
+        """Prepare a new object in place."""
         metadata = obj["metadata"]
         metadata.pop("generation", None)
         if self.counted or self.custom:
@@ -131,7 +131,7 @@ class Rules:
             self.on_create(obj, now)
 
     def prepare_update(self, new: Obj, old: Obj) -> None:
-        """Changes the new form in place: status stays, generation counts."""
+        """Prepare the new version in place: status stays, and generation counts."""
         _keep_system_fields(new, old)
         if self.has_status:
             _keep(new, old, "status")
@@ -141,7 +141,7 @@ class Rules:
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
     def prepare_status(self, new: Obj, old: Obj) -> None:
-        """Changes the new form in place: only status, and for built-in kinds metadata, is taken over."""
+        """Prepare the new version in place: only status changes, and for built-in kinds also metadata."""
         _keep_system_fields(new, old)
         if self.custom:
             metadata = {**old["metadata"]}
@@ -168,7 +168,7 @@ def _keep(new: Obj, old: Obj, field: str) -> None:
 
 
 def _keep_system_fields(new: Obj, old: Obj) -> None:
-    """What no update changes (registry/rest/update.go, BeforeUpdate)."""
+    """Restore the fields that no update may change (registry/rest/update.go, BeforeUpdate)."""
     fresh, was = new["metadata"], old["metadata"]
     for field in ("generation", "creationTimestamp", "selfLink"):
         _keep(fresh, was, field)
@@ -232,7 +232,7 @@ def _namespace(new: Obj, old: Obj) -> None:
 
 
 def _deployment(new: Obj, old: Obj) -> None:
-    # Changed annotations count as well: they become those of the ReplicaSet.
+    # Changed annotations count as well, because the ReplicaSet inherits them.
     if new["metadata"].get("annotations") != old["metadata"].get("annotations"):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
@@ -242,7 +242,7 @@ def _deployment_status(new: Obj, old: Obj) -> None:
 
 
 def read_string_data(secret: Obj) -> None:
-    """`stringData` of a Secret only exists in requests; changes the object in place."""
+    """Move `stringData` of a Secret to `data` in place. `stringData` only exists in requests."""
     strings = secret.pop("stringData", None)
     if strings:
         data = secret.setdefault("data", {})
@@ -276,7 +276,7 @@ _PHASES: Final[Mapping[str, Obj]] = {
 
 
 def rules_of(resource: Resource) -> Rules:
-    """The rules of a resource."""
+    """Return the rules of a resource."""
     if resource.origin is Origin.CUSTOM:
         return Rules(
             counted=(),

@@ -1,6 +1,6 @@
-"""What a kind's objects may hold: one face for built-in kinds and for custom resources.
+"""Semantics of one kind: a common interface for built-in kinds and custom resources.
 
-The judgement itself is in `schemas`, `defaults`, `validation` and `structural`.
+`schemas`, `defaults`, `validation` and `structural` do the actual work.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from situate.cluster.storage.resources import Resource
 
 
 class Semantics(Protocol):
-    """Reads, completes and judges objects of one kind at one version."""
+    """Decoding, defaulting and validation for objects of one kind at one version."""
 
     @property
     def schema(self) -> Schema: ...
 
     def check(self, obj: Obj, strictness: Strictness, raw: bytes | None) -> Checked | Refused:
-        """The object without unknown fields. `raw` is the body it came from, None if it came from a patch."""
+        """Return the object without unknown fields. `raw` is the request body, or None for a patch."""
         ...
 
     def default(self, obj: Obj) -> None:
-        """Fills in what is left out, in place."""
+        """Set defaults in place."""
         ...
 
     def validate_create(self, obj: Obj) -> list[FieldError]: ...
@@ -43,7 +43,7 @@ class Semantics(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BuiltIn:
-    """Kinds of Kubernetes itself."""
+    """Semantics of Kubernetes' own kinds."""
 
     schema: Schema
 
@@ -68,7 +68,7 @@ class BuiltIn:
 
 @dataclass(frozen=True, slots=True)
 class Custom:
-    """Kinds of a CustomResourceDefinition."""
+    """Semantics of the kinds of a CustomResourceDefinition."""
 
     compiled: structural.Resource
 
@@ -94,7 +94,7 @@ class Custom:
 
 @dataclass(frozen=True, slots=True)
 class Definition(BuiltIn):
-    """CustomResourceDefinitions: schemas that have to be judged as such."""
+    """Semantics of CustomResourceDefinitions, whose schemas need their own validation."""
 
     def default(self, obj: Obj) -> None:
         structural.default_crd(obj)
@@ -107,13 +107,13 @@ class Definition(BuiltIn):
 
 
 def built_in(resource: Resource) -> Semantics:
-    """The semantics of a built-in resource."""
+    """Return the semantics of a built-in resource."""
     return built_in_kind(resource.api_version, resource.kind)
 
 
 @cache
 def built_in_kind(api_version: str, kind: str) -> Semantics:
-    """The semantics of a built-in kind, of which there is a schema for each that is served."""
+    """Return the semantics of a built-in kind. Every served kind has a schema."""
     schema = builtin(api_version, kind)
     if schema is None:
         raise LookupError(f"no schema for {api_version} {kind}")
@@ -121,6 +121,6 @@ def built_in_kind(api_version: str, kind: str) -> Semantics:
 
 
 def custom(resource: Resource) -> Semantics:
-    """The semantics of one version of a CustomResourceDefinition."""
+    """Return the semantics of one version of a CustomResourceDefinition."""
     assert resource.definition is not None
     return Custom(structural.compile_version(resource.definition, resource.version))

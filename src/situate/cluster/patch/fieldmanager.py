@@ -1,7 +1,7 @@
-"""Who set which field: server-side apply, and the bookkeeping of every other write.
+"""Field ownership: server-side apply, and the managedFields of every other write.
 
-After `k8s.io/apimachinery/pkg/util/managedfields` and `structured-merge-diff/merge`. Objects come as they will be
-stored; decoding, defaults and validation are the caller's. What a write may not touch (`reset`) is never owned by it.
+After `k8s.io/apimachinery/pkg/util/managedfields` and `structured-merge-diff/merge`. Callers pass objects as they will
+be stored, after decoding, defaults and validation. A write never owns the fields that it may not change (`reset`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from situate.cluster.patch.fieldmanager_values import compare, field_set, merge,
 APPLY: Final = "Apply"
 UPDATE: Final = "Update"
 MAX_UPDATERS: Final = 10
-"""Update entries beyond this number are folded into `ancient-changes`."""
+"""Update entries above this number are merged into `ancient-changes`."""
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _NEVER_OWNED: Final[Paths] = frozenset(
     {("f:apiVersion",), ("f:kind",), ("f:metadata",)}
@@ -57,13 +57,13 @@ _NEVER_OWNED: Final[Paths] = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Who writes, how and when."""
+    """Manager, version and time of one write."""
 
     manager: str
     """The query parameter fieldManager, or the user agent up to its slash."""
     api_version: str
     time: str
-    """`2026-01-01T00:00:00Z`."""
+    """Time such as `2026-01-01T00:00:00Z`."""
     subresource: str = ""
 
 
@@ -80,7 +80,7 @@ class _Entry:
 
     @property
     def identity(self) -> tuple[str, str, str, str]:
-        """Entries of one identity are one entry; an applier is the same in every version."""
+        """Return the key that merges entries. An applier has the same key in every version."""
         return (self.manager, self.operation, "" if self.operation == APPLY else self.api_version, self.subresource)
 
     def value(self) -> dict[str, Any]:
@@ -97,7 +97,7 @@ _Entries = dict[tuple[str, str, str, str], _Entry]
 
 
 def reset_fields(kind: str, subresource: str, has_status: bool) -> Paths:
-    """The fields that a write to the resource or its subresource leaves as they are."""
+    """Return the fields that a write to the resource or its subresource must not change."""
     if subresource == "":
         return frozenset({("f:status",)}) if has_status else EMPTY
     if subresource != "status":
@@ -113,9 +113,10 @@ def reset_fields(kind: str, subresource: str, has_status: bool) -> Paths:
 def update(
     live: dict[str, Any] | None, new: dict[str, Any], schema: Schema, writer: Writer, reset: Paths = EMPTY
 ) -> list[dict[str, Any]]:
-    """metadata.managedFields of `new` after any write that is not an apply; `live` is None for a creation.
+    """Return metadata.managedFields of `new` after any write other than an apply; `live` is None for a creation.
 
-    An object that has never been tracked is not tracked by an update; a writer that sends an empty list stops tracking.
+    An update does not start to track an object that is not tracked yet. A writer that sends an empty list stops
+    tracking.
     """
     sent = new.get("metadata", {}).get("managedFields")
     before = None if live is None else live.get("metadata", {}).get("managedFields")
@@ -128,7 +129,7 @@ def update(
 
 
 def _created(new: dict[str, Any], schema: Schema, writer: Writer, reset: Paths) -> list[dict[str, Any]]:
-    """The one entry of a new object, of which everything is the writer's."""
+    """Return the one entry of a new object. The writer owns every field."""
     try:
         fields = created_fields(new, _empty(schema), schema, reset)
     except NotAssociativeError:
@@ -165,7 +166,7 @@ def _without_paths(entries: _Entries, paths: Paths) -> _Entries:
 
 
 def _capped(entries: _Entries) -> _Entries:
-    """The oldest updaters of a version become one, `ancient-changes`, until few enough are left."""
+    """Merge the oldest updaters of each version into `ancient-changes` down to MAX_UPDATERS entries."""
     updaters = sorted(
         (entry for entry in entries.values() if entry.operation == UPDATE),
         key=lambda entry: (entry.time, entry.manager),
@@ -195,10 +196,11 @@ def apply(
     force: bool = False,
     reset: Paths = EMPTY,
 ) -> dict[str, Any] | Refused:
-    """The object after a server-side apply, with its managedFields; `applied` is the body as it was sent.
+    """Return the object after a server-side apply, with its managedFields; `applied` is the body as sent.
 
-    The live object itself (equal, same managedFields) is the answer to an apply that changes nothing. 400 where the
-    body does not fit the types, 409 where others own fields that would change and `force` is not set.
+    An apply that changes nothing returns an object equal to the live one, with equal managedFields. The result is a 500
+    for a body that does not fit the types, and a 400 for one that sets managedFields. It is a 409 if other managers own
+    fields that would change and `force` is not set.
     """
     problems = wrong_fields(applied, schema)
     if problems:
@@ -252,7 +254,7 @@ def _applied(
 
 
 def _pruned(merged: dict[str, Any], last: Paths, entries: _Entries, schema: Schema) -> dict[str, Any]:
-    """Without what this applier set before and nobody owns any more."""
+    """Remove the fields that this applier set before and that no manager owns any more."""
     before = with_named_fields(last, schema)
     kept = remove(merged, before, schema)
     owned = with_named_fields(frozenset().union(*(entry.paths for entry in entries.values())), schema)
@@ -266,7 +268,7 @@ def _pruned(merged: dict[str, Any], last: Paths, entries: _Entries, schema: Sche
 def _not_migrated(
     conflicts: list[tuple[_Entry, Path]], live: dict[str, Any] | None, schema: Schema, writer: Writer
 ) -> list[tuple[_Entry, Path]]:
-    """Without the conflicts over fields that the same user applied with `kubectl apply` on the client's side."""
+    """Remove the conflicts over fields that the same user applied with client-side `kubectl apply`."""
     text = (live or {}).get("metadata", {}).get("annotations", {}).get(LAST_APPLIED)
     if writer.manager != "kubectl" or not text:
         return conflicts
@@ -282,7 +284,7 @@ def _not_migrated(
 
 
 def _synced_annotation(merged: dict[str, Any], applied: dict[str, Any], writer: Writer) -> dict[str, Any]:
-    """kubectl's server-side apply keeps an existing last-applied annotation up to date."""
+    """Update an existing last-applied annotation after kubectl's server-side apply."""
     metadata = merged.get("metadata", {})
     annotations = metadata.get("annotations") or {}
     if writer.manager != "kubectl" or not annotations.get(LAST_APPLIED):
@@ -335,7 +337,7 @@ def _listed(problems: Sequence[str]) -> str:
 
 
 def _decoded(entries: Any) -> _Entries | None:
-    """None where the list cannot be read, as if it were not there."""
+    """Return None for a list that cannot be parsed, as for an absent one."""
     if not entries:
         return None
     found: _Entries = {}
@@ -381,13 +383,16 @@ def _with_entries(obj: dict[str, Any], entries: _Entries) -> dict[str, Any]:
 
 
 def _unmanaged(live: dict[str, Any] | None, schema: Schema) -> dict[str, Any]:
-    """The live object, or the one that Go would make of nothing, whose own fields nobody adds."""
+    """Return the live object without its entries, or Go's empty object, whose fields no writer owns."""
     return _empty(schema) if live is None else _without_entries(live)
 
 
 @cache
 def _empty(schema: Schema) -> dict[str, Any]:
-    """The zero value of a built-in kind with nulls for its required lists and pointers; of a custom one, nothing."""
+    """Return the zero value of a built-in kind, with nulls for required lists and pointers.
+
+    For a custom kind it is an empty object.
+    """
     found: dict[str, Any] = {}
     if not schema.go_name:
         return found

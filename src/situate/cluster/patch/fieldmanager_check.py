@@ -1,6 +1,6 @@
-"""Whether an applied configuration fits the types: every field declared, every value of its shape.
+"""Check that an applied configuration fits the types: every field is declared and every value has its type.
 
-After `structured-merge-diff/typed/validate.go`; the texts are its own.
+After `structured-merge-diff/typed/validate.go`, with its error texts.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from situate.cluster.patch.fieldmanager_values import child
 
 
 def wrong_fields(value: Any, schema: Schema) -> list[str]:
-    """One text per misfit, such as `.spec.foo: field not declared in schema`, sorted by field.
+    """Return one text per error, such as `.spec.foo: field not declared in schema`, sorted by field.
 
-    An undeclared field ends the look at its object.
+    The check of an object stops at its first undeclared field.
     """
     found: list[str] = []
     _check(value, schema, (), found)
@@ -81,7 +81,7 @@ def _go_type(value: Any) -> str:
 
 
 def _scalar(value: Any) -> str:
-    """As Go prints the wrapped value with its type."""
+    """Return the value as Go prints the wrapped value with its type."""
     return f"&value.valueUnstructured{{Value:{_typed(value)}}}"
 
 
@@ -100,7 +100,7 @@ def _typed(value: Any) -> str:
 
 
 def _plain(value: Any) -> str:
-    """As Go prints the value without types."""
+    """Return the value as Go prints it without types."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""Who owns what of a new object: all of it is its creator's, so the nested form is made in one walk.
+"""Build the managedFields of a new object in one walk. Its creator owns all fields.
 
-Gives what `fieldmanager_values.compare` and `fieldmanager_paths.to_fields_v1` give together, some eight times faster:
-creations are the commonest write, and each shows its managedFields to every watcher.
+The result equals that of `fieldmanager_values.compare` with `fieldmanager_paths.to_fields_v1`, but takes about an
+eighth of the time. Creations are the most common write, and every watcher receives their managedFields.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _UNOWNED_METADATA: Final = frozenset(
 
 
 def created_fields(obj: dict[str, Any], empty: dict[str, Any], schema: Schema, reset: Paths) -> _Fields:
-    """fieldsV1 of the creator of `obj`; `empty` is the object that Go makes of nothing.
+    """Return fieldsV1 for the creator of `obj`; `empty` is Go's empty object of the kind.
 
-    NotAssociativeError if the items of a list cannot be told apart.
+    Raises `NotAssociativeError` if items of a list cannot be distinguished.
     """
     left_out = {path[0][2:] for path in reset if len(path) == 1} | {"apiVersion", "kind"}
     owned: _Fields = {}
@@ -52,7 +52,7 @@ def created_fields(obj: dict[str, Any], empty: dict[str, Any], schema: Schema, r
 
 
 def _within(value: dict[str, Any], empty: dict[str, Any], schema: Schema) -> _Fields:
-    """The members of a struct that was there."""
+    """Return the owned members of a struct that also exists in the empty object."""
     owned: _Fields = {}
     properties, additional = schema.properties, schema.additional or UNTYPED
     for key in sorted(value):
@@ -64,7 +64,7 @@ def _within(value: dict[str, Any], empty: dict[str, Any], schema: Schema) -> _Fi
 
 
 def _changed(value: Any, empty: Any, schema: Schema) -> _Fields | None:
-    """A field that Go writes even if it is not set; None if it still is not."""
+    """Return the owned part of a field that Go encodes even if unset; None if it is still unset."""
     if isinstance(value, dict) and value and schema.map_type != "atomic":
         return _within(value, empty or {}, schema) or None
     if isinstance(value, list) and value and empty is None and schema.list_type in ("set", "map"):
@@ -73,7 +73,7 @@ def _changed(value: Any, empty: Any, schema: Schema) -> _Fields | None:
 
 
 def _added(value: Any, schema: Schema) -> _Fields:
-    """A field that was not there: itself and all below it, up to what counts as one leaf."""
+    """Return the owned part of a field that is absent from the empty object: the field and everything below it."""
     if type(value) is str or not value:
         return {}
     if type(value) is dict and schema.map_type != "atomic":
@@ -88,7 +88,7 @@ def _added(value: Any, schema: Schema) -> _Fields:
 
 
 def _items(values: list[Any], schema: Schema) -> _Fields:
-    """Items by their elements; those that occur twice are one leaf."""
+    """Return the owned items by their elements. Items that occur twice are one leaf."""
     items = schema.items or UNTYPED
     owned: _Fields = {}
     for value in values:

@@ -1,7 +1,7 @@
 """Sets of field paths, and their form on objects (`fieldsV1`).
 
-A path is a tuple of elements as fieldsV1 spells them: `f:spec`, `k:{"name":"a"}`, `v:"x"`, `i:0`. A set of paths is a
-frozenset, so that union, difference and intersection are Python's own. After `structured-merge-diff/fieldpath`.
+A path is a tuple of elements in the syntax of fieldsV1: `f:spec`, `k:{"name":"a"}`, `v:"x"`, `i:0`. A set of paths is a
+frozenset, so union, difference and intersection are Python's own. After `structured-merge-diff/fieldpath`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _ORDER: Final = {"f": 0, "k": 1, "v": 2, "i": 3}
 
 
 class NotAssociativeError(ValueError):
-    """An item of a set or keyed list cannot be told from the others; the text is upstream's."""
+    """An item of a set or keyed list cannot be distinguished from the others. The text is upstream's."""
 
 
 def field(name: str) -> str:
-    """The element of a field."""
+    """Return the element of a field."""
     return f"f:{name}"
 
 
 def item_element(item: Any, schema: Schema) -> str:
-    """The element of an item of a list with list-type set or map."""
+    """Return the element of an item in a list with list-type set or map."""
     if schema.list_type == "set":
         if isinstance(item, dict):
             raise NotAssociativeError("associative list without keys has an element that's a map type")
@@ -60,7 +60,7 @@ def item_element(item: Any, schema: Schema) -> str:
 
 
 def to_fields_v1(paths: Iterable[Path]) -> dict[str, Any]:
-    """The nested form; `.` marks a member that has members below it."""
+    """Return the nested form. `.` marks a member that also has members below it."""
     root: dict[str, Any] = {}
     for path in sorted(paths, key=_sort_key):
         node = root
@@ -87,7 +87,7 @@ def _sort_key(path: Path) -> list[tuple[int, str]]:
 
 
 def from_fields_v1(fields: Any) -> Paths:
-    """The set that a fieldsV1 value denotes; ValueError if it is none."""
+    """Return the set in a fieldsV1 value. Raises `ValueError` if the value is malformed."""
     found: set[Path] = set()
     _collect(fields, (), found)
     return frozenset(found)
@@ -110,14 +110,14 @@ def _collect(node: Any, path: Path, found: set[Path]) -> None:
 
 
 def without_prefixes(paths: Paths, prefixes: Paths) -> Paths:
-    """The paths that are neither in `prefixes` nor below one of them."""
+    """Return the paths that are neither in `prefixes` nor below one of them."""
     if not prefixes:
         return paths
     return frozenset(path for path in paths if not any(path[: len(prefix)] == prefix for prefix in prefixes))
 
 
 def shown(path: Path) -> str:
-    """`.spec.containers[name="a"].image`."""
+    """Return the path as text, such as `.spec.containers[name="a"].image`."""
     return "".join(map(_shown_element, path))
 
 
@@ -138,5 +138,5 @@ def _shown_value(value: Any) -> str:
 
 
 def in_walk_order(paths: Iterable[Path]) -> list[Path]:
-    """As upstream iterates: members of a level before what is below it."""
+    """Sort paths as upstream iterates: the members of a level come before the paths below them."""
     return sorted(paths, key=lambda path: [(1, *key) for key in _sort_key(path[:-1])] + [(0, *_sort_key(path[-1:])[0])])

@@ -1,7 +1,7 @@
-"""Walks over typed values: which fields a value sets, how two values differ, how one is merged into another.
+"""Walk typed values: find the fields that a value sets, compare two values, and merge one into another.
 
-After `structured-merge-diff/typed`. An atomic list or map is one leaf; a list with list-type set or map is known by
-its items; where nothing is known maps are granular and lists atomic.
+After `structured-merge-diff/typed`. An atomic list or map is one leaf. A list with list-type set or map is identified
+by its items. Without type information maps are granular and lists atomic.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from situate.cluster.patch.fieldmanager_paths import NotAssociativeError, Path, 
 
 
 def child(schema: Schema, key: str) -> Schema:
-    """Type of a member of an object."""
+    """Return the type of a member of an object."""
     known = schema.properties.get(key)
     if known is not None:
         return known
@@ -30,7 +30,7 @@ def _associative(schema: Schema) -> bool:
 
 
 def field_set(value: Any, schema: Schema) -> Paths:
-    """The fields that an applied value sets."""
+    """Return the fields that an applied value sets."""
     found: set[Path] = set()
     _fields(value, schema, (), found)
     return frozenset(found)
@@ -57,7 +57,7 @@ def _fields(value: Any, schema: Schema, path: Path, found: set[Path]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How one value became another."""
+    """Difference between two values."""
 
     added: set[Path] = field(default_factory=set)
     modified: set[Path] = field(default_factory=set)
@@ -65,14 +65,14 @@ class Comparison:
 
 
 def compare(old: Any, new: Any, schema: Schema) -> Comparison:
-    """The paths that `new` has and `old` has not, that differ, and that only `old` has."""
+    """Return the paths that only `new` has, that differ, and that only `old` has."""
     result = Comparison()
     _compare(old, new, schema, (), result)
     return result
 
 
 def _compare(old: Any, new: Any, schema: Schema, path: Path, result: Comparison) -> None:
-    """Null stands for an empty value of the other side's shape; two empty values are leaves."""
+    """Compare two values. Null counts as an empty value of the other side's shape; two empty values are leaves."""
     shape = old if new is MISSING or new is None else new
     if isinstance(shape, dict) and _granular(schema) and _fits(old, dict) and _fits(new, dict) and _any(old, new):
         _compare_maps(old, new, schema, path, result)
@@ -128,7 +128,7 @@ def _by_element(items: Any, schema: Schema) -> dict[str, list[Any]]:
 
 
 def _compare_lists(old: Any, new: Any, schema: Schema, path: Path, result: Comparison) -> None:
-    """Items that occur twice have no fields of their own: they are compared whole."""
+    """Compare lists item by item. Items that occur twice have no fields of their own and are compared as a whole."""
     try:
         before, after = _by_element(old, schema), _by_element(new, schema)
     except NotAssociativeError:
@@ -154,9 +154,9 @@ def _compare_lists(old: Any, new: Any, schema: Schema, path: Path, result: Compa
 
 
 def merge(live: Any, applied: Any, schema: Schema) -> Any:
-    """`live` with what `applied` says; neither is changed, but parts of both are shared by the result.
+    """Merge `applied` into `live`. The arguments are not changed, but the result shares parts of both.
 
-    Null is an empty object or list where items merge, and so takes nothing away; elsewhere it replaces the value.
+    In mergeable objects and lists a null counts as empty, so it removes nothing. Elsewhere it replaces the value.
     """
     if applied is MISSING:
         return live
@@ -175,7 +175,7 @@ def merge(live: Any, applied: Any, schema: Schema) -> Any:
 
 
 def _merge_lists(live: list[Any], applied: list[Any], schema: Schema) -> list[Any]:
-    """Items in the applied order; those of the live object alone keep their place before the next shared one."""
+    """Return the items in the applied order. Items of `live` alone stay before the next shared item."""
     items = schema.items or UNTYPED
     left, right = [item_element(item, schema) for item in live], [item_element(item, schema) for item in applied]
     live_items = {
@@ -218,7 +218,7 @@ def _merge_lists(live: list[Any], applied: list[Any], schema: Schema) -> list[An
 
 
 def remove(value: Any, paths: Paths, schema: Schema) -> Any:
-    """`value` without the fields and items at `paths`; what a removal empties stays, empty."""
+    """Return `value` without the fields and items at `paths`. A container that becomes empty stays."""
     return _remove(value, paths, schema, 0)
 
 
@@ -247,7 +247,7 @@ def _removed_below(item: Any, paths: Paths, element: str, schema: Schema, depth:
 
 
 def with_named_fields(paths: Paths, schema: Schema) -> Paths:
-    """The paths and every struct field that leads to one of them (map entries and items are members only if listed)."""
+    """Return the paths and every struct field above one of them. Map entries and items are members only if listed."""
     found = set(paths)
     for path in paths:
         node = schema

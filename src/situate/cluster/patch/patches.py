@@ -1,9 +1,9 @@
 """JSON patch (RFC 6902) and JSON merge patch (RFC 7386) over plain values.
 
-Where they differ from the RFCs they follow the library of the API server (`gopkg.in/evanphx/json-patch.v4`): replace
-and copy accept a member that does not exist, an index may be negative, the document itself cannot be replaced. For
-that reason the package `jsonpatch` is not used. Nothing that is passed in is changed. Strategic merge patches are in
-`patches_strategic`.
+Where the API server's library (`gopkg.in/evanphx/json-patch.v4`) differs from the RFCs, the functions follow the
+library. Replace and copy accept a member that does not exist, an index may be negative, and the document itself cannot
+be replaced. For that reason the package `jsonpatch` is not used. No argument is changed. `patches_strategic` has
+strategic merge patches.
 """
 
 from __future__ import annotations
@@ -17,16 +17,19 @@ from situate.cluster.errors.field_errors import Refused, bad_request
 
 MAX_OPERATIONS: Final = 10_000
 MAX_COPIED: Final = 3 * 1024 * 1024
-"""Bytes of JSON that the copies of one patch may come to: each could double what the last one has made."""
+"""Total bytes of JSON that the copies of one patch may add. Without a limit each copy could double the previous one."""
 _GO_NAMES: Final = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object"}
 
 
 class _DoesNotApplyError(Exception):
-    """An operation names a place that is not there, or a test failed."""
+    """An operation names a missing location, or a test failed."""
 
 
 def json_patch(document: Any, operations: Any) -> Any | Refused:
-    """The document after all operations; 400 if they are malformed, 413 if too many, 422 if one does not apply."""
+    """Return the document after all operations.
+
+    The result is a 400 if the operations are malformed, a 413 for too many, and a 422 if one does not apply.
+    """
     if not isinstance(operations, list):
         return _undecodable(operations, "[]handlers.jsonPatchOp")
     for operation in operations:
@@ -61,7 +64,7 @@ def _undecodable(value: Any, go_type: str, where: str = "value") -> Refused:
 
 
 def _container(document: Any, pointer: str) -> tuple[Any, str]:
-    """The object or list that holds the last step of the pointer, and that step."""
+    """Return the object or list that contains the pointer's last step, and that step."""
     steps = pointer.split("/")
     if len(steps) < 2:
         raise _DoesNotApplyError
@@ -78,7 +81,7 @@ def _unescaped(step: str) -> str:
 
 
 def _index(step: str, size: int) -> int:
-    """A position below `size`; negative ones count from the end."""
+    """Return a position below `size`; negative ones count from the end."""
     try:
         index = int(step)
     except ValueError:
@@ -91,7 +94,7 @@ def _index(step: str, size: int) -> int:
 
 
 def _get(holder: Any, step: str) -> Any:
-    """The member, None where an object has none of that name."""
+    """Return the member, or None if an object has no such member."""
     if isinstance(holder, dict):
         return holder.get(step)
     return holder[_index(step, len(holder))]
@@ -150,7 +153,7 @@ def _test(document: Any, operation: dict[str, Any]) -> None:
 
 
 def _same(left: Any, right: Any) -> bool:
-    """JSON equality: true is not 1."""
+    """Return whether two values are equal as JSON: true is not 1."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, dict) and isinstance(right, dict):
@@ -175,7 +178,10 @@ _OPERATIONS: Final[dict[str, Callable[[Any, dict[str, Any]], None]]] = {
 
 
 def merge_patch(document: Any, patch: Any) -> Any:
-    """RFC 7386: members of the patch replace, null removes, objects merge; anything else replaces the whole."""
+    """Apply a merge patch (RFC 7386): members replace, null removes, objects merge.
+
+    A patch of another type replaces all.
+    """
     if not isinstance(patch, dict):
         return copied(patch)
     merged = dict(document) if isinstance(document, dict) else {}
@@ -188,7 +194,7 @@ def merge_patch(document: Any, patch: Any) -> Any:
 
 
 def copied(value: Any) -> Any:
-    """A JSON value that shares nothing with the given one; many times as fast as `copy.deepcopy`."""
+    """Return a copy of a JSON value that shares nothing with it; many times faster than `copy.deepcopy`."""
     if isinstance(value, dict):
         return {key: copied(item) for key, item in value.items()}
     if isinstance(value, list):

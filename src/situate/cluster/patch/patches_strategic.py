@@ -1,6 +1,6 @@
-"""Strategic merge patch: lists of objects merge by key, and directives say what cannot be said by values.
+"""Strategic merge patch: lists of objects merge by key, and directives express changes that values cannot.
 
-After `k8s.io/apimachinery/pkg/util/strategicpatch`. The types say which lists merge, and by which key. Directives:
+After `k8s.io/apimachinery/pkg/util/strategicpatch`. The types define which lists merge, and by which key. Directives:
 `$patch: replace|delete|merge`, `$retainKeys`, `$deleteFromPrimitiveList/<field>`, `$setElementOrder/<field>`.
 """
 
@@ -23,11 +23,14 @@ _Object = dict[str, Any]
 
 
 class _BadPatchError(Exception):
-    """The patch contradicts itself or the types; answered with 500, as upstream does."""
+    """The patch contradicts itself or the types. The answer is a 500, as upstream."""
 
 
 def strategic_merge_patch(document: _Object, patch: Any, schema: Schema) -> _Object | Refused:
-    """The patched object, not yet decoded; neither argument is changed. 400 for a patch that is no object."""
+    """Return the patched object before decoding, or the 400 for a patch that is not an object.
+
+    Arguments are not changed.
+    """
     if not isinstance(patch, dict):
         kind = {list: "array", str: "string", bool: "bool"}.get(type(patch), "number")
         return bad_request(f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}")
@@ -38,7 +41,7 @@ def strategic_merge_patch(document: _Object, patch: Any, schema: Schema) -> _Obj
 
 
 def _merge_objects(original: _Object, patch: _Object, schema: Schema) -> _Object:
-    """Merges into `original`, using up `patch`."""
+    """Merge into `original`. `patch` is consumed."""
     if DIRECTIVE in patch:
         return _whole_object(patch)
     _retain_keys(original, patch)
@@ -64,7 +67,7 @@ def _whole_object(patch: _Object) -> _Object:
 
 
 def _retain_keys(original: _Object, patch: _Object) -> None:
-    """Drops members that the directive does not list; it must list all that the patch sets."""
+    """Drop the members that the directive does not list. It must list every member that the patch sets."""
     if RETAIN_KEYS not in patch:
         return
     keep = patch.pop(RETAIN_KEYS)
@@ -112,7 +115,10 @@ def _set_without_directives(original: _Object, key: str, value: Any) -> None:
 
 
 def _without_directives(value: Any) -> tuple[Any, bool]:
-    """The value as it is set where nothing was: without nulls and directives; False if it is itself one."""
+    """Return the value without nulls and directives, for a place without a value.
+
+    The second result is False if the value itself is a directive.
+    """
     if isinstance(value, dict):
         if DIRECTIVE in value:
             return None, False
@@ -149,7 +155,7 @@ def _merge_lists(original: list[Any], patch: list[Any], field: Schema) -> list[A
 
 
 def _apply_list_directives(original: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
-    """What stays of the original, and what the patch adds or merges."""
+    """Return the remaining items of the original, and the items that the patch adds or merges."""
     additions: list[Any] = []
     replace = False
     for item in patch:
@@ -175,7 +181,7 @@ def _merge_key(item: _Object, key: str) -> Any:
 
 
 def _merge_ordered_list(original: _Object, patch: _Object, directive: str, schema: Schema) -> None:
-    """Merges the list that an order is given for, then sorts it: listed items so, the server's own stay between."""
+    """Merge the list that an order names, then sort it. Items that only the server has stay between the listed ones."""
     order = patch.pop(directive)
     name = directive.removeprefix(ORDER_PREFIX)
     if not isinstance(order, list):
@@ -198,7 +204,7 @@ def _merge_ordered_list(original: _Object, patch: _Object, directive: str, schem
 
 
 def _require_order(changes: list[Any], order: list[Any], key: str) -> None:
-    """The patch's items must occur in the order list, and in that order."""
+    """Check that the patch's items occur in the order list, in the same order."""
     wanted = [_identity(item, key) for item in order]
     position = 0
     for item in changes:
@@ -220,7 +226,10 @@ def _identity(item: Any, key: str) -> bytes:
 
 
 def _in_order(merged: list[Any], order: list[Any], server: list[Any], key: str) -> list[Any]:
-    """Items of `order` in that order; the others as the server had them, each before the ordered one it preceded."""
+    """Return the items of `order` in that order.
+
+    Each other item stays before the ordered item that it preceded on the server.
+    """
     wanted = {_identity(item, key): index for index, item in reversed(list(enumerate(order)))}
     had = {_identity(item, key): index for index, item in reversed(list(enumerate(server)))}
     ordered = sorted(

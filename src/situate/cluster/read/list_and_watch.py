@@ -1,7 +1,7 @@
-"""Get, list and watch: which revision is asked for, and what a page or a stream then begins with.
+"""Get, list and watch: select the revision, and the start of a page or stream.
 
-After apiserver's storage/cacher and storage/etcd3. A revision that does not exist yet is refused at once;
-the embedded server waits for it first, three seconds as upstream.
+After apiserver's storage/cacher and storage/etcd3. A revision that does not exist yet is refused at once. The embedded
+server waits for it first, up to three seconds as upstream.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from situate.cluster.storage.watch import BOOKMARK_PERIOD, Watch
 from situate.objects.messages import Request, Response
 
 _LAST_BOOKMARK_S: Final = 2.0
-"""A watch that ends soon gets its bookmark so long before (storage/cacher, nextBookmarkTime)."""
+"""Seconds before the end of a short watch at which it gets its bookmark (storage/cacher, nextBookmarkTime)."""
 _FOREVER: Final = 1800
-"""Seconds a watch lasts if its client names none (kube-apiserver: --min-request-timeout, up to twice that)."""
+"""Seconds that a watch lasts without timeoutSeconds (kube-apiserver: --min-request-timeout, up to twice that)."""
 
 _TOO_OLD_PAGE: Final = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
@@ -42,20 +42,20 @@ _TOO_OLD_PAGE: Final = (
 
 
 def json_response(status: int, body: bytes) -> Response:
-    """An answer in JSON."""
+    """Return an answer in JSON."""
     return Response(status, body, {"content-type": JSON})
 
 
 @dataclass(slots=True)
 class Reading:
-    """The reading half of the API over one store."""
+    """Read operations on one store."""
 
     store: Store
     clock: Callable[[], float]
-    """The time of the latest request: ages in the rows of a watched table are as of then."""
+    """Returns the time of the latest request. Ages in the rows of a watched table are relative to it."""
 
     def get(self, resource: Resource, target: Target, request: Request) -> Response:
-        """One object."""
+        """Return one object."""
         obj = self.store.get(resource.table, target.namespace, target.name)
         if obj is None:
             raise Declined(not_found(resource, target.name))
@@ -65,7 +65,7 @@ class Reading:
         return json_response(200, self.view(resource, target, request).one(obj))
 
     def view(self, resource: Resource, target: Target, request: Request) -> ListView:
-        """How this request wants objects shown."""
+        """Return the view that this request asks for."""
         view = ListView(
             resource, negotiate(request.headers.get("accept", "")), target.namespace, None, None, now=self.clock
         )
@@ -74,7 +74,7 @@ class Reading:
         return view
 
     def list_or_watch(self, resource: Resource, target: Target, request: Request, now: float) -> Response | Watch:
-        """A page of the collection, or the stream of its changes."""
+        """Return a page of the collection, or the stream of its changes."""
         options = list_options(request)
         view = self.view(resource, target, request)
         view.labels = label_selector(options.label_selector) if options.label_selector else None
@@ -84,7 +84,7 @@ class Reading:
         return self._list(resource, view, options)
 
     def selected(self, resource: Resource, target: Target, request: Request) -> list[Stored]:
-        """The objects of a collection that the request's selectors name, for deleting them."""
+        """Return the objects of a collection that match the request's selectors, in order to delete them."""
         options = list_options(request)
         view = self.view(resource, target, request)
         view.labels = label_selector(options.label_selector) if options.label_selector else None
@@ -120,7 +120,10 @@ class Reading:
         return [past[key] for key in sorted(past) if not namespace or past[key].namespace == namespace]
 
     def _continued(self, table: Table, revision: int, after: str, namespace: str) -> tuple[list[Stored], int]:
-        """What follows key `after` (exclusive), as of `revision`; -1 is now, which need not fit the pages before."""
+        """Return the objects after key `after` (exclusive) at `revision`.
+
+        -1 is the present revision, which need not be consistent with the earlier pages.
+        """
         if revision < 0 or revision == self.store.revision:
             objects = table.ordered(namespace)
             revision = self.store.revision
@@ -174,7 +177,7 @@ def _forget_frames(events: list[Event]) -> None:
 
 
 def _ended(watch: Watch, refused: Refused) -> Watch:
-    """A watch that says why there is none: the HTTP status is 200 by then."""
+    """Return a watch that only sends the error. Its HTTP status is already 200."""
     watch.push(error_frame(refused.status()))
     watch.close()
     return watch
@@ -198,7 +201,7 @@ def _page(view: ListView, objects: list[Stored], revision: int, limit: int) -> b
 
 
 def _first(view: ListView, objects: list[Stored], limit: int) -> tuple[list[Stored], bool]:
-    """The first `limit` selected objects, and whether there are more."""
+    """Return the first `limit` selected objects, and whether more follow."""
     found: list[Stored] = []
     for obj in objects:
         if view.shows(obj):
@@ -209,7 +212,7 @@ def _first(view: ListView, objects: list[Stored], limit: int) -> tuple[list[Stor
 
 
 def _token(revision: int, after: str) -> str:
-    """As upstream's: the key of the last object shown, and the revision of the first page."""
+    """Return the continue token, as upstream: the key of the last object, and the revision of the first page."""
     token = msgspec.json.encode({"v": "meta.k8s.io/v1", "rv": revision, "start": after + "\0"})
     return base64.urlsafe_b64encode(token).decode().rstrip("=")
 
@@ -226,7 +229,7 @@ def _read_token(text: str) -> tuple[int, str]:
 
 
 def _number(text: str) -> int | None:
-    """Digits only, and no more than 64 bits hold, as Go's ParseUint."""
+    """Parse a number as Go's ParseUint: only digits, at most 64 bits."""
     if not (text.isascii() and text.isdecimal()):
         return None
     digits = text.lstrip("0")[: _MOST_DIGITS + 1]
@@ -234,7 +237,7 @@ def _number(text: str) -> int | None:
 
 
 _MOST_DIGITS = 20
-"""Of a number of 64 bits."""
+"""Digits of a 64-bit number."""
 
 
 def _syntax(text: str) -> str:

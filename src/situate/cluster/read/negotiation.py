@@ -1,4 +1,4 @@
-"""How objects are written: whole, as PartialObjectMetadata or as rows of a Table, and which of them a client wants."""
+"""Encode objects as whole objects, PartialObjectMetadata or Table rows, and select them for a client."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Form(Enum):
 
 
 def negotiate(accept: str) -> Form:
-    """The first form of the Accept header that can be written. Raises `Declined` (406) if there is none."""
+    """Return the first form of the Accept header that can be written. Raises `Declined` (406) if there is none."""
     if not accept or accept in (JSON, "*/*"):
         return Form.WHOLE
     for choice in accept.split(","):
@@ -48,7 +48,7 @@ def negotiate(accept: str) -> Form:
 
 
 def shown(resource: Resource, obj: Stored) -> bytes:
-    """The whole object at the resource's version."""
+    """Return the JSON of the whole object at the resource's version."""
     if resource.from_stored is not None:
         return _encode(resource.from_stored(obj.whole()))
     body = obj.json()
@@ -59,13 +59,13 @@ def shown(resource: Resource, obj: Stored) -> bytes:
 
 
 def decoded(resource: Resource, obj: Stored) -> dict[str, Any]:
-    """The whole object at the resource's version, as a fresh JSON value."""
+    """Return the whole object at the resource's version, newly decoded."""
     value: dict[str, Any] = msgspec.json.decode(shown(resource, obj))
     return value
 
 
 def _partial(obj: Stored, kind: bool = True) -> bytes:
-    """Only `metadata`."""
+    """Return the object with only `metadata`."""
     body = obj.json()
     end = len(body) - len(obj.tail) + 1
     head = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1",' if kind else b"{"
@@ -73,7 +73,7 @@ def _partial(obj: Stored, kind: bool = True) -> bytes:
 
 
 def error_frame(status: Mapping[str, Any]) -> bytes:
-    """A watch's last line when it ends with an error."""
+    """Return the last line of a watch that ends with an error."""
     return b'{"type":"ERROR","object":%b}\n' % _encode(status)
 
 
@@ -92,28 +92,28 @@ _EMPTY_TAILS: Final[Mapping[str, bytes]] = {
     b',"updateStrategy":{}},"status":{"replicas":0,"availableReplicas":0}',
     "Lease": b',"spec":{}',
 }
-"""What Go writes of an empty object of the kind after its metadata: bookmarks are such objects."""
+"""JSON after the metadata of an empty object, as Go encodes it for each kind. Bookmarks are such objects."""
 
 
 @dataclass(slots=True)
 class ListView:
-    """What one list or watch selects, and how it shows that. A `situate.cluster.storage.watch.View`."""
+    """Selection and form of one list or watch. Implements `situate.cluster.storage.watch.View`."""
 
     resource: Resource
     form: Form
     namespace: str
-    """Empty for all."""
+    """Empty for all namespaces."""
     labels: Callable[[Mapping[str, str]], bool] | None
     fields: Callable[[Stored], bool] | None
     include: str = "Metadata"
-    """What stands beside a row's cells: `Metadata`, `Object` or `None`."""
+    """Object next to a row's cells: `Metadata`, `Object` or `None`."""
     now: Callable[[], float] = lambda: 0.0
-    """For ages in tables."""
+    """Clock for ages in tables."""
     headers_sent: bool = False
-    """The first table of a watch alone bears the columns' definitions."""
+    """True after the first table of a watch, the only one with column definitions."""
 
     def shows(self, obj: Stored) -> bool:
-        """Whether the object is selected."""
+        """Return whether the object is selected."""
         if self.namespace and obj.namespace != self.namespace:
             return False
         if self.labels is not None and not self.labels(obj.labels):
@@ -122,11 +122,11 @@ class ListView:
 
     @property
     def selects(self) -> bool:
-        """Whether labels or fields are asked for."""
+        """True if the request selects by labels or fields."""
         return self.labels is not None or self.fields is not None
 
     def frame(self, type_: str, obj: Stored, event: Event | None) -> bytes:
-        """One line of a watch. The same line is built once for all watches of an event."""
+        """Return one line of a watch. All watches of an event share the same line, built once."""
         if event is None or self.form is Form.TABLE:
             return self._frame(type_, obj)
         return event.frame((type_, self.form, self.resource.api_version), lambda: self._frame(type_, obj))
@@ -135,7 +135,7 @@ class ListView:
         return b"".join((b'{"type":"', type_.encode(), b'","object":', self.one(obj), b"}\n"))
 
     def bookmark(self, revision: int, *, initial_events_end: bool) -> bytes:
-        """A line that says how far the watch has come."""
+        """Return the line for a bookmark at a revision."""
         annotations = b',"annotations":{"k8s.io/initial-events-end":"true"}' if initial_events_end else b""
         metadata = b'"metadata":{"resourceVersion":"%d"%b}' % (revision, annotations)
         if self.form is Form.TABLE:
@@ -150,7 +150,7 @@ class ListView:
         return b'{"type":"BOOKMARK","object":{%b}}\n' % inner
 
     def one(self, obj: Stored) -> bytes:
-        """A single object as the answer to a get, or inside a frame."""
+        """Return a single object, for the answer to a get or inside a frame."""
         if self.form is Form.WHOLE:
             return shown(self.resource, obj)
         if self.form is Form.METADATA:
@@ -158,7 +158,7 @@ class ListView:
         return self.many([obj], {"resourceVersion": str(obj.revision)})
 
     def many(self, objects: list[Stored], metadata: Mapping[str, Any]) -> bytes:
-        """The answer to a list."""
+        """Return the answer to a list."""
         head = _encode(metadata)
         if self.form is Form.TABLE:
             return self._table(objects, head)
@@ -179,7 +179,7 @@ class ListView:
         resource = self.resource
         if resource.origin is Origin.CUSTOM:
             return [shown(resource, obj) for obj in objects]
-        # Items of a typed list bear no kind and apiVersion of their own.
+        # Items of a typed list have no kind and apiVersion of their own.
         if resource.from_stored is not None:
             return [_encode(_untyped(resource.from_stored(obj.whole()))) for obj in objects]
         skip = len(b'{"kind":"","apiVersion":"",') + len(resource.kind) + len(resource.stored_api_version)

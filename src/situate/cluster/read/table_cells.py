@@ -1,4 +1,4 @@
-"""The cells of each built-in kind's row (Kubernetes' pkg/printers/internalversion/printers.go)."""
+"""Build the cells of each built-in kind's row (Kubernetes' pkg/printers/internalversion/printers.go)."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ _ROLE: Final = "node-role.kubernetes.io/"
 
 
 def since(time: str | None, now: float) -> str:
-    """The age of a time as kubectl shows it, such as `5d23h` (apimachinery util/duration)."""
+    """Return the age of a time as kubectl shows it, such as `5d23h` (apimachinery util/duration)."""
     if not time:
         return _UNKNOWN
     return human_duration(int(now - seconds(time)))
 
 
 def name_of(obj: Obj) -> str:
-    """The first cell of nearly every row."""
+    """Return the first cell of nearly every row."""
     name: str = obj["metadata"]["name"]
     return name
 
 
 def age_of(obj: Obj, now: float) -> str:
-    """Time since the object was created."""
+    """Return the time since the object was created."""
     return since(obj["metadata"].get("creationTimestamp"), now)
 
 
 def created_at(obj: Obj, _now: float) -> list[Any]:
-    """The default row."""
+    """Return the default row."""
     return [name_of(obj), obj["metadata"].get("creationTimestamp")]
 
 
 def container_cells(template: Obj) -> list[str]:
-    """Names and images of a template's containers."""
+    """Return the names and images of a template's containers."""
     containers = template.get("spec", {}).get("containers") or ()
     return [
         ",".join(container.get("name", "") for container in containers),
@@ -50,17 +50,17 @@ def container_cells(template: Obj) -> list[str]:
 
 
 def label_text(labels: Mapping[str, str] | None) -> str:
-    """Labels as `a=b,c=d`."""
+    """Return the labels as `a=b,c=d`."""
     return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or _NONE
 
 
 def selector_cell(selector: Obj | None) -> str:
-    """A LabelSelector as a cell shows it."""
+    """Return the cell for a LabelSelector."""
     return selector_text(selector) or _NONE
 
 
 def selector_text(selector: Obj | None) -> str:
-    """A LabelSelector in the words of a query (apimachinery meta/v1 FormatLabelSelector); empty for the empty one."""
+    """Return a LabelSelector in query syntax (apimachinery meta/v1 FormatLabelSelector). It can be empty."""
     if not selector:
         return ""
     parts = {key: f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()}
@@ -240,7 +240,7 @@ MODES: Final = {
     "ReadWriteMany": "RWX",
     "ReadWriteOncePod": "RWOP",
 }
-"""Access modes of volumes, in short."""
+"""Short names of the access modes of volumes."""
 
 
 def _claim(obj: Obj, now: float) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The row of a pod: what its containers' states add up to (printers.go, printPod)."""
+"""Build the row of a pod, which summarizes the states of its containers (printers.go, printPod)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NONE: Final = "<none>"
 
 
 def pod_cells(pod: Obj, since: Callable[[str | None], str]) -> list[Any]:
-    """`since` shows the age of a time."""
+    """Return the cells of a pod's row. `since` formats the age of a time."""
     spec, status, metadata = pod.get("spec", {}), pod.get("status", {}), pod["metadata"]
     tally = _Tally(status.get("reason") or status.get("phase", ""), total=len(spec.get("containers") or ()))
     conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
@@ -61,7 +61,7 @@ class _Tally:
         self._sidecar_last = ""
 
     def count_init(self, spec: Obj, status: Obj) -> bool:
-        """Goes through the init containers up to the first that is not done; says whether there is one."""
+        """Count the init containers up to the first unfinished one; return whether there is one."""
         containers = spec.get("initContainers") or ()
         sidecars = {container["name"] for container in containers if container.get("restartPolicy") == "Always"}
         self.total += len(sidecars)
@@ -90,7 +90,7 @@ class _Tally:
         return False
 
     def count_containers(self, status: Obj, *, ready: bool) -> None:
-        """Goes through the containers from the last to the first: the first one's trouble is shown."""
+        """Count the containers from last to first, so that the problem of the first one is shown."""
         self.restarts, self.last_restart = self._sidecar_restarts, self._sidecar_last
         running = False
         error = ""

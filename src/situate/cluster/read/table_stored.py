@@ -1,4 +1,4 @@
-"""Columns and cells of kinds that are stored here and that nothing acts upon.
+"""Columns and cells of kinds that are stored here without a controller for them.
 
 After Kubernetes' pkg/printers/internalversion/printers.go.
 """
@@ -24,7 +24,7 @@ from situate.cluster.read.table_cells import (
 _NONE: Final = "<none>"
 _UNSET: Final = "<unset>"
 _SHOWN: Final = 3
-"""Addresses and ports in a cell; of more it says how many."""
+"""Largest number of addresses and ports in a cell. Further ones are only counted."""
 _DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 
 
@@ -254,4 +254,4 @@ STORED: Final[Mapping[str, tuple[tuple[str, ...], Cells]]] = {
         _policy_binding,
     ),
 }
-"""By table: columns as `tables` writes them, and cells."""
+"""By table: columns in the syntax of `tables`, and cells."""

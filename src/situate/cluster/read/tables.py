@@ -1,7 +1,7 @@
-"""Rows that `kubectl get` shows: each kind's columns and how its cells are made.
+"""Rows of `kubectl get`: the columns of each kind, and the functions that build its cells.
 
-After Kubernetes' pkg/printers/internalversion/printers.go; custom resources name their columns themselves. Kinds
-without an entry show their name and when they were created, as upstream's default table does.
+After Kubernetes' pkg/printers/internalversion/printers.go. Custom resources define their own columns. Other kinds show
+name and creation time, as upstream's default table does.
 """
 
 from __future__ import annotations
@@ -34,7 +34,11 @@ class Columns:
 
 
 def _definitions(columns: tuple[str, ...]) -> list[dict[str, Any]]:
-    """A column is its name; `*` before it marks those of `-o wide`, `:type` after it anything but a string."""
+    """Return the definitions of the columns.
+
+    A column is given by its name. A `*` before the name marks a column of `-o wide`; `:type` after it gives a type
+    other than string.
+    """
     return [_definition(column) for column in columns]
 
 
@@ -128,14 +132,14 @@ _BUILT_IN: Final[Mapping[str, Columns]] = {
 
 
 def columns_of(resource: Resource) -> Columns:
-    """The columns of a resource."""
+    """Return the columns of a resource."""
     if resource.origin is Origin.CUSTOM:
         return _custom(resource)
     return _BUILT_IN.get(resource.table, _DEFAULT) if resource.from_stored is None else _DEFAULT
 
 
 def _custom(resource: Resource) -> Columns:
-    """additionalPrinterColumns of the version, or the age (apiextensions-apiserver tableconvertor.go)."""
+    """Return the version's additionalPrinterColumns, or the age (apiextensions-apiserver tableconvertor.go)."""
     assert resource.definition is not None
     versions = resource.definition["spec"]["versions"]
     version = next(entry for entry in versions if entry["name"] == resource.version)
@@ -186,7 +190,7 @@ def _text(values: list[Any]) -> str:
 
 
 def _go(value: Any) -> str:
-    """A value as kubectl's JSONPath prints it."""
+    """Return a value as kubectl's JSONPath prints it."""
     if value is None:
         return "<none>"
     if isinstance(value, bool):

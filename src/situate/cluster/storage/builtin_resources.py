@@ -1,7 +1,7 @@
-"""The built-in resources that are served, as kube-apiserver 1.36 announces them, and those that are not.
+"""Built-in resources that are served, as kube-apiserver 1.36 announces them, and those that are left out.
 
-A resource is left out when storing it without acting upon it would mislead: a quota that limits nothing, an aggregated
-API that is never asked. Its path answers 404 with a sentence that says so.
+A resource is left out if storing it without acting on it would mislead. Examples are a quota that limits nothing and an
+aggregated API that never gets a request. Its path answers 404 with the reason.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ LEFT_OUT: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
         ("storagemigration.k8s.io", "storageversionmigrations"): "stored objects are not migrated",
     }
 )
-"""Resources of kube-apiserver that are not served, and why."""
+"""Resources of kube-apiserver that are not served, each with the reason."""
 
 LEFT_OUT_SUBRESOURCES: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
     {
@@ -243,4 +243,4 @@ LEFT_OUT_SUBRESOURCES: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
         ("services", "proxy"): "containers do not run",
     }
 )
-"""Subresources of kube-apiserver that are not served, and why; by plural and name."""
+"""Subresources of kube-apiserver that are not served, each with the reason. Keys are plural and name."""

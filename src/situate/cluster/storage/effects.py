@@ -1,7 +1,7 @@
-"""What answering a request may ask of the world, and who asks: the only values that cross the sans-I/O edge.
+"""Effects and identities: the only values that cross the sans-I/O edge while a request is answered.
 
-Everything but admission webhooks is answered at once. `ApiServer.handle` yields a `CallWebhook` for each call that is
-to be made and is sent the `WebhookReply`; for a `CallTogether` it is sent as many replies.
+Every request without admission webhooks is answered at once. `ApiServer.handle` yields a `CallWebhook` for each call to
+make, and the caller sends it the `WebhookReply`. For a `CallTogether` the caller sends one reply per call.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who is asking, as the transport found out."""
+    """The client of a request, as the transport authenticated it."""
 
     user: str
     groups: tuple[str, ...] = ()
@@ -21,7 +21,7 @@ class Identity:
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def user_info(self) -> dict[str, Any]:
-        """As admission reviews carry it (authentication/v1 UserInfo)."""
+        """Return the identity as admission reviews carry it (authentication/v1 UserInfo)."""
         info: dict[str, Any] = {"username": self.user}
         if self.uid:
             info["uid"] = self.uid
@@ -36,9 +36,10 @@ ADMIN = Identity("kubernetes-admin", ("system:masters", "system:authenticated"))
 
 @dataclass(frozen=True, slots=True)
 class CallWebhook:
-    """Send one AdmissionReview.
+    """A call that sends one AdmissionReview.
 
-    The caller tries once; a reply with 503 and Retry-After makes the server ask again, with `not_before` set.
+    The caller tries once. After a reply with 503 and Retry-After the server yields the call again, with `not_before_s`
+    set.
     """
 
     webhook: str
@@ -48,29 +49,29 @@ class CallWebhook:
     body: bytes
     """The AdmissionReview."""
     timeout_s: float
-    """What is left of the webhook's timeoutSeconds."""
+    """The rest of the webhook's timeoutSeconds."""
     not_before_s: float = 0.0
-    """Wait so long first: what Retry-After asked for."""
+    """Seconds to wait before the call, from Retry-After."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookReply:
-    """What came of a call: an answer, or the reason why there was none."""
+    """Result of a call: an answer, or the reason for its absence."""
 
     status: int = 0
-    """HTTP status; 0 if there was no answer."""
+    """HTTP status; 0 without an answer."""
     body: bytes = b""
     retry_after_s: float | None = None
     """From the header Retry-After; None without one."""
     error: str = ""
-    """Why there was no answer, in Go's words where they are known, such as `context deadline exceeded`."""
+    """Reason for a missing answer, in Go's words where they are known, such as `context deadline exceeded`."""
     elapsed_s: float = 0.0
-    """How long the call took."""
+    """Duration of the call."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallTogether:
-    """Send several AdmissionReviews at once; the replies come in the order of the calls, when all are there."""
+    """Several calls at once. The replies come together, in the order of the calls."""
 
     calls: tuple[CallWebhook, ...]
 
@@ -80,6 +81,6 @@ Reply: TypeAlias = WebhookReply | tuple[WebhookReply, ...]
 
 
 def unreachable(effect: Effect) -> Reply:
-    """What comes of calls where there is no network."""
+    """Return the replies of calls made without a network."""
     reply = WebhookReply(error="there is no network")
     return reply if isinstance(effect, CallWebhook) else (reply,) * len(effect.calls)

@@ -1,6 +1,6 @@
-"""Core Events and those of events.k8s.io are the same objects in two shapes (upstream: pkg/apis/events/v1 conversion).
+"""Convert between core Events and Events of events.k8s.io (upstream: pkg/apis/events/v1 conversion).
 
-They are stored in the core shape.
+Both are the same objects in two shapes. The store holds the core shape.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _RENAMED: Final = (
 
 
 def from_core_event(event: dict[str, Any]) -> dict[str, Any]:
-    """A core Event in the shape of events.k8s.io."""
+    """Convert a core Event to the shape of events.k8s.io."""
     for core, other in _RENAMED:
         if core in event:
             event[other] = event.pop(core)
@@ -28,7 +28,7 @@ def from_core_event(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def to_core_event(event: dict[str, Any]) -> dict[str, Any]:
-    """An Event of events.k8s.io in the core shape."""
+    """Convert an Event of events.k8s.io to the core shape."""
     for core, other in _RENAMED:
         if other in event:
             event[core] = event.pop(other)

@@ -1,4 +1,4 @@
-"""The query parameters of a request, checked as upstream checks them (apimachinery meta/v1, meta/internalversion)."""
+"""Parse and check the query parameters of a request as upstream does (apimachinery meta/v1, meta/internalversion)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ListOptions:
     """The continue token; empty for a first page."""
     bookmarks: bool
     initial_events: bool | None
-    """sendInitialEvents; None if not given."""
+    """sendInitialEvents; None if absent."""
     timeout_s: int | None
 
 
@@ -58,7 +58,10 @@ def _integer(query: Mapping[str, str], name: str) -> int | None:
 
 
 def list_options(request: Request) -> ListOptions:
-    """Raises `Declined` if a parameter cannot be read or two contradict each other."""
+    """Parse the parameters of a list or watch.
+
+    Raises `Declined` if a parameter cannot be parsed or two parameters contradict each other.
+    """
     query = first_values(request)
     options = ListOptions(
         watch=_flag(query, "watch"),
@@ -79,7 +82,7 @@ def list_options(request: Request) -> ListOptions:
 
 
 def _contradictions(options: ListOptions) -> list[FieldError]:
-    """apimachinery meta/internalversion/validation: ValidateListOptions."""
+    """Return the errors of apimachinery meta/internalversion/validation: ValidateListOptions."""
     path = "resourceVersionMatch"
     if options.watch:
         return _watch_contradictions(options)
@@ -121,7 +124,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
 
     dry_run: bool
     manager: str
-    """Who is recorded in managedFields."""
+    """Field manager that managedFields records."""
     strictness: Strictness
     force: bool
 
@@ -130,11 +133,11 @@ _PREFIX: Final = re.compile(r"[^/]*")
 
 
 def write_options(request: Request, kind: str) -> WriteOptions:
-    """`kind` names the options in refusals: CreateOptions, UpdateOptions or PatchOptions."""
+    """Parse the parameters of a write. `kind` is CreateOptions, UpdateOptions or PatchOptions, for refusals."""
     return _write_options(request.query, default_manager(request.headers), kind)
 
 
-@lru_cache(maxsize=1024)  # a client asks in few ways
+@lru_cache(maxsize=1024)  # a client uses few different parameters
 def _write_options(parameters: Query, user_agent: str, kind: str) -> WriteOptions:
     query = _first_values(parameters)
     errors: list[FieldError] = []
@@ -160,14 +163,14 @@ def _write_options(parameters: Query, user_agent: str, kind: str) -> WriteOption
 
 
 def default_manager(headers: Mapping[str, str]) -> str:
-    """The User-Agent up to the first slash."""
+    """Return the User-Agent up to the first slash."""
     agent = headers.get("user-agent", "")
     return agent.split("/", 1)[0][:_MAX_MANAGER] or "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """How to delete, from the body and the query; the body wins."""
+    """Options of a deletion, from the body and the query; the body takes precedence."""
 
     dry_run: bool
     grace_seconds: int | None
@@ -175,11 +178,11 @@ class DeleteOptions:
     """`Orphan`, `Background`, `Foreground`, or empty for the resource's default."""
     uid: str | None
     revision: str | None
-    """Preconditions; None if not given."""
+    """Preconditions; None if absent."""
 
 
 def delete_options(request: Request, body: Mapping[str, Any] | None) -> DeleteOptions:
-    """Raises `Declined` for values that are not allowed."""
+    """Parse the options of a deletion. Raises `Declined` for values that are not allowed."""
     query = first_values(request)
     given: Mapping[str, Any] = body or {}
     if not body:
@@ -218,7 +221,7 @@ def delete_options(request: Request, body: Mapping[str, Any] | None) -> DeleteOp
 
 
 def first_values(request: Request) -> dict[str, str]:
-    """The first value of each parameter."""
+    """Return the first value of each parameter."""
     return _first_values(request.query)
 
 

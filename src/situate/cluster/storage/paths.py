@@ -1,4 +1,4 @@
-"""The paths of the API (apiserver endpoints/request/requestinfo.go)."""
+"""Parse the paths of the API (apiserver endpoints/request/requestinfo.go)."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import msgspec
 
 
 class Target(msgspec.Struct, frozen=True):
-    """What a path names."""
+    """The object or collection that a path names."""
 
     group: str
     version: str
     plural: str
     namespace: str
-    """Empty for objects of the cluster and across namespaces."""
+    """Empty for cluster-scoped objects and for all namespaces."""
     name: str
     """Empty for the collection."""
     subresource: str
 
 
-@lru_cache(maxsize=4096)  # the same few objects are written again and again
+@lru_cache(maxsize=4096)  # requests name the same few objects repeatedly
 def target(path: str) -> Target | None:
-    """The resource or object that a path names; None if it names none (`/version`, `/apis/apps/v1`)."""
+    """Return the resource or object that a path names; None if it names none (`/version`, `/apis/apps/v1`)."""
     parts = path.split("/")
     if parts[-1] == "":
         parts.pop()
@@ -33,7 +33,7 @@ def target(path: str) -> Target | None:
     else:
         return None
     namespace = ""
-    # /namespaces/<name>, /namespaces/<name>/status and /finalize are about the namespace itself.
+    # The paths /namespaces/<name>, /namespaces/<name>/status and /finalize name the namespace itself.
     about_itself = not group and rest[2:3] in (["status"], ["finalize"])
     if rest[0] == "namespaces" and len(rest) > 2 and not about_itself:
         namespace, rest = rest[1], rest[2:]

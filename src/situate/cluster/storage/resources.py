@@ -1,6 +1,6 @@
-"""What is served: one `Resource` for each group, version and plural, and the catalog that finds them.
+"""Served resources: one `Resource` for each group, version and plural, and the catalog that finds them.
 
-The built-in rows are in `situate.cluster.storage.builtin_resources`; CustomResourceDefinitions add theirs while the
+The built-in rows are in `situate.cluster.storage.builtin_resources`. CustomResourceDefinitions add theirs while the
 server runs (`situate.cluster.kinds.custom_resources`).
 """
 
@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 Converter = Callable[[dict[str, Any]], dict[str, Any]]
-"""Turns an object of one version into another's; may change what it is given."""
+"""Converts an object from one version to another; may change the object in place."""
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
@@ -23,7 +23,7 @@ class Origin(Enum):
     CUSTOM = "custom"
     """From a CustomResourceDefinition."""
     REVIEW = "review"
-    """Answered at once and never stored, such as a SubjectAccessReview."""
+    """Answered without storing an object, such as a SubjectAccessReview."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Subresource:
     kind: str
     verbs: tuple[str, ...]
     group: str = ""
-    """Of the kind, where it differs from the resource's."""
+    """Group of the kind, if it differs from the resource's."""
     version: str = ""
 
 
@@ -55,12 +55,12 @@ class Resource:
     origin: Origin = Origin.BUILT_IN
     list_kind: str = ""
     stored_group: str = ""
-    """The group it is stored under: two groups may show the same objects, as those of Events do."""
+    """Group under which objects are stored. Two groups can show the same objects, as both groups of Events do."""
     stored_version: str = ""
     selectable: tuple[str, ...] = ()
     """Fields besides metadata.name and metadata.namespace that a field selector may name."""
     from_stored: Converter | None = None
-    """None: only the apiVersion differs."""
+    """None if only the apiVersion differs."""
     to_stored: Converter | None = None
     definition: Mapping[str, Any] | None = field(default=None, compare=False)
     """The CustomResourceDefinition; None for built-in resources."""
@@ -69,10 +69,10 @@ class Resource:
     id: str = field(init=False)
     """Plural and group, as upstream writes a GroupResource: `pods`, `deployments.apps`."""
     table: str = field(init=False)
-    """The id of the resource whose objects these are."""
+    """The id of the resource that stores these objects."""
 
     def __post_init__(self) -> None:
-        # every request asks for these, so they are not put together each time
+        # every request reads these, so they are computed once
         set_once = partial(object.__setattr__, self)
         set_once("api_version", _joined(self.group, self.version))
         set_once("stored_api_version", _joined(self.stored_group, self.stored_version))
@@ -80,7 +80,7 @@ class Resource:
         set_once("table", f"{self.plural}.{self.stored_group}" if self.stored_group else self.plural)
 
     def subresource(self, name: str) -> Subresource | None:
-        """The subresource of that name."""
+        """Return the subresource with that name."""
         for sub in self.subresources:
             if sub.name == name:
                 return sub
@@ -92,7 +92,7 @@ def _joined(group: str, version: str) -> str:
 
 
 class Catalog:
-    """All served resources. `generation` changes with each change, so that documents can be kept until then."""
+    """All served resources. `generation` grows with every change, so callers know when cached documents are stale."""
 
     def __init__(self, resources: Iterable[Resource]) -> None:
         self.generation = 0
@@ -103,14 +103,14 @@ class Catalog:
             self.add(resource)
 
     def add(self, resource: Resource) -> None:
-        """Serves a resource from now on, in place of one at the same path."""
+        """Serve a resource from now on; it replaces one at the same path."""
         self._by_path[resource.group, resource.version, resource.plural] = resource
         self._by_kind[resource.api_version, resource.kind] = resource
         self._versions.setdefault(resource.group, {})[resource.version] = None
         self.generation += 1
 
     def remove(self, resource: Resource) -> None:
-        """Stops serving it."""
+        """Stop serving a resource."""
         del self._by_path[resource.group, resource.version, resource.plural]
         self._by_kind.pop((resource.api_version, resource.kind), None)
         if not any(key[:2] == (resource.group, resource.version) for key in self._by_path):
@@ -120,36 +120,36 @@ class Catalog:
         self.generation += 1
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
-        """The resource at a path."""
+        """Return the resource at a path."""
         return self._by_path.get((group, version, plural))
 
     def of_kind(self, api_version: str, kind: str) -> Resource | None:
-        """The resource of an object's apiVersion and kind."""
+        """Return the resource of an object's apiVersion and kind."""
         return self._by_kind.get((api_version, kind))
 
     def groups(self) -> list[str]:
-        """The served groups, the core group (empty) first, in the order in which they were added."""
+        """Return the served groups in the order in which they were added. The core group (empty) is first."""
         return list(self._versions)
 
     def versions(self, group: str) -> list[str]:
-        """The served versions of a group, the preferred one first."""
+        """Return the served versions of a group, the preferred one first."""
         return list(self._versions.get(group, ()))
 
     def versions_of(self, group: str, plural: str) -> frozenset[str]:
-        """The served versions of one resource."""
+        """Return the served versions of one resource."""
         return frozenset(key[1] for key in self._by_path if key[0] == group and key[2] == plural)
 
     def versions_by_priority(self, group: str, plural: str) -> list[str]:
-        """The served versions of one resource, the preferred one first."""
+        """Return the served versions of one resource, the preferred one first."""
         return [version for version in self.versions(group) if (group, version, plural) in self._by_path]
 
     def of(self, group: str, version: str) -> list[Resource]:
-        """The resources of one group and version, by plural."""
+        """Return the resources of one group and version, sorted by plural."""
         rows = [row for key, row in self._by_path.items() if key[:2] == (group, version)]
         return sorted(rows, key=lambda row: row.plural)
 
     def stored(self) -> Iterator[Resource]:
-        """Each stored resource once, at its preferred version."""
+        """Yield each stored resource once, at its preferred version."""
         seen: set[str] = set()
         for resource in self._by_path.values():
             if resource.origin is not Origin.REVIEW and resource.table == resource.id and resource.table not in seen:

@@ -1,7 +1,7 @@
-"""Label and field selectors of list and watch requests (apimachinery pkg/labels and pkg/fields).
+"""Parse label and field selectors of list and watch requests (apimachinery pkg/labels and pkg/fields).
 
-Label selectors that stand inside objects (`matchLabels`, `matchExpressions`) are read here too, for webhooks and
-disruption budgets.
+The module also parses label selectors inside objects (`matchLabels`, `matchExpressions`), for webhooks and disruption
+budgets.
 """
 
 from __future__ import annotations
@@ -33,12 +33,15 @@ _VALUE_RULE: Final = (
 
 
 def everything(_: Any) -> bool:
-    """The empty selector."""
+    """Match every object, as the empty selector does."""
     return True
 
 
 def label_selector(text: str) -> LabelTest | None:
-    """The selector of the query; None if it selects everything. Raises `Declined` (400) if it cannot be read."""
+    """Parse the label selector of the query; None if it selects everything.
+
+    Raises `Declined` (400) if the selector cannot be parsed.
+    """
     words = _Words(text)
     tests: list[LabelTest] = []
     if not words.rest:
@@ -177,7 +180,10 @@ def _value(value: str, key: str) -> str:
 
 
 def object_selector(selector: Mapping[str, Any] | None) -> LabelTest:
-    """A LabelSelector inside an object: absent or empty it selects everything (as webhooks read theirs)."""
+    """Build the test of a LabelSelector inside an object.
+
+    An absent or empty selector matches everything, as in webhooks.
+    """
     if not selector:
         return everything
     tests = [_equals(key, value) for key, value in (selector.get("matchLabels") or {}).items()]
@@ -203,7 +209,7 @@ def _expression(expression: Mapping[str, Any]) -> LabelTest:
 
 
 def field_selector(text: str, resource: Resource) -> ObjectTest | None:
-    """The field selector of the query; None if it selects everything. Raises `Declined` (400)."""
+    """Parse the field selector of the query; None if it selects everything. Raises `Declined` (400)."""
     if not text:
         return None
     tests = [_field_test(term, resource) for term in _terms(text)]
@@ -211,7 +217,7 @@ def field_selector(text: str, resource: Resource) -> ObjectTest | None:
 
 
 def _terms(text: str) -> list[str]:
-    """The terms between commas that no backslash escapes."""
+    """Return the terms between commas that are not escaped by a backslash."""
     return [term for term in re.split(r"(?<!\\),", text) if term]
 
 
@@ -247,7 +253,7 @@ def _core_event_path(path: str) -> str:
 
 
 def selectable_values(resource: Resource, obj: dict[str, Any]) -> tuple[str, ...]:
-    """What field selectors see of an object, in the order of `resource.selectable`."""
+    """Return the values of an object that field selectors can match, in the order of `resource.selectable`."""
     if not resource.selectable:
         return ()
     values = tuple([_text(_at(obj, steps)) for steps in _steps(resource.selectable)])
@@ -256,7 +262,7 @@ def selectable_values(resource: Resource, obj: dict[str, Any]) -> tuple[str, ...
 
 
 _shared: Final = Interned()
-"""Most pods of a node or of a phase have the same values."""
+"""Most pods of a node or of a phase have equal values."""
 
 
 @lru_cache(maxsize=256)
@@ -269,7 +275,7 @@ def _at(obj: Any, steps: tuple[str, ...]) -> Any:
         if type(obj) is not dict:
             return ""
         obj = obj.get(step)
-    # The field `source` of an Event selects by the component in it.
+    # The field `source` of an Event selects by its component.
     return obj.get("component", "") if type(obj) is dict else obj
 
 

@@ -1,8 +1,8 @@
-"""Versioned objects and the log of their changes: what etcd and the watch cache are to a real API server.
+"""Store versioned objects and the log of their changes, as etcd and the watch cache of a real API server do.
 
-One counter of revisions for everything, as in etcd. Single-threaded: a write is complete, and every listener has
-been told, when the call returns, so there are no locks and the same calls give the same store. What an object means
-(defaults, generation, admission) is decided above, in `situate.cluster.write`.
+One counter numbers all revisions, as in etcd. The store is single-threaded and has no locks. When a write returns, it
+is complete and every listener was called, so the same calls give the same store. `situate.cluster.write` decides the
+meaning of an object (defaults, generation, admission).
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ class Event:
         self.old = old
         """None if the object was created."""
         self.new = new
-        """None if the object is gone."""
+        """None if the object was deleted."""
         self._last: Stored | None = new
         self._frames: dict[Any, bytes] = {}
 
     @property
     def last(self) -> Stored:
-        """The object as the event shows it; a deleted one bears the revision of its deletion."""
+        """Return the object that the event shows; a deleted one has the revision of its deletion."""
         if self._last is None:
             assert self.old is not None
             self._last = self.old.with_revision(self.revision)
         return self._last
 
     def frame(self, key: Any, build: Callable[[], bytes]) -> bytes:
-        """Bytes for watchers, built once per `key` and shared by all who ask while the event is delivered."""
+        """Return the bytes for watchers. They are built once per `key` and shared while the event is delivered."""
         frame = self._frames.get(key)
         if frame is None:
             frame = self._frames[key] = build()
         return frame
 
     def delivered(self) -> None:
-        """Lets go of the shared bytes; the log keeps only the objects."""
+        """Drop the shared bytes. The log holds only the objects."""
         self._frames.clear()
         if self.new is None:
             self._last = None
@@ -60,13 +60,13 @@ Listener: TypeAlias = Callable[[Event], None]
 
 
 class Watcher(Protocol):
-    """Is told of each change of one resource, in order, while the write is going on."""
+    """Receiver of each change of one resource, in order, during the write."""
 
     def notify(self, event: Event) -> None: ...
 
 
 class Expired(Exception):
-    """The revision asked for is no longer in the log."""
+    """The requested revision is no longer in the log."""
 
     def __init__(self, asked: int, oldest: int) -> None:
         super().__init__(f"too old resource version: {asked} ({oldest})")
@@ -75,13 +75,13 @@ class Expired(Exception):
 
 
 class Table:
-    """All objects of one resource, by key (`namespace/name`, or `name`), and the latest changes among them."""
+    """All objects of one resource by key (`namespace/name` or `name`), and the log of their latest changes."""
 
     def __init__(self, resource: str, floor: int, window: int) -> None:
         self.resource = resource
         self.objects: dict[str, Stored] = {}
         self.floor = floor
-        """Watches from this revision or later can be served from the log."""
+        """Oldest revision from which the log can serve a watch."""
         self._history = floor
         self.watchers: list[Watcher] = []
         self._log: deque[Event] = deque()
@@ -90,23 +90,23 @@ class Table:
         self._ordered = True
 
     def keys(self, namespace: str = "") -> list[str]:
-        """Keys in order; with a namespace only those in it. The list must not be changed."""
+        """Return the keys in order, with a namespace only those in it. The caller must not change the list."""
         if not self._ordered:
             self._order = sorted(self.objects)
             self._ordered = True
         if not namespace:
             return self._order
-        # "0" is the character after "/": the range holds exactly the keys that begin with "namespace/".
+        # "0" is the character after "/", so the range holds exactly the keys that begin with "namespace/".
         first = bisect_left(self._order, namespace + "/")
         return self._order[first : bisect_left(self._order, namespace + "0", first)]
 
     def ordered(self, namespace: str = "") -> list[Stored]:
-        """Objects in the order of their keys, as etcd gives them."""
+        """Return the objects in the order of their keys, as etcd does."""
         objects = self.objects
         return [objects[key] for key in self.keys(namespace)]
 
     def at(self, revision: int) -> dict[str, Stored]:
-        """The objects as they were at an earlier revision. Raises `Expired` if the log does not reach back."""
+        """Return the objects at an earlier revision. Raises `Expired` if the log does not reach back that far."""
         if revision < self._history:
             raise Expired(revision, self._history)
         objects = dict(self.objects)
@@ -120,7 +120,10 @@ class Table:
         return objects
 
     def since(self, revision: int) -> list[Event]:
-        """Changes after `revision`, oldest first. Raises `Expired` if the log does not reach back."""
+        """Return the changes after `revision`, oldest first.
+
+        Raises `Expired` if the log does not reach back that far.
+        """
         if revision < self.floor:
             raise Expired(revision, self.floor)
         events: list[Event] = []
@@ -132,14 +135,14 @@ class Table:
         return events
 
     def compact(self, revision: int, *, pages: bool) -> None:
-        """Watches from before `revision` are answered with 410 from now on; with `pages` old lists as well."""
+        """Answer watches from before `revision` with 410 from now on; with `pages` also lists at older revisions."""
         self.floor = revision
         if pages:
             self._log.clear()
             self._history = revision
 
     def restore(self, key: str, new: Stored | None) -> None:
-        """Sets or removes an object without a change in the log. For the store only."""
+        """Set or remove an object without logging a change. Only the store calls it."""
         self._ordered = False
         if new is None:
             self.objects.pop(key, None)
@@ -147,7 +150,7 @@ class Table:
             self.objects[key] = new
 
     def append(self, event: Event) -> None:
-        """Applies a change. For the store only."""
+        """Apply a change. Only the store calls it."""
         last = event.last
         key = last.key
         if event.new is None:
@@ -166,41 +169,41 @@ class Table:
 class Store:
     """The tables, and the counter that orders all changes.
 
-    `window` is the number of changes of a resource that its log keeps.
+    `window` is the number of changes that the log of each resource holds.
     """
 
     def __init__(self, *, window: int = 10_000, revision: int = 1) -> None:
         self.revision = revision
-        """Of the latest change."""
+        """Revision of the latest change."""
         self.start = revision
-        """Where the log began; earlier revisions have always been compacted."""
+        """First revision of the log; earlier revisions count as compacted."""
         self._window = window
         self._tables: dict[str, Table] = {}
         self._listeners: list[Listener] = []
 
     def table(self, resource: str) -> Table:
-        """The table of a resource, empty if nothing was stored yet."""
+        """Return the table of a resource; it is empty if the resource has no objects yet."""
         table = self._tables.get(resource)
         if table is None:
             table = self._tables[resource] = Table(resource, self.start, self._window)
         return table
 
     def tables(self) -> Iterator[Table]:
-        """Every table in order of its resource."""
+        """Yield every table, sorted by resource."""
         for resource in sorted(self._tables):
             yield self._tables[resource]
 
     def get(self, resource: str, namespace: str, name: str) -> Stored | None:
-        """The object, or None."""
+        """Return the object, or None."""
         table = self._tables.get(resource)
         if table is None:
             return None
         return table.objects.get(f"{namespace}/{name}" if namespace else name)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Calls `listener` with every change, in order, before the write returns. The result unsubscribes.
+        """Call `listener` with every change, in order, before the write returns. The result unsubscribes.
 
-        A listener takes note and returns: writing from within one would give others the changes out of order.
+        A listener must not write: other listeners would then get the changes out of order.
         """
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
@@ -213,7 +216,10 @@ class Store:
         managed: tuple[Managed, ...] = (),
         fields: tuple[str, ...] = (),
     ) -> Stored:
-        """Creates or replaces an object as it is, at the next revision. Whether it may was decided by the caller."""
+        """Create or replace an object as given, at the next revision.
+
+        The caller has checked that the write is allowed.
+        """
         new = stored(obj, self.revision + 1, managed=managed, fields=fields)
         self._commit(resource, new)
         return new
@@ -229,13 +235,13 @@ class Store:
         managed: tuple[Managed, ...] = (),
         fields: tuple[str, ...] = (),
     ) -> Stored:
-        """`put` of an object of which everything but its metadata is JSON already."""
+        """Do the same as `put` for an object of which everything except its metadata is already JSON."""
         new = encoded(kind, api_version, metadata, rest, self.revision + 1, managed, fields)
         self._commit(resource, new)
         return new
 
     def remove(self, resource: str, namespace: str, name: str) -> Event:
-        """Deletes an object that exists."""
+        """Delete an object that exists."""
         table = self.table(resource)
         old = table.objects[f"{namespace}/{name}" if namespace else name]
         self.revision += 1
@@ -244,19 +250,19 @@ class Store:
         return event
 
     def restore(self, resource: str, new: Stored) -> None:
-        """Puts back what a journal or a snapshot kept, without telling anybody. Only before the first request."""
+        """Restore an object from a journal or a snapshot without notifying listeners. Only before the first request."""
         self.table(resource).restore(new.key, new)
         self.revision = max(self.revision, new.revision)
 
     def restore_removed(self, resource: str, key: str, revision: int) -> None:
-        """The deletion that a journal kept."""
+        """Restore a deletion from a journal."""
         self.table(resource).restore(key, None)
         self.revision = max(self.revision, revision)
 
     def compact(self, *, pages: bool = False) -> None:
-        """Every watch from an earlier revision is 410 from now on.
+        """Answer every watch from an earlier revision with 410 from now on.
 
-        Lists that were begun can still be continued, as after a compaction of etcd, unless `pages` ends them too.
+        Lists in progress can still continue, as after a compaction of etcd, unless `pages` is set.
         """
         self.start = self.revision
         for table in self._tables.values():
@@ -270,7 +276,7 @@ class Store:
 
     def _tell(self, table: Table, event: Event) -> None:
         table.append(event)
-        # A listener that keeps the change may fail: no watcher hears of what is not kept then.
+        # A listener that records the change may fail. Then no watcher is notified of a change that is not recorded.
         for listener in self._listeners:
             listener(event)
         for watcher in tuple(table.watchers):

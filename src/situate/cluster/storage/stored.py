@@ -1,10 +1,12 @@
-"""One stored object: its JSON encoded once, and the few fields by which it is found.
+"""Encode a stored object once as JSON, with the few fields that find it.
 
-A hundred thousand pods have to fit in memory, so nothing is kept decoded. The JSON is without
-`metadata.managedFields`, laid out so that what changes per answer sits at known places: kind and apiVersion first,
-then `metadata` beginning with the resourceVersion. It is kept in two pieces: what follows `metadata` is the same text
-for many pods of one template, and then one object. The managers' records are kept beside it, their `fieldsV1` shared
-between equal objects, and spliced in between the pieces when the object is shown.
+A hundred thousand pods must fit in memory, so no object is held decoded. The JSON omits `metadata.managedFields`. Parts
+that change per answer are at known offsets: kind and apiVersion first, then `metadata`, which begins with the
+resourceVersion.
+
+The JSON is held in two pieces. The text after `metadata` is equal for many pods of one template, so they share one
+bytes object. The managers' records are held separately, and equal objects share their `fieldsV1`. They are inserted
+between the pieces when the object is shown.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import Any, Final
 import msgspec
 
 NO_LABELS: Final[Mapping[str, str]] = {}
-"""The one empty map: a plain dict, so that it can be encoded; nobody changes it."""
+"""The one empty map. It is a plain dict so that it can be encoded; it must not be changed."""
 
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder().decode
@@ -35,7 +37,7 @@ class Managed(msgspec.Struct, frozen=True, gc=False):
     """`fieldsV1` as JSON."""
 
     def json(self) -> bytes:
-        """The entry as upstream writes it."""
+        """Return the entry as upstream encodes it."""
         head: dict[str, Any] = {
             "manager": self.manager,
             "operation": self.operation,
@@ -52,24 +54,24 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
     """An object at one resourceVersion."""
 
     namespace: str
-    """Empty for objects of the cluster."""
+    """Empty for cluster-scoped objects."""
     name: str
     uid: str
     revision: int
     head: bytes
     """The JSON up to the brace that closes `metadata`, without that brace."""
     tail: bytes
-    """The rest of it."""
+    """The rest of the JSON."""
     start: int
     """Offset of the first byte inside the braces of `metadata`."""
     managed: tuple[Managed, ...]
     labels: Mapping[str, str]
     fields: tuple[str, ...]
-    """Values of the fields that field selectors may name, in the order of the resource's list of them."""
+    """Values of the fields that field selectors can name, in the order of the resource's `selectable`."""
     owners: tuple[str, ...]
     """Uids of the owners."""
     deleting: bool
-    """Whether there is a deletionTimestamp."""
+    """True if the object has a deletionTimestamp."""
 
     @property
     def key(self) -> str:
@@ -77,28 +79,28 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def raw(self) -> bytes:
-        """The object without `metadata.managedFields`."""
+        """Return the JSON of the object without `metadata.managedFields`."""
         return self.head + self.tail
 
     def object(self) -> dict[str, Any]:
-        """A fresh decoded copy without managedFields; the caller may change it."""
+        """Return a new decoded copy without managedFields; the caller may change it."""
         decoded: dict[str, Any] = _decode(self.raw)
         return decoded
 
     def whole(self) -> dict[str, Any]:
-        """A fresh decoded copy with managedFields."""
+        """Return a new decoded copy with managedFields."""
         decoded: dict[str, Any] = _decode(self.json())
         return decoded
 
     def json(self) -> bytes:
-        """The object as clients see it."""
+        """Return the JSON of the object as clients see it."""
         if not self.managed:
             return self.raw
         entries = b",".join([entry.json() for entry in self.managed])
         return b"".join((self.head, b',"managedFields":[', entries, b"]", self.tail))
 
     def with_revision(self, revision: int) -> Stored:
-        """The same object at another resourceVersion, as a deletion shows it."""
+        """Return the same object at another resourceVersion, for the event of a deletion."""
         old = b'"resourceVersion":"%d"' % self.revision
         new = b'"resourceVersion":"%d"' % revision
         head = self.head[: self.start] + new + self.head[self.start + len(old) :]
@@ -106,14 +108,14 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
 
 
 class Interned:
-    """Shares equal values between objects; forgets all of them when there are too many."""
+    """Cache that shares equal values between objects. It is cleared when it holds `most` values."""
 
     def __init__(self, most: int = 8192) -> None:
         self._most = most
         self._known: dict[Any, Any] = {}
 
     def share(self, key: Any, value: Any) -> Any:
-        """The first value seen for an equal key."""
+        """Return the first value seen for an equal key."""
         known = self._known.get(key)
         if known is not None:
             return known
@@ -125,11 +127,11 @@ class Interned:
 
 _shared = Interned()
 _tails = Interned(1024)
-"""Few, because most objects have one of their own: pods of one template are mostly made one after the other."""
+"""Small, because most objects have a tail of their own. Pods of one template are mostly created one after the other."""
 
 
 def shared_labels(labels: Mapping[str, str] | None) -> Mapping[str, str]:
-    """The labels, equal ones as one object."""
+    """Return the labels; equal labels are one object."""
     if not labels:
         return NO_LABELS
     shared: Mapping[str, str] = _shared.share(tuple(labels.items()), labels)
@@ -137,25 +139,28 @@ def shared_labels(labels: Mapping[str, str] | None) -> Mapping[str, str]:
 
 
 def shared_fields(fields: bytes) -> bytes:
-    """The `fieldsV1`, equal ones as one object."""
+    """Return the `fieldsV1`; equal texts are one object."""
     shared: bytes = _shared.share(fields, fields)
     return shared
 
 
 def shared_tail(tail: bytes) -> bytes:
-    """What follows `metadata`, equal text as one object."""
+    """Return the text after `metadata`; equal texts are one object."""
     shared: bytes = _tails.share(tail, tail)
     return shared
 
 
 def shared_managers(managed: tuple[Managed, ...]) -> tuple[Managed, ...]:
-    """The records, equal ones as one object: what is written within a second mostly has the same."""
+    """Return the records; equal records are one object.
+
+    Objects written in the same second mostly have equal records.
+    """
     shared: tuple[Managed, ...] = _shared.share(managed, managed)
     return shared
 
 
 def managed_from_json(entries: list[dict[str, Any]] | None) -> tuple[Managed, ...]:
-    """`metadata.managedFields` as records."""
+    """Convert `metadata.managedFields` to records."""
     made = tuple(
         Managed(
             manager=intern(entry.get("manager", "")),
@@ -177,7 +182,7 @@ def stored(
     managed: tuple[Managed, ...] = (),
     fields: tuple[str, ...] = (),
 ) -> Stored:
-    """Encodes an object at a new revision. `managedFields` and `resourceVersion` inside it are ignored."""
+    """Encode an object at a new revision. Its `managedFields` and `resourceVersion` are ignored."""
     rest = {key: value for key, value in obj.items() if key not in ("kind", "apiVersion", "metadata")}
     return encoded(obj["kind"], obj["apiVersion"], obj["metadata"], _encode(rest), revision, managed, fields)
 
@@ -191,16 +196,19 @@ def encoded(
     managed: tuple[Managed, ...],
     fields: tuple[str, ...],
 ) -> Stored:
-    """Like `stored`, for what follows `metadata` in JSON already: an object, braces included."""
+    """Encode an object of which everything except kind, apiVersion and metadata is already JSON.
+
+    `rest` is that JSON, braces included.
+    """
     shown = {key: value for key, value in metadata.items() if key not in ("managedFields", "resourceVersion")}
     head = b'{"kind":"%b","apiVersion":"%b","metadata":{' % (kind.encode(), api_version.encode())
     inner = b'"resourceVersion":"%d",%b' % (revision, _encode(shown)[1:-1])
     tail = b"}," + rest[1:] if len(rest) > 2 else b"}}"
     name, uid = metadata["name"], metadata.get("uid", "")
     return Stored(
-        # What objects say of each other is the same text then: an Event names its pod, a pod its namespace.
+        # Objects that name each other share the text: an Event names its pod, a pod its namespace.
         namespace=intern(metadata.get("namespace", "")),
-        # Nothing names an Event, and an entry of its own costs as much as the text.
+        # No object names an Event, and an entry in the intern table costs as much as the text.
         name=name if kind == "Event" else intern(name),
         uid=uid if kind == "Event" else intern(uid),
         revision=revision,

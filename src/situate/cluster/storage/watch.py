@@ -1,8 +1,7 @@
-"""One watch: frames waiting to be sent, and the deadlines that end it.
+"""Stream one watch: the frames to send, and the deadlines that end the stream.
 
-Sans-I/O: the shell (or the simulator) calls `take` when it can write, is called back through `wake` when there is
-something new, and calls `tick` when time has passed. The bytes of a frame are shared by all watches that show an
-object in the same form.
+Sans-I/O: the shell (or the simulator) calls `take` when it can write, and `tick` when time has passed. The watch calls
+`wake` when new frames are pending. All watches that show an object in the same form share the bytes of its frame.
 """
 
 from __future__ import annotations
@@ -18,28 +17,28 @@ BOOKMARK_PERIOD: Final = 60.0
 """Seconds between bookmarks (apiserver storage/cacher: about once a minute)."""
 
 _TAKE_BYTES: Final = 1 << 20
-"""A `take` stops after about so many bytes, so that one watcher's backlog is not doubled in memory at once."""
+"""A `take` stops after about this many bytes, so that it never doubles the backlog of a watch in memory."""
 
 _MOST_PENDING: Final = 200_000
-"""A watcher that lags so many events behind is cut off, as upstream's slow watchers are; it starts anew."""
+"""A watch that lags this many events behind is closed, as upstream closes slow watches. The client starts a new one."""
 
 
 class View(Protocol):
-    """How one watch selects and shows objects."""
+    """The selection and format of objects in one watch."""
 
     def shows(self, obj: Stored) -> bool:
-        """Whether the object is selected."""
+        """Return whether the object is selected."""
         ...
 
     def frame(self, type_: str, obj: Stored, event: Event | None) -> bytes:
-        """One line of the answer."""
+        """Return one line of the answer."""
         ...
 
     def bookmark(self, revision: int, *, initial_events_end: bool) -> bytes: ...
 
 
 class Watch:
-    """Ends when `closed` and everything pending was taken."""
+    """One watch. It has ended when `closed` is set and `take` has returned everything pending."""
 
     def __init__(
         self,
@@ -54,7 +53,7 @@ class Watch:
         self.status = 200
         self.headers = headers
         self.wake: Callable[[], None] = lambda: None
-        """Called when something is pending or the watch was closed, at most once until the next `take`."""
+        """Called when frames are pending or the watch was closed, at most once until the next `take`."""
         self.deadline = deadline
         """Unix seconds at which the server ends the watch."""
         self.closed = False
@@ -68,7 +67,7 @@ class Watch:
         self._awake = True
 
     def begin(self, *, after: int, initial: Iterator[bytes] | None = None, backlog: tuple[Event, ...] = ()) -> None:
-        """Starts to listen: first the `initial` frames, then the `backlog`, then changes after revision `after`."""
+        """Start to listen. The `initial` frames come first, then the `backlog`, then changes after revision `after`."""
         self._initial = initial
         self._after = after
         for event in backlog:
@@ -76,7 +75,7 @@ class Watch:
         self._table.watchers.append(self)
 
     def notify(self, event: Event) -> None:
-        """The table's callback."""
+        """Receive a change from the table."""
         if event.revision <= self._after:
             return
         before = len(self._pending)
@@ -88,11 +87,11 @@ class Watch:
 
     @property
     def pending(self) -> bool:
-        """Whether `take` would give anything."""
+        """Return whether `take` would return frames."""
         return bool(self._pending) or self._initial is not None
 
     def take(self) -> bytes:
-        """Frames that wait to be sent, about a mebibyte at most; empty if there are none."""
+        """Return pending frames, about a mebibyte at most; empty if there are none."""
         self._awake = False
         if self._initial is not None:
             first = self._take_initial()
@@ -114,7 +113,7 @@ class Watch:
         return b"".join(frames)
 
     def tick(self, now: float) -> float:
-        """Sends a bookmark if one is due, ends the watch at its deadline; returns when to tick again."""
+        """Send a bookmark if one is due, end the watch at its deadline, and return the time of the next tick."""
         if now >= self.deadline:
             self.close()
             return self.deadline
@@ -126,16 +125,16 @@ class Watch:
         return min(self._bookmark_due, self.deadline)
 
     def bookmark(self, revision: int, *, initial_events_end: bool = False) -> None:
-        """Says that everything up to `revision` was sent."""
+        """Send a bookmark: everything up to `revision` was sent."""
         self.push(self._view.bookmark(revision, initial_events_end=initial_events_end))
 
     def push(self, frame: bytes) -> None:
-        """Sends a frame that is not a change."""
+        """Send a frame that is not a change."""
         self._pending.append(frame)
         self._wake()
 
     def close(self) -> None:
-        """No more events. Harmless when repeated."""
+        """Send no more events. Repeated calls have no effect."""
         if self.closed:
             return
         self.closed = True

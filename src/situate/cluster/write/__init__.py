@@ -1,8 +1,8 @@
-"""Create, update and patch: the steps of a write, in upstream's order.
+"""Create, update and patch objects: the steps of a write, in upstream's order.
 
-Decode, default, record the manager, let admission change it, let the kind's rules prepare it, validate, let admission
-refuse it, store. After apiserver's endpoints/handlers and registry/generic/registry/store.go. Each step has a room of
-its own here; deletion is in `deletion`, what is special about single subresources in `subresources`.
+The steps are: decode, default, record the manager, mutating admission, the kind's rules, validation, validating
+admission, store. After apiserver's endpoints/handlers and registry/generic/registry/store.go. Each step has its own
+module. `deletion` deletes objects, and `subresources` has the rules of single subresources.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from situate.cluster.write.pod_copies import PodCopies
 from situate.cluster.write.storage_step import Storing
 
 _ATTEMPTS: Final = 5
-"""A patch without a resourceVersion is tried so often when others write meanwhile (handlers/patch.go)."""
+"""Attempts for a write without a resourceVersion if other writes interfere (handlers/patch.go)."""
 
 
 class Writing:
-    """The writing half of the API over one store."""
+    """Create, update and patch operations on one store."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Writing:
         self._rules: dict[tuple[str, str, str], tuple[Resource, Rules]] = {}
 
     def rules(self, resource: Resource) -> Rules:
-        """The kind's rules, computed once per definition."""
+        """Return the kind's rules, computed once per definition."""
         key = (resource.group, resource.version, resource.plural)
         known = self._rules.get(key)
         if known is None or known[0] is not resource:
@@ -78,7 +78,7 @@ class Writing:
         return known[1]
 
     def create(self, call: Call) -> Steps[Written]:
-        """POST to a collection."""
+        """Handle a POST to a collection."""
         resource, semantics = call.resource, self.semantics_of(call.resource)
         copied = None
         if resource.table == "pods" and not call.options.dry_run:
@@ -114,7 +114,7 @@ class Writing:
     def update(
         self, call: Call, subresource: str, prepare: Prepare | None = None, validate: Validate | None = None
     ) -> Steps[Written]:
-        """PUT of an object or of one of its subresources; for the last two see `replace`."""
+        """Handle a PUT of an object or of a subresource; `prepare` and `validate` are as in `replace`."""
         semantics = self.semantics_of(call.resource)
         body = decoded_body(call, semantics)
         if body["metadata"].get("name", "") != call.name:
@@ -137,7 +137,7 @@ class Writing:
     def patch(
         self, call: Call, subresource: str, prepare: Prepare | None = None, validate: Validate | None = None
     ) -> Steps[Written]:
-        """PATCH of an object or of one of its subresources, in any of the four formats."""
+        """Handle a PATCH of an object or of a subresource, in any of the four formats."""
         semantics = self.semantics_of(call.resource)
         media = call.request.headers.get("content-type", "").split(";")[0].strip()
         check_patch(call, media)
@@ -166,7 +166,7 @@ class Writing:
         validate: Validate | None = None,
         shape: Shape | None = None,
     ) -> Steps[Written]:
-        """Changes an object that exists. `prepare` and `validate` replace the kind's own for a special subresource."""
+        """Change an existing object. For special subresources `prepare` and `validate` replace those of the kind."""
         rules = self.rules(call.resource)
         if subresource == "status":
             prepare, validate = rules.prepare_status, semantics.validate_status
@@ -189,7 +189,7 @@ class Writing:
                 raise Declined(invalid_object(call.resource.group, call.resource.kind, call.name, errors))
             yield from self.admitting.judged(call, "UPDATE", subresource, new, old, shape)
             if self._present(call) is not present:
-                # Somebody wrote while a webhook was asked.
+                # Another write came while a webhook was called.
                 if fixed:
                     raise Declined(conflict(call.resource, call.name, MODIFIED))
                 continue
@@ -243,10 +243,13 @@ class Writing:
         return Written(201, self.storing.put(resource, obj))
 
     def _check_preconditions(self, call: Call, new: Obj, present: Stored) -> bool:
-        """Whether the client insists on the version it names. Raises `Declined` if that is not the present one."""
+        """Return whether the client requires the version in its request.
+
+        Raises `Declined` if that version is not the present one.
+        """
         metadata = new["metadata"]
         uid = metadata.get("uid")
-        # In a patch it is a change like any other, which validation refuses.
+        # In a patch, the uid is a change like any other, which validation refuses.
         if uid and uid != present.uid and call.request.method == "PUT":
             place = f"{present.namespace}/" if present.namespace else ""
             raise Declined(

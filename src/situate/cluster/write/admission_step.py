@@ -1,6 +1,6 @@
-"""Admission of writes: what is asked of it, and what becomes of its answer.
+"""Run admission on writes, and use its result.
 
-The NamespaceLifecycle plugin is here, since it needs no object; the others are in `situate.cluster.admission`.
+The NamespaceLifecycle plugin is here because it needs no object. The other plugins are in `situate.cluster.admission`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from situate.cluster.write.calls import Call, Shape, operation_options
 
 
 class Admitting:
-    """Admission of what is written to one store."""
+    """Admission for writes to one store."""
 
     def __init__(self, store: Store, admission: Admission) -> None:
         self._store = store
         self._admission = admission
 
     def check_namespace(self, call: Call, name: str) -> None:
-        """The NamespaceLifecycle plugin: raises `Declined` unless the namespace is there and stays."""
+        """Run the NamespaceLifecycle plugin. Raises `Declined` unless the namespace exists and is not terminating."""
         namespace = call.target.namespace
         if not namespace:
             return
@@ -47,7 +47,10 @@ class Admitting:
     def admitted(
         self, call: Call, operation: Operation, subresource: str, obj: Obj, old: Obj | None, shape: Shape | None = None
     ) -> Steps[Obj]:
-        """The object as admission leaves it, or with its shape as far as admission may change it. Raises `Declined`."""
+        """Run mutating admission and return the resulting object. Raises `Declined`.
+
+        With a `shape`, admission changes only the parts of the object that the shape covers.
+        """
         if not self._admission.concerns(call.resource, subresource):
             return obj
         attributes = _attributes(call, operation, subresource, obj, old, shape)
@@ -62,16 +65,16 @@ class Admitting:
     def judged(
         self, call: Call, operation: Operation, subresource: str, obj: Obj, old: Obj | None, shape: Shape | None = None
     ) -> Steps[None]:
-        """Raises `Declined` if a plugin, a policy or a webhook refuses the object."""
+        """Run validating admission. Raises `Declined` if a plugin, a policy or a webhook refuses the object."""
         if self._admission.concerns(call.resource, subresource):
             yield from self._admission.validate(_attributes(call, operation, subresource, obj, old, shape))
 
     def zone_labels(self, node_name: str) -> dict[str, str]:
-        """What a pod is given that is bound to the node."""
+        """Return the labels that a pod gets when it is bound to the node."""
         return self._admission.built_in.zone_labels(node_name)
 
     def posted(self, call: Call, body: Obj, subresource: str, kind: tuple[str, str, str]) -> Steps[None]:
-        """Admission of an object that is posted to a subresource and not stored: a Binding, an Eviction."""
+        """Run admission on an object that is posted to a subresource and not stored: a Binding or an Eviction."""
         attributes = Attributes(
             operation="CREATE",
             resource=call.resource,

@@ -1,4 +1,4 @@
-"""Objects as clients send them: read, checked against their kind, put into the namespace of the path."""
+"""Decode objects from clients, check them against their kind, and set the namespace from the path."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BODIES: Final = ("application/json", "application/yaml")
 
 
 def decoded_body(call: Call, semantics: Semantics) -> Obj:
-    """The object in the body, unknown fields handled as asked, in the namespace of the path."""
+    """Return the object in the body, in the namespace of the path. Unknown fields are handled as requested."""
     resource = call.resource
     raw = call.request.body
     media = call.request.headers.get("content-type", "application/json").split(";")[0].strip()
@@ -41,10 +41,10 @@ def decoded_body(call: Call, semantics: Semantics) -> Obj:
 
 
 def read_patched(call: Call, patched: Any, semantics: Semantics, patch: Any = None, kept: Collection[str] = ()) -> Obj:
-    """The object that a patch made, checked, in the namespace of the path and with its defaults.
+    """Check the object that a patch produced, and set its namespace and defaults.
 
-    `patch` is a strategic one, which is shown where a strict client is refused; of others the outcome is. The fields
-    `kept` are as they were stored, and taken over unseen.
+    `patch` is a strategic merge patch; errors of strict validation show it, and for other formats the patched object.
+    The fields `kept` are as stored and are taken over unchecked.
     """
     seen = {key: value for key, value in patched.items() if key not in kept} if kept else patched
     outcome = semantics.check(seen, call.options.strictness, None)
@@ -52,7 +52,7 @@ def read_patched(call: Call, patched: Any, semantics: Semantics, patch: Any = No
         _, strict, problems = outcome.message.partition("strict decoding error: ")
         if strict:
             text = msgspec.json.encode(patched, order="sorted").decode() if patch is None else printed(patch)
-            # A patched object is a map, whose fields upstream goes through in the order of their names.
+            # A patched object is a map, and upstream visits its fields sorted by name.
             told = strict + ", ".join(sorted(problems.split(", ")))
             outcome = invalid_object("", "", "", [invalid("patch", text, told)])
     checked = accepted(outcome)
@@ -75,7 +75,7 @@ def read_patched(call: Call, patched: Any, semantics: Semantics, patch: Any = No
 
 
 def check_type(resource: Resource, obj: Obj) -> None:
-    """apiVersion and kind of the body; a typed one may leave them out."""
+    """Check apiVersion and kind of the body and set them. Built-in kinds may omit both."""
     kind, api_version = obj.get("kind") or "", obj.get("apiVersion") or ""
     if resource.origin is Origin.CUSTOM and not kind:
         raise Declined(bad_request("Object 'Kind' is missing"))
@@ -99,7 +99,7 @@ def check_type(resource: Resource, obj: Obj) -> None:
 
 
 def unreadable(kind: str, raw: bytes) -> Refused:
-    """The 400 for a body that is not JSON."""
+    """Return the 400 for a body that is not JSON."""
     shown = raw[:27].decode(errors="replace")
     return bad_request(
         f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: "
@@ -108,13 +108,13 @@ def unreadable(kind: str, raw: bytes) -> Refused:
 
 
 def type_of(obj: Obj) -> str:
-    """As Go prints a GroupVersionKind."""
+    """Return the type as Go prints a GroupVersionKind."""
     group, _, version = (obj.get("apiVersion") or "").rpartition("/")
     return f"{group}/{version}, Kind={obj.get('kind') or ''}"
 
 
 def _place(call: Call, obj: Obj) -> None:
-    """Puts the object into the namespace of the path, unless it names another one."""
+    """Set the namespace of the path. Raises `Declined` if the object names another namespace."""
     metadata = obj.setdefault("metadata", {})
     if not isinstance(metadata, dict):
         raise Declined(bad_request("metadata must be an object"))

@@ -1,6 +1,6 @@
-"""What a fresh cluster holds before anybody asked for anything: namespaces and priority classes.
+"""Create the initial objects of a new cluster: namespaces, priority classes and the Service `kubernetes`.
 
-As kube-apiserver's bootstrap controllers make them. A store that has a namespace is left alone.
+They equal those of kube-apiserver's bootstrap controllers. A store that already has a namespace is not changed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _OBJECTS: Final[tuple[Obj, ...]] = (
 
 
 def bootstrap(catalog: Catalog, store: Store, writing: Writing, now: float) -> None:
-    """Makes the objects of a fresh cluster."""
+    """Create the objects of a new cluster."""
     if store.table("namespaces").objects:
         return
     for given in _OBJECTS:

@@ -1,4 +1,4 @@
-"""A request to write and what comes of it: the values that pass between the rooms of writing."""
+"""Write requests and their results: the values that pass between the steps of a write."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from situate.objects.messages import Request
 
 
 class Call(msgspec.Struct):
-    """One request to write."""
+    """One write request."""
 
     request: Request
     now: float
@@ -35,39 +35,39 @@ class Call(msgspec.Struct):
 
 
 class Written(msgspec.Struct, frozen=True):
-    """What a write came to: the object, and the HTTP status."""
+    """Result of a write: the object, and the HTTP status."""
 
     status: int
     object: Stored | Obj
-    """As stored; after a dry run, or if it is gone, as plain JSON at the request's version."""
+    """The stored object. After a dry run, or for a deleted object, plain JSON at the request's version."""
 
 
 Change: TypeAlias = Callable[[Obj | None], Obj]
-"""The new object, decoded and with defaults, from the present one (None if there is none)."""
+"""Builds the new object, decoded and defaulted, from the present one (None if there is none)."""
 
 Prepare: TypeAlias = Callable[[Obj, Obj], None]
-"""Changes the new object in place so that only what may be written differs from the old one."""
+"""Changes the new object in place so that it differs from the old one only in writable fields."""
 
 Validate: TypeAlias = Callable[[Obj, Obj], list[FieldError]]
-"""What is wrong with the new object, given the old one."""
+"""Returns the errors of the new object, given the old one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How admission sees a subresource that is an object of another kind, and what it may change of it."""
+    """Conversion for admission of a subresource that is an object of another kind."""
 
     kind: tuple[str, str, str]
     """Group, version, kind."""
     show: Callable[[Obj], Obj]
     take: Callable[[Obj, Obj], None]
-    """Puts into the object (first) what admission made of its shown form (second)."""
+    """Writes admission's changes of the shown form (second) into the object (first)."""
 
 
 _OPTION_KINDS: Final[Mapping[str, str]] = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions"}
 
 
 def operation_options(call: Call, operation: str) -> Mapping[str, Any]:
-    """The options object that admission reviews carry."""
+    """Return the options object that admission reviews carry."""
     kind = "PatchOptions" if call.request.method == "PATCH" else _OPTION_KINDS[operation]
     options: Obj = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
     if call.options.dry_run:

@@ -1,7 +1,7 @@
-"""The addresses and node ports of Services, given out as they are written.
+"""Allocate addresses and node ports of Services when they are written.
 
-After pkg/registry/core/service (alloc.go, strategy.go). There is one range of IPv4, and nothing listens on what is
-given out; numbers are the lowest that are free, where upstream's are by chance.
+After pkg/registry/core/service (alloc.go, strategy.go). There is one IPv4 range, and no process listens on the
+allocated addresses and ports. The lowest free number is allocated; upstream chooses at random.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from situate.cluster.storage.store import Store
 _Obj = dict[str, Any]
 _RANGE: Final = ipaddress.IPv4Network("10.0.0.0/16")
 _FIRST_FREE: Final = 10
-"""Lower addresses are left to those who choose theirs, as that of the API server."""
+"""Lower addresses are for clients that choose their own, such as the API server."""
 _NODE_PORTS: Final = range(30000, 32768)
 _GIVEN: Final = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
 
 
 class ClusterAddresses:
-    """What the Services of one store have, and what is left."""
+    """Allocator of addresses and node ports for the Services of one store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def complete(self, service: _Obj, old: _Obj | None) -> list[FieldError]:
-        """Fills in what a Service did not choose itself, in place; an update keeps what it does not mention."""
+        """Set the fields that a Service did not set, in place. On update, omitted fields keep their values."""
         spec = service.setdefault("spec", {})
         before = (old or {}).get("spec", {})
         if old is not None:
@@ -38,7 +38,7 @@ class ClusterAddresses:
             for name in _GIVEN:
                 spec.pop(name, None)
             return []
-        # Whoever keeps the endpoints of a headless Service without a selector may have addresses of both kinds.
+        # The endpoints of a headless Service without a selector can have addresses of both families.
         both = spec.get("clusterIP") == "None" and not spec.get("selector")
         spec.setdefault("ipFamilies", ["IPv4", "IPv6"] if both else ["IPv4"])
         spec.setdefault("ipFamilyPolicy", "RequireDualStack" if both else "SingleStack")
@@ -98,7 +98,7 @@ class ClusterAddresses:
 
 
 def _keep(spec: _Obj, before: _Obj) -> None:
-    """A client that does not mention what was given out keeps it."""
+    """Keep allocated values that the client omitted."""
     if spec.get("type") == "ExternalName" or before.get("type") == "ExternalName":
         return
     for name in _GIVEN:

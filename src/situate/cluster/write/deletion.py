@@ -1,7 +1,7 @@
-"""Deletion: preconditions, finalizers, what becomes of dependents, and the grace that pods are given.
+"""Delete objects: preconditions, finalizers, propagation to dependents, and the grace period of pods.
 
-After apiserver's registry/rest/delete.go and registry/generic/registry/store.go. Dependents themselves are deleted by
-the garbage collector, the contents of namespaces by the namespace controller.
+After apiserver's registry/rest/delete.go and registry/generic/registry/store.go. The garbage collector deletes the
+dependents, and the namespace controller deletes the contents of namespaces.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class Deletion:
     identity: Identity
     now: float
     one_of_many: bool = False
-    """Whether a collection is deleted: admission is told no name then."""
+    """True if a whole collection is deleted; admission then gets no name."""
 
 
 class Deleting:
-    """The deleting half of the API over one store."""
+    """Deletions in one store."""
 
     def __init__(self, store: Store, admission: Admission, writing: Writing) -> None:
         self._store = store
@@ -52,9 +52,9 @@ class Deleting:
         self._writing = writing
 
     def delete(self, deletion: Deletion, warnings: list[str], *, asked: bool = False) -> Steps[Written]:
-        """Deletes the object or marks it; the answer is a Status where upstream's is one.
+        """Delete the object or mark it as terminating. The answer is a Status where upstream returns one.
 
-        With `asked`, admission has had its say about the request that the deletion is part of.
+        With `asked`, admission already checked the request that this deletion is part of.
         """
         resource, name = deletion.resource, deletion.name
         if resource.table == "namespaces" and name in _IMMORTAL:
@@ -72,7 +72,7 @@ class Deleting:
         if self._mark(deletion, obj):
             return Written(200, self._keep(deletion, present, obj))
         if resource.table == "pods" and not deletion.options.dry_run:
-            # A pod is marked even if it goes at once: its watchers see both.
+            # A pod is always marked first, so that watchers see the mark and the deletion.
             present = self._writing.storing.put(resource, obj) if obj != decoded(resource, present) else present
         if not deletion.options.dry_run:
             event = self._store.remove(resource.table, deletion.namespace, name)
@@ -88,7 +88,7 @@ class Deleting:
         return found
 
     def check_preconditions(self, deletion: Deletion, present: Stored) -> None:
-        """Raises `Declined` if the client meant another object or another version of it."""
+        """Raise `Declined` if a precondition names another object or another version of it."""
         options, resource = deletion.options, deletion.resource
         if options.uid is not None and options.uid != present.uid:
             raise Declined(
@@ -110,7 +110,7 @@ class Deleting:
             )
 
     def _mark(self, deletion: Deletion, obj: Obj) -> bool:
-        """Begins the deletion of the object in place; says whether somebody else is to end it."""
+        """Start the deletion of the object in place. Return whether a finalizer or the kubelet must finish it."""
         metadata = obj["metadata"]
         had_finalizers = list(metadata.get("finalizers") or ())
         finalizers = _finalizers(had_finalizers, deletion.options.propagation)
@@ -180,12 +180,15 @@ class Deleting:
 
 
 def _precondition(resource: Resource, name: str, why: str) -> Any:
-    """Upstream names the kind here, where other conflicts name the resource."""
+    """Return the conflict for a failed precondition.
+
+    Upstream names the kind here, and the resource in other conflicts.
+    """
     return conflict(resource, name, why, kind=resource.kind)
 
 
 def deleted_status(resource: Resource, gone: Stored) -> Obj:
-    """The Status that says that an object is gone."""
+    """Return the Status for a deleted object."""
     details: Obj = {"name": gone.name}
     if resource.group:
         details["group"] = resource.group
@@ -195,7 +198,7 @@ def deleted_status(resource: Resource, gone: Stored) -> Obj:
 
 
 def _finalizers(present: Sequence[str], propagation: str) -> list[str]:
-    """The finalizers with those of the garbage collector as asked; without a wish they stay."""
+    """Return the finalizers, with those of the garbage collector set by `propagation`. If it is empty they stay."""
     if not propagation:
         return list(present)
     kept = [name for name in present if name not in (_ORPHAN, _FOREGROUND)]
@@ -207,7 +210,7 @@ def _finalizers(present: Sequence[str], propagation: str) -> list[str]:
 
 
 def _grace(pod: Obj, options: DeleteOptions) -> int:
-    """Seconds until the kubelet's end of a pod; 0: the object goes at once (pod/strategy.go)."""
+    """Return the grace period of a pod in seconds; 0 removes the object at once (pod/strategy.go)."""
     spec, status = pod["spec"], pod.get("status", {})
     if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
         return 0
@@ -218,7 +221,7 @@ def _grace(pod: Obj, options: DeleteOptions) -> int:
 
 
 def _pending(metadata: Obj, grace: int, *, given: bool, now: float) -> bool:
-    """Whether a graceful deletion goes on as begun, or in place with a shorter grace."""
+    """Return whether a graceful deletion continues, as before or with a shorter grace period set in place."""
     if "deletionTimestamp" not in metadata:
         return False
     left = metadata.get("deletionGracePeriodSeconds") or 0

@@ -1,4 +1,4 @@
-"""Eviction of a pod, and what disruption budgets say to it (Kubernetes' registry/core/pod/storage/eviction.go)."""
+"""Evict pods within disruption budgets (Kubernetes' registry/core/pod/storage/eviction.go)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from situate.cluster.write.subresources import SUCCESS, set_condition
 
 _BUDGETS: Final = "poddisruptionbudgets.policy"
 _MOST_DISRUPTED: Final = 2000
-"""Evictions that the disruption controller has not yet seen."""
+"""Largest number of evictions that the disruption controller may not have seen yet."""
 _REFUSED: Final = "Cannot evict pod as it would violate the pod's disruption budget."
 _RETRY_S: Final = 10
 
@@ -38,7 +38,7 @@ class Evictions:
         self._deleting = deleting
 
     def evict(self, call: Call) -> Steps[Written]:
-        """POST of an Eviction."""
+        """Handle a POST of an Eviction."""
         body = accepted(decode(call.request.body))
         if not isinstance(body, dict) or body.get("kind", "Eviction") != "Eviction":
             raise Declined(bad_request("not a Eviction object"))
@@ -87,7 +87,7 @@ class Evictions:
         return found
 
     def _take_one(self, call: Call, budget: Obj, *, dry_run: bool) -> None:
-        """Counts one disruption; raises `Declined` if none is left."""
+        """Count one disruption. Raises `Declined` if the budget allows none."""
         metadata, status = budget["metadata"], budget.setdefault("status", {})
         name = metadata["name"]
         resource = self._catalog.of_kind("policy/v1", "PodDisruptionBudget")
@@ -115,7 +115,7 @@ class Evictions:
             self._writing.storing.put(resource, budget)
 
     def _mark(self, call: Call, present: Stored, pod: Obj) -> None:
-        """The condition DisruptionTarget, so that controllers know why the pod goes."""
+        """Set the condition DisruptionTarget, which gives controllers the reason of the deletion."""
         condition = {
             "type": "DisruptionTarget",
             "status": "True",
@@ -127,7 +127,7 @@ class Evictions:
             self._writing.storing.put(call.resource, pod)
 
     def _deletion(self, call: Call, options: DeleteOptions, *, dry_run: bool) -> Deletion:
-        # The condition just written gave the pod a new version; the one that was asked for was compared before.
+        # The new condition changed the pod's version. The requested version was compared before that.
         revision = options.revision if dry_run else None
         checked = DeleteOptions(dry_run, options.grace_seconds, options.propagation, options.uid, revision)
         return Deletion(call.resource, call.target.namespace, call.name, checked, call.identity, call.now)
@@ -176,7 +176,7 @@ def _why_not(name: str, status: Obj) -> str:
 
 
 def _set_exhausted(metadata: Obj, status: Obj, now: float) -> None:
-    """pdbhelper.UpdateDisruptionAllowedCondition for a budget that is used up."""
+    """Set the condition of an exhausted budget (pdbhelper.UpdateDisruptionAllowedCondition)."""
     condition = {
         "type": "DisruptionAllowed",
         "status": "False",

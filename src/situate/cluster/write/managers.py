@@ -1,4 +1,4 @@
-"""Who set what: managedFields as a write changes them, and server-side apply, which decides by them."""
+"""Record managedFields on writes, and run server-side apply, which depends on them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from situate.cluster.write.patch_step import APPLY_PATCH
 
 
 class Managers:
-    """Keeps the record of managers; without `tracks` there are none, and only an apply makes some."""
+    """Recorder of field managers. Without `tracks` only an apply records them."""
 
     def __init__(self, rules: Callable[[Resource], Rules], *, tracks: bool) -> None:
         self._rules = rules
         self._tracks = tracks
 
     def track(self, call: Call, old: Obj | None, new: Obj, semantics: Semantics, subresource: str) -> None:
-        """Records who set what, in `new`."""
+        """Record the manager of each field in `new`."""
         if not self._tracks:
             new["metadata"].pop("managedFields", None)
             return
@@ -39,7 +39,7 @@ class Managers:
     def applied(
         self, call: Call, subresource: str, semantics: Semantics, present: Obj | None, configuration: Obj
     ) -> Obj:
-        """The present object (None: there is none) with an applied configuration merged in. Raises `Declined`."""
+        """Merge an applied configuration into the present object (None if there is none). Raises `Declined`."""
         writer, reset = _writer(call, subresource), self._reset(call, subresource)
         applied: Obj = accepted(
             fieldmanager.apply(present, configuration, semantics.schema, writer, force=call.options.force, reset=reset)
@@ -52,7 +52,7 @@ class Managers:
 
 
 def configuration(call: Call) -> Obj:
-    """The body of an apply. Raises `Declined`."""
+    """Return the body of an apply. Raises `Declined`."""
     body = accepted(decode(call.request.body, APPLY_PATCH))
     if not isinstance(body, dict):
         raise Declined(bad_request("error decoding YAML: the body is not an object"))
@@ -74,7 +74,7 @@ def _writer(call: Call, subresource: str) -> Writer:
 
 
 def _differing(old: Obj, new: Obj) -> tuple[Obj, Obj]:
-    """Both without the fields at the top that are equal: nobody comes to own anything in them."""
+    """Return both objects without the top-level fields that are equal. Their ownership does not change."""
     equal = [
         name
         for name, value in new.items()

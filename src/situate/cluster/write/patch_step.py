@@ -1,6 +1,6 @@
-"""The four formats of PATCH: which are accepted where, and what three of them make of an object.
+"""Check and apply the patch formats of PATCH.
 
-The fourth, server-side apply, is left to `managers`.
+The module applies JSON, merge and strategic merge patches. `managers` handles server-side apply.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NONE: Final = object()
 
 
 def check_patch(call: Call, media: str) -> None:
-    """Raises `Declined` if the format, or an option with it, is not for this resource."""
+    """Raise `Declined` if the resource does not accept the format, or an option with it."""
     formats = [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH]
     if call.resource.origin is Origin.CUSTOM:
         formats.remove(STRATEGIC_PATCH)
@@ -46,10 +46,11 @@ def check_patch(call: Call, media: str) -> None:
 
 
 def kept_fields(present: Obj, made: Any, subresource: str) -> Collection[str]:
-    """What a patch has left as it is, of those fields that a write of this kind keeps anyway: the status, or all else.
+    """Return the fields that the patch left unchanged and that this write keeps anyway.
 
-    They were decoded when they were written, and need not be again. `made` shares them with `present`: a JSON merge
-    patch leaves whatever it does not name.
+    These are the status, or for a write to status everything else. They were decoded when they were written, so they
+    are not decoded again. `made` shares them with `present`, because a JSON merge patch leaves the fields that it does
+    not name.
     """
     if not isinstance(made, dict):
         return ()
@@ -59,7 +60,7 @@ def kept_fields(present: Obj, made: Any, subresource: str) -> Collection[str]:
 
 
 def patched(media: str, present: Obj, body: Any, semantics: Semantics) -> Any | Refused:
-    """The present object after a patch, neither decoded nor completed."""
+    """Return the present object after a patch, before decoding and defaulting."""
     if media == JSON_PATCH:
         return json_patch(present, body)
     if not isinstance(body, dict):

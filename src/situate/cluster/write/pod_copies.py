@@ -1,8 +1,8 @@
-"""Pods that differ from an earlier one in nothing but their name.
+"""Create pods that differ from an earlier pod only in their name.
 
-A controller makes thousands of pods from one template. What decoding, defaults, admission and validation made of the
-first holds for each of the others, so it is kept and only name, uid and times are made anew. Whatever else could
-change the outcome (another namespace or manager, webhooks, priority classes) leads through the whole way again.
+A controller creates thousands of pods from one template. Decoding, defaults, admission and validation give the same
+result for each of them. So the result is cached, and only name, uid and times are new. Everything else that can change
+the result (another namespace or manager, webhooks, priority classes) forces the full path.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Key: TypeAlias = tuple[str, str, bytes, bytes]
 """Namespace, manager, metadata without the name, spec as sent."""
 
 _NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
-"""A name that every rule for names of pods accepts."""
+"""A name that every rule for pod names accepts."""
 _MOST: Final = 1024
 _MOST_MET: Final = 8192
 _OWN: Final = ("name", "uid", "creationTimestamp", "resourceVersion")
@@ -43,7 +43,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What equal pods have in common."""
+    """The parts that equal pods share."""
 
     metadata: dict[str, Any]
     rest: bytes
@@ -53,7 +53,7 @@ class Template:
 
 
 class PodCopies:
-    """Templates of the pods that were created in one store."""
+    """Templates of the pods created in one store."""
 
     def __init__(self, store: Store, names: Names, admission: Admission) -> None:
         self._store = store
@@ -61,11 +61,14 @@ class PodCopies:
         self._admission = admission
         self._known: dict[Key, Template] = {}
         self._met: set[int] = set()
-        """Hashes of the keys of pods that went the whole way: most pods that are made once are never made again."""
+        """Hashes of the keys of pods that took the full path.
+
+        Most pods that are created once are never created again.
+        """
         store.subscribe(self._observe)
 
     def read(self, request: Request, namespace: str, manager: str) -> tuple[Key, str] | None:
-        """What identifies the template of a pod, and the pod's name; None if it has to go the whole way."""
+        """Return the key of a pod's template and the pod's name; None if the pod must take the full path."""
         if self._admission.configured:
             return None
         try:
@@ -78,7 +81,7 @@ class PodCopies:
         return (namespace, manager, _encode(body.metadata), bytes(body.spec)), name
 
     def copy(self, key: Key, name: str, now: float) -> Stored | None:
-        """Stores one more pod of a template; None if the template is not known."""
+        """Store one more pod of a template; None if the template is unknown."""
         template = self._known.get(key)
         if template is None:
             return None
@@ -91,7 +94,7 @@ class PodCopies:
         )
 
     def remember(self, key: Key, made: Stored) -> None:
-        """Keeps what a pod that went the whole way has in common with others, once it is the second of its kind."""
+        """Cache the template of a pod that took the full path, if it is at least the second of its kind."""
         met = hash(key)
         if met not in self._met:
             if len(self._met) >= _MOST_MET:
@@ -99,7 +102,7 @@ class PodCopies:
             self._met.add(met)
             return
         rest = b"{" + made.tail[2:]
-        # A new pod's conditions bear the time of its creation: a gated one is no template.
+        # A new pod's conditions have the time of its creation, so a gated pod is not a template.
         if len(made.managed) != 1 or b'"conditions"' in rest:
             return
         if len(self._known) >= _MOST:

@@ -1,4 +1,4 @@
-"""The last step of a write: the object goes into the store, unless nothing changed, nothing is left or it was a try."""
+"""Store the object in the last step of a write, unless it is unchanged, fully deleted, or a dry run."""
 
 from __future__ import annotations
 
@@ -20,20 +20,23 @@ _MAX_GENERATED: Final = 63 - SUFFIX_LENGTH
 
 
 class Storing:
-    """Puts objects into one store under names that are free."""
+    """Writer of objects to one store, with free names for generateName."""
 
     def __init__(self, store: Store, names: Names) -> None:
         self._store = store
         self._names = names
 
     def put(self, resource: Resource, obj: Obj) -> Stored:
-        """Stores an object of the resource's version as it is."""
+        """Store an object of the resource's version as it is."""
         managed = managed_from_json(obj["metadata"].pop("managedFields", None))
         obj = _as_stored(resource, obj)
         return self._store.put(resource.table, obj, managed=managed, fields=selectable_values(resource, obj))
 
     def changed(self, call: Call, present: Stored, new: Obj, old: Obj) -> Written:
-        """Replaces the present object, decoded in `old`; an equal one stays, one without a last finalizer goes."""
+        """Replace the present object, which `old` holds decoded.
+
+        An equal object is not written. A terminating object without finalizers is removed.
+        """
         if _gone(new):
             if not call.options.dry_run:
                 self._store.remove(call.resource.table, present.namespace, present.name)
@@ -49,7 +52,7 @@ class Storing:
         return Written(200, self._store.put(call.resource.table, new, managed=managed, fields=fields))
 
     def generated(self, resource: Resource, namespace: str, prefix: str) -> str:
-        """A free name that begins with a generateName. Raises `Declined` if none was found."""
+        """Return a free name that begins with a generateName. Raises `Declined` if none was found."""
         for _ in range(_NAMES_TRIED):
             name = prefix[:_MAX_GENERATED] + self._names.suffix()
             if self._store.get(resource.table, namespace, name) is None:
@@ -58,7 +61,7 @@ class Storing:
 
 
 def _same_managers(left: tuple[Managed, ...], right: tuple[Managed, ...]) -> bool:
-    """Equal but for the times, which a write that changes nothing else does not move."""
+    """Compare without the times, because a write that changes nothing else does not change them."""
     return len(left) == len(right) and all(
         msgspec.structs.replace(one, time="") == msgspec.structs.replace(other, time="")
         for one, other in zip(left, right, strict=True)
@@ -66,7 +69,7 @@ def _same_managers(left: tuple[Managed, ...], right: tuple[Managed, ...]) -> boo
 
 
 def _gone(obj: Obj) -> bool:
-    """Whether the last finalizer of an object under deletion is gone."""
+    """Return whether a terminating object can be removed: no finalizer and no grace period is left."""
     metadata = obj["metadata"]
     if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
         return False

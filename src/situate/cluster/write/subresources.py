@@ -1,7 +1,7 @@
-"""Subresources that are more than a part of their object: scale, binding, resize, finalize.
+"""Subresources with their own logic: scale, binding, resize, finalize.
 
-After Kubernetes' registry of pods, of each scalable kind and of namespaces. Eviction is in `evictions`; status is
-written by `writing`.
+After Kubernetes' registry of pods, of each scalable kind and of namespaces. `evictions` handles evictions, and
+`Writing` writes status.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ SUCCESS: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status"
 
 
 class Subresources:
-    """What is written below objects of one store."""
+    """Writes to subresources of objects in one store."""
 
     def __init__(self, store: Store, writing: Writing) -> None:
         self._store = store
         self._writing = writing
 
     def scale_of(self, resource: Resource, obj: Obj) -> Obj:
-        """The Scale of an object at the resource's version."""
+        """Return the Scale of an object at the resource's version."""
         paths = _scale_paths(resource)
         metadata = obj["metadata"]
         shown: Obj = {"name": metadata["name"]}
@@ -68,14 +68,14 @@ class Subresources:
         }
 
     def read_scale(self, resource: Resource, obj: Obj) -> Obj:
-        """GET of the scale subresource: of a custom resource, only if it says how many replicas it wants."""
+        """Handle a GET of the scale subresource. A custom resource must have its replicas field set."""
         path = _scale_paths(resource).spec_replicas
         if get_path(obj, path) is None and resource.origin is Origin.CUSTOM:
             raise Declined(internal_error(f"the spec replicas field {quote(path)} does not exist"))
         return self.scale_of(resource, obj)
 
     def write_scale(self, call: Call) -> Steps[Written]:
-        """PUT or PATCH of the scale subresource."""
+        """Handle a PUT or PATCH of the scale subresource."""
         resource = call.resource
         semantics = self._writing.semantics_of(resource)
         paths = _scale_paths(resource)
@@ -114,12 +114,12 @@ class Subresources:
         return Written(200, self.scale_of(resource, obj))
 
     def bind(self, call: Call) -> Steps[Written]:
-        """POST of a Binding: assigns a pod to a node."""
+        """Handle a POST of a Binding: bind a pod to a node."""
         body = self._posted(call, "Binding")
         metadata, target = body.get("metadata") or {}, body.get("target") or {}
         node = target.get("name", "")
         if target.get("kind", "") not in ("", "Node") or not node:
-            # Upstream hands out the bare list of field errors here, which becomes an internal server error.
+            # Upstream returns the bare list of field errors here, which becomes an internal server error.
             error = required("target.name") if not node else None
             raise Declined(
                 Refused(
@@ -151,7 +151,7 @@ class Subresources:
         return Written(201, dict(SUCCESS))
 
     def resize(self, call: Call) -> Steps[Written]:
-        """PUT or PATCH of pods/resize: only resources of containers are taken over."""
+        """Handle a PUT or PATCH of pods/resize. Only resources of containers are taken over."""
 
         def validate(new: Obj, old: Obj) -> list[FieldError]:
             errors = validation.validate_resize(new, old)
@@ -162,7 +162,7 @@ class Subresources:
         return (yield from self._partial(call, "resize", _prepare_resize, validate))
 
     def _check_capacity(self, call: Call, pod: Obj) -> None:
-        """Nothing larger than its node is asked for, whoever else is there (admission plugin PodResize)."""
+        """Refuse a pod that is larger than its node, without regard to other pods (admission plugin PodResize)."""
         stored = self._store.get("nodes", "", pod["spec"].get("nodeName") or "")
         if stored is None:
             return
@@ -179,7 +179,7 @@ class Subresources:
             raise Declined(replace(refused, details={**refused.details, "causes": [{"reason": "NodeCapacity"}]}))
 
     def finalize(self, call: Call) -> Steps[Written]:
-        """PUT of namespaces/finalize: only `spec.finalizers` is taken over."""
+        """Handle a PUT of namespaces/finalize. Only `spec.finalizers` is taken over."""
         return (yield from self._partial(call, "finalize", _prepare_finalize, lambda _new, _old: []))
 
     def _partial(self, call: Call, name: str, prepare: Any, validate: Any) -> Steps[Written]:
@@ -266,7 +266,7 @@ def _unbindable(pod: Obj) -> str:
 
 
 def set_condition(status: Obj, condition: Obj, now: float) -> None:
-    """Sets a pod's condition; its transition time moves only with its status (podutil.UpdatePodCondition)."""
+    """Set a pod's condition. The transition time changes only with the status (podutil.UpdatePodCondition)."""
     conditions = status.setdefault("conditions", [])
     for index, present in enumerate(conditions):
         if present["type"] == condition["type"]:
@@ -278,7 +278,10 @@ def set_condition(status: Obj, condition: Obj, now: float) -> None:
 
 
 def _prepare_resize(new: Obj, old: Obj) -> None:
-    """pod/strategy.go, dropNonResizeUpdates: whatever renames or reorders is left for validation to refuse."""
+    """Drop the changes that a resize may not make (pod/strategy.go, dropNonResizeUpdates).
+
+    Renamed or reordered containers stay, so that validation refuses them.
+    """
     managed = new["metadata"].get("managedFields")
     same = all(
         [container.get("name") for container in new["spec"].get(kind) or ()]

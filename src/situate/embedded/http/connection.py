@@ -1,7 +1,7 @@
-"""One client's connection: its requests are answered one after the other, at once where nothing has to be waited for.
+"""One client's connection, which answers requests one after the other, at once if they need not wait.
 
-An API server's answers mostly need no waiting, so most requests cost no task: they are answered within the call that
-brought their last byte, and the answers of pipelined ones leave in one write.
+Most answers of an API server need no waiting, so most requests need no task. They are answered in the call that
+received their last byte. The answers to pipelined requests leave in one write.
 """
 
 from __future__ import annotations
@@ -20,42 +20,42 @@ Outcome: TypeAlias = Response | Watch | None
 """None: the connection ends without an answer."""
 
 _MOST_AHEAD: Final = 1 << 20
-"""Bytes of later requests that are read while an earlier one is being answered."""
+"""Bytes of later requests to read while an earlier one is being answered."""
 _MOST_TOGETHER: Final = 1 << 16
-"""Bytes of answers that leave in one write, or somewhat more."""
+"""Approximate number of bytes of answers in one write."""
 _GO_ON: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class Answering(Protocol):
-    """What answers requests."""
+    """Handler of requests."""
 
     def answer(self, request: Request) -> Outcome | Coroutine[Any, Any, Outcome]:
-        """At once, or later if it has to wait for something. Raises nothing."""
+        """Answer at once, or return a coroutine if the answer must wait. Raises no exception."""
         ...
 
     def too_large(self) -> Response:
-        """To a request whose body was larger than `MOST_BODY`."""
+        """Return the answer to a request with a body larger than `MOST_BODY`."""
         ...
 
     def malformed(self, problem: BadRequest) -> Response:
-        """To what is no HTTP."""
+        """Return the answer to bytes that are not HTTP."""
         ...
 
 
 class Listening(Protocol):
-    """What accepts connections."""
+    """Acceptor of connections."""
 
     def joined(self, connection: Connection) -> None: ...
 
     def left(self, connection: Connection) -> None: ...
 
     def date(self) -> bytes:
-        """The header line that says the time."""
+        """Return the header line with the time."""
         ...
 
 
 class Connection(asyncio.Protocol):
-    """Lives as long as the connection."""
+    """Protocol of one connection. It lives as long as the connection."""
 
     def __init__(self, answering: Answering, listening: Listening, clock: Callable[[], float]) -> None:
         self._answering = answering
@@ -69,21 +69,21 @@ class Connection(asyncio.Protocol):
         self._writable = True
         self._reading = True
         self._last = False
-        """No further request is answered: the client or the server wants to end."""
+        """True if no further request is answered, because the client or the server ends the connection."""
 
     @property
     def busy(self) -> bool:
-        """Whether a request is being answered."""
+        """True while a request is being answered."""
         return self._current is not None
 
     def finish(self) -> None:
-        """Ends the connection once the request under way is answered."""
+        """End the connection after the answer to the current request."""
         self._last = True
         if not self.busy:
             self._transport.close()
 
     def abort(self) -> None:
-        """Ends the connection now."""
+        """End the connection now."""
         self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -121,7 +121,7 @@ class Connection(asyncio.Protocol):
             self._answer_all()
 
     def _answer_all(self) -> None:
-        """Every request that is whole, until one has to wait."""
+        """Answer every complete request, until one must wait."""
         answers: list[bytes] = []
         size = 0
         while self._current is None and self._writable and not self._last:
@@ -163,7 +163,7 @@ class Connection(asyncio.Protocol):
             answers.clear()
 
     def _begin(self, outcome: Watch | Coroutine[Any, Any, Outcome] | None, incoming: Incoming) -> None:
-        """Answers over several turns of the loop."""
+        """Start an answer that takes several turns of the loop."""
         if outcome is None:
             self.abort()
         elif isinstance(outcome, Watch):
@@ -203,7 +203,7 @@ class Connection(asyncio.Protocol):
         self._stream.begin()
 
     def _go_on(self, incoming: Incoming) -> None:
-        """With what the client has sent meanwhile."""
+        """Continue with the requests that the client has sent meanwhile."""
         self._current = None
         self._last = self._last or not incoming.keep_alive
         if not self._reading:

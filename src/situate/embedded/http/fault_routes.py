@@ -1,11 +1,11 @@
-"""What a test or the demo may do to the server over HTTP, beside the API: faults, cuts, a pause, silent kubelets.
+"""HTTP routes with which a test or the demo controls the server: faults, cuts, a pause, silent kubelets.
 
-GET    /situate/faults                   what is in force
+GET    /situate/faults                   the active rules
 POST   /situate/faults                   add a rule (`situate.cluster.apiserver.faults.Rule` as JSON)
-DELETE /situate/faults                   no faults any more; ends a pause
-POST   /situate/faults/compact           every earlier watch revision is 410; `?pages=true`: continue tokens too
-POST   /situate/faults/cut-watches       ends every open watch
-POST   /situate/faults/pause, /resume    no request but these is answered meanwhile
+DELETE /situate/faults                   remove all faults and end a pause
+POST   /situate/faults/compact           answer earlier watch revisions with 410; `?pages=true`: continue tokens too
+POST   /situate/faults/cut-watches       end every open watch
+POST   /situate/faults/pause, /resume    answer no requests except these in between
 PUT    /situate/kubelets/<node>          `{"running": false}` or `{"running": true, "slowBySeconds": 1.5}`
 """
 
@@ -28,7 +28,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class Kubelets(Protocol):
-    """The stand-in kubelets of the machinery."""
+    """The simulated kubelets of the machinery."""
 
     def stop_kubelet(self, node: str) -> None: ...
 
@@ -40,27 +40,27 @@ class Kubelets(Protocol):
 class _Kubelet(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     running: bool = True
     slow_by_seconds: float | None = None
-    """None: as it is."""
+    """None: no change."""
 
 
 class FaultRoutes:
-    """Answers requests below `/situate/`."""
+    """Handler of requests below `/situate/`."""
 
     def __init__(self, faults: Faults, store: Store, cut_watches: Callable[[], int], kubelets: Kubelets | None) -> None:
         self._faults = faults
         self._store = store
         self._cut_watches = cut_watches
         self.kubelets = kubelets
-        """None: there is no machinery, and their paths are not found."""
+        """None without machinery; requests for kubelets then get 404."""
         self._running = asyncio.Event()
         self._running.set()
 
     async def resumed(self) -> None:
-        """Waits while the server is paused."""
+        """Wait while the server is paused."""
         await self._running.wait()
 
     def answer(self, request: Request) -> Response:
-        """Carries out one order."""
+        """Execute one order."""
         match request.path.removeprefix("/situate/").strip("/").split("/"):
             case ["faults"]:
                 return self._rules(request)

@@ -1,7 +1,7 @@
-"""HTTP in front of the in-memory API server: what a request comes to, at once or later.
+"""HTTP in front of the in-memory API server: answer each request, at once or later.
 
-It knows who is asking, carries webhook calls, and obeys the faults on order. Bytes and connections are left to
-`connection`, watches that are under way to `watch_stream`.
+The frontend authenticates the client, makes webhook calls, and applies the ordered faults. `connection` handles bytes
+and connections, and `watch_stream` handles open watches.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from situate.objects.messages import Request, Response
 _log = structlog.get_logger(__name__)
 
 _READERS: Final = ("curl/", "Wget/", "Mozilla/")
-"""Agents to whom JSON is shown indented, as kube-apiserver does."""
+"""User agents that get indented JSON, as from kube-apiserver."""
 
 _FUTURE_S: Final = 3.0
-"""How long a read waits for a revision that is still to come (apiserver storage/cacher, blockTimeout)."""
+"""Seconds that a read waits for a future revision (apiserver storage/cacher, blockTimeout)."""
 
 Later = Coroutine[Any, Any, Outcome]
 
 
 class Frontend:
-    """Answers HTTP requests from one API server."""
+    """Handler of HTTP requests for one API server."""
 
     def __init__(
         self,
@@ -60,17 +60,17 @@ class Frontend:
         self._faults = faults
         self._routes = routes
         self._watches: WeakSet[Watch] = WeakSet()
-        """Those that were begun; each goes with its stream."""
+        """Open watches; an entry disappears with its stream."""
 
     def cut_watches(self) -> int:
-        """Ends every open watch as an API server that goes away does; says how many there were."""
+        """End every open watch, as an API server does on shutdown. Return their number."""
         watches = [watch for watch in self._watches if not watch.closed]
         for watch in watches:
             watch.close()
         return len(watches)
 
     def answer(self, request: Request) -> Outcome | Later:
-        """Answers one request: at once, unless it has to wait for a webhook, a fault or a revision to come."""
+        """Answer one request: at once, unless it must wait for a webhook, a fault or a future revision."""
         try:
             identity = self._identities.of(request.headers)
             if request.path.startswith("/situate/"):
@@ -84,15 +84,15 @@ class Frontend:
             return _failed(request, error)
 
     def too_large(self) -> Response:
-        """To a body that nobody will read."""
+        """Return the answer to a body that is too large to read."""
         return refused_response(Refused(413, "RequestEntityTooLarge", "the body is larger than 3 MiB"))
 
     def malformed(self, problem: BadRequest) -> Response:
-        """To what is no HTTP/1.1."""
+        """Return the answer to bytes that are not HTTP/1.1."""
         return refused_response(Refused(problem.status, _REASONS.get(problem.status, "BadRequest"), problem.message))
 
     async def drive(self, handling: Handling, effect: Effect) -> ApiAnswer:
-        """Makes the webhook calls that a request waits for, until it is answered."""
+        """Make the webhook calls of a request until it is answered."""
         while True:
             reply = await self._webhooks.carried_out(effect)
             try:
@@ -130,7 +130,7 @@ class Frontend:
             return _failed(request, error)
 
     async def _harmed(self, request: Request, identity: Identity) -> Outcome:
-        """Obeys the fault that is on order for the request, if any."""
+        """Apply the fault for the request, if one is ordered."""
         await self._routes.resumed()
         rule = self._faults.of(request, identity)
         if rule is not None:
@@ -152,7 +152,7 @@ class Frontend:
         return None
 
     async def _reached(self, revision: int) -> None:
-        """Waits until the store is there, but not for long: what is asked of it then is refused."""
+        """Wait for the store to reach the revision, up to a limit. After the limit the request is refused."""
         there = asyncio.Event()
 
         def look(event: Event) -> None:
@@ -164,7 +164,7 @@ class Frontend:
             async with asyncio.timeout(_FUTURE_S):
                 await there.wait()
         except TimeoutError:
-            pass  # the answer says so
+            pass  # the answer contains the refusal
         finally:
             forget()
 
@@ -176,7 +176,7 @@ class Frontend:
 
 
 def _failed(request: Request, error: Exception) -> Response:
-    """A defect of ours ends its request, not the server; the client is told in the API's own form."""
+    """Answer a request that hit a defect of the server with an API error, so that only this request ends."""
     if isinstance(error, Unusable):
         return refused_response(internal_error(str(error)))
     _log.error("request failed", method=request.method, path=request.path, exc_info=error)
@@ -184,9 +184,9 @@ def _failed(request: Request, error: Exception) -> Response:
 
 
 def _revision_needed(request: Request) -> int:
-    """What a read must not be older than; 0 if it does not matter. A plain watch waits on its own."""
+    """Return the oldest revision that a read accepts; 0 if any. A plain watch waits by itself."""
     text = request.parameter("resourceVersion") if request.method == "GET" and request.query else ""
-    if not (text.isascii() and text.isdecimal() and len(text) <= 20):  # what no number of 64 bits holds is refused
+    if not (text.isascii() and text.isdecimal() and len(text) <= 20):  # numbers beyond 64 bits are refused later
         return 0
     watching = request.parameter("watch") in ("1", "true")
     return 0 if watching and request.parameter("sendInitialEvents") not in ("1", "true") else int(text)

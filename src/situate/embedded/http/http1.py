@@ -1,7 +1,6 @@
-"""Reads HTTP/1.1 requests out of pieces of bytes and words answers, without I/O (RFC 9112).
+"""Parse HTTP/1.1 requests from pieces of bytes and format answers, without I/O (RFC 9112).
 
-Anything that could be read in two ways is refused. What a request means is left to `frontend`, the connection to
-`connection`.
+Ambiguous input is refused. `frontend` interprets the requests, and `connection` handles the connection.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ from typing import Final
 import msgspec
 
 MOST_BODY: Final = 3 << 20
-"""Bytes of a request's body (kube-apiserver: 3 MiB)."""
+"""Largest number of bytes in a request's body (kube-apiserver: 3 MiB)."""
 _MOST_HEAD: Final = 1 << 16
 _TLS: Final = b"\x16\x03"
-"""How a handshake begins."""
+"""First bytes of a TLS handshake."""
 _MOST_CHUNK_LINE: Final = 256
 
 _METHOD: Final = re.compile(r"[A-Z]{1,20}")
@@ -27,7 +26,7 @@ _REASONS: Final[Mapping[int, bytes]] = {status.value: status.phrase.encode() for
 
 
 class BadRequest(Exception):
-    """The other end does not speak HTTP/1.1; it is told so, and the connection ends."""
+    """The client does not send valid HTTP/1.1. It gets an error, and the connection ends."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -36,51 +35,51 @@ class BadRequest(Exception):
 
 
 class Incoming(msgspec.Struct, gc=False):
-    """One request as it came over the wire."""
+    """One request as received."""
 
     method: str
     target: str
     """Path and query, percent-encoded."""
     headers: Mapping[str, str]
-    """Names in lower case, repeated ones joined by commas. Shared between requests: nobody changes it."""
+    """Names in lower case; repeated headers are joined by commas. Requests share the map, so it must not be changed."""
     body: bytes | None
-    """None if it was larger than `MOST_BODY`; then it was read and thrown away."""
+    """None for a body larger than `MOST_BODY`, which was read and discarded."""
     keep_alive: bool
-    """Whether the client means to go on with this connection."""
+    """Whether the client wants to reuse this connection."""
     chunks_understood: bool
-    """Whether an answer of unknown length can be sent in chunks; an HTTP/1.0 client reads until the end."""
+    """Whether an answer of unknown length can be sent in chunks. An HTTP/1.0 client reads until the connection ends."""
 
 
 class RequestParser:
-    """The requests of one connection. Feed it, then ask for `next_request` until there is none."""
+    """Parser for the requests of one connection. Feed it, then call `next_request` until it returns None."""
 
     def __init__(self) -> None:
         self.waits_to_send = False
-        """The client sends its body once it is told to go on (`Expect: 100-continue`)."""
+        """True if the client waits for `100 Continue` before it sends its body (`Expect: 100-continue`)."""
         self._buffer = b""
         self._at = 0
         self._current: Incoming | None = None
-        """Whose body is being read."""
+        """The request with a body that is being read."""
         self._body: list[bytes] = []
         self._size = 0
         self._left = 0
-        """Bytes of the body or chunk that are still to come."""
+        """Bytes of the body or chunk that are missing."""
         self._chunked = False
         self._head = b""
         self._headers: dict[str, str] = {}
 
     @property
     def buffered(self) -> int:
-        """Bytes that wait to be asked for."""
+        """Number of bytes that were not parsed yet."""
         return len(self._buffer) - self._at
 
     def feed(self, data: bytes) -> None:
-        """Takes what arrived."""
+        """Take received bytes."""
         self._buffer = self._buffer[self._at :] + data if self._at < len(self._buffer) else data
         self._at = 0
 
     def next_request(self) -> Incoming | None:
-        """The next request that is whole. Raises `BadRequest`."""
+        """Return the next complete request, or None. Raises `BadRequest`."""
         if self._current is None:
             self._read_head()
         current = self._current
@@ -102,7 +101,7 @@ class RequestParser:
                 raise BadRequest(431, f"the head of the request is longer than {_MOST_HEAD} bytes")
             if self._buffer.startswith(_TLS, self._at):
                 raise BadRequest(400, "the client speaks TLS, and this port plain HTTP: call it by http://")
-            # Some clients end a body with an empty line too many (RFC 9112 2.2).
+            # Some clients send an extra empty line after a body (RFC 9112 2.2).
             while self._buffer.startswith(b"\r\n", self._at):
                 self._at += 2
             return
@@ -115,7 +114,7 @@ class RequestParser:
         method, where, version = words
         if version not in ("HTTP/1.1", "HTTP/1.0"):
             raise BadRequest(505, "only HTTP/1.1 and HTTP/1.0 are understood")
-        # A client's requests differ in little but their first line: the rest is read once while it stays the same.
+        # A client's requests differ mostly in the first line. So the other lines are parsed only when they change.
         head = self._buffer[first:end]
         if head != self._head:
             self._headers = _headers(head)
@@ -134,7 +133,7 @@ class RequestParser:
         self.waits_to_send = "expect" in headers and headers["expect"].lower() == "100-continue"
 
     def _read_body(self) -> bool:
-        """Whether the body is whole."""
+        """Read bytes of the body. Return whether it is complete."""
         if not self._left:
             return True
         piece = self._buffer[self._at : self._at + self._left]
@@ -144,7 +143,10 @@ class RequestParser:
         return not self._left
 
     def _read_chunks(self) -> bool:
-        """Whether the last chunk and the trailers are there. A chunk's own line break counts as part of it."""
+        """Read chunks. Return whether the last chunk and the trailers are complete.
+
+        A chunk's line break counts as part of the chunk.
+        """
         while True:
             if self._left > 2:
                 piece = self._buffer[self._at : self._at + self._left - 2]
@@ -173,7 +175,7 @@ class RequestParser:
                 self._at = end + 2
                 self._left = size + 2
                 continue
-            # Trailers, if any, say nothing that matters here.
+            # Trailers, if any, are not used.
             if self._buffer.startswith(b"\r\n", end + 2):
                 self._at = end + 4
                 return True
@@ -194,7 +196,7 @@ class RequestParser:
 
 
 def head_bytes(status: int, headers: Mapping[str, str], *more: bytes) -> bytes:
-    """The head of an answer, up to and with the empty line; `more` are whole header lines."""
+    """Return the head of an answer, including the empty line. `more` are complete header lines."""
     lines = [b"HTTP/1.1 %d %b\r\n" % (status, _REASONS.get(status, b"Unknown"))]
     for name, value in headers.items():
         if "\n" in value or "\r" in value:
@@ -204,7 +206,7 @@ def head_bytes(status: int, headers: Mapping[str, str], *more: bytes) -> bytes:
 
 
 def _headers(head: bytes) -> dict[str, str]:
-    """The header lines, each of which begins with its line break."""
+    """Parse the header lines, each of which begins with its line break."""
     lines = head.decode("latin-1").split("\r\n")
     headers: dict[str, str] = {}
     for line in lines[1:]:

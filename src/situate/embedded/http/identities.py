@@ -1,4 +1,4 @@
-"""Who is asking: tokens, impersonation, and the owner of the machine where there is neither."""
+"""Authenticate clients: tokens, impersonation, and the administrator for requests without either."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from situate.cluster.errors.field_errors import Refused
 from situate.cluster.storage.effects import ADMIN, Identity
 
 _EXTRA: Final = "impersonate-extra-"
-"""What follows in the name of a header is the key, percent-encoded."""
+"""Prefix of a header name; the percent-encoded key follows."""
 
 
 class Unauthorized(Exception):
-    """The request is from nobody that the server knows."""
+    """The client of the request is unknown."""
 
     def __init__(self) -> None:
         super().__init__("unauthorized")
@@ -22,23 +22,26 @@ class Unauthorized(Exception):
 
 
 class Identities:
-    """The bearers of tokens.
+    """Authenticator for the bearers of tokens.
 
-    Without a token a request is the administrator's unless `tokens_needed`: kubectl sends none over plain HTTP, and
-    whoever can reach a loopback address owns the machine. A web page that a browser was tricked into sending here is
-    stopped by its Host header.
+    Without a token a request counts as the administrator's, unless `tokens_needed` is set. kubectl sends no token over
+    plain HTTP, and a user with access to a loopback address owns the machine. The check of the Host header stops web
+    pages that trick a browser into sending requests here.
     """
 
     def __init__(
         self, bearer: Callable[[str], Identity | None], hosts: frozenset[str] | None, *, tokens_needed: bool
     ) -> None:
-        """`bearer`: whose a token is; `hosts` are the names by which the server may be called; None for any."""
+        """Configure the authenticator.
+
+        `bearer` returns the identity of a token. `hosts` are the host names that clients may use; None for any.
+        """
         self._bearer = bearer
         self._hosts = hosts
         self._tokens_needed = tokens_needed
 
     def of(self, headers: Mapping[str, str]) -> Identity:
-        """Raises `Unauthorized`."""
+        """Return the identity of a request. Raises `Unauthorized`."""
         if self._hosts is not None and _host(headers.get("host", "")) not in self._hosts:
             raise Unauthorized
         given = headers.get("authorization")
@@ -63,7 +66,7 @@ class Identities:
 
 
 def _host(value: str) -> str:
-    """The name in a Host header, without port and brackets."""
+    """Return the name in a Host header, without port and brackets."""
     if value.startswith("["):
         return value[1:].partition("]")[0]
     return value.partition(":")[0]

@@ -1,4 +1,4 @@
-"""Listens for clients, and lets go of them in good order."""
+"""Listen for clients, and close their connections in an orderly way."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BACKLOG: Final = 512
 
 
 class HttpServer:
-    """One address on which requests are answered. The clock is the system's: dates and deadlines are wall time."""
+    """One listening address. The clock is the system's: dates and deadlines are wall time."""
 
     def __init__(self, answering: Answering) -> None:
         self._answering = answering
@@ -27,14 +27,14 @@ class HttpServer:
         self._line = b""
 
     async def listen(self, host: str, port: int, tls: ssl.SSLContext | None) -> tuple[str, int]:
-        """Where it listens now. Raises `OSError` if it cannot listen there."""
+        """Listen, and return the actual address. Raises `OSError` if that fails."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(self._accepted, host, port, ssl=tls, backlog=_BACKLOG)
         shown: tuple[str, int] = self._server.sockets[0].getsockname()[:2]
         return shown
 
     async def stop(self, drain_s: float) -> None:
-        """Takes no more clients; requests under way have so long to be answered, then they are cut off."""
+        """Accept no more clients. Current requests get `drain_s` seconds to finish; then their connections are cut."""
         if self._server is None:
             return
         self._server.close()
@@ -49,18 +49,18 @@ class HttpServer:
         self._server = None
 
     def joined(self, connection: Connection) -> None:
-        """A client has come."""
+        """Add the connection of a new client."""
         self._connections.add(connection)
         self._empty.clear()
 
     def left(self, connection: Connection) -> None:
-        """A client has gone."""
+        """Remove a closed connection."""
         self._connections.discard(connection)
         if not self._connections:
             self._empty.set()
 
     def date(self) -> bytes:
-        """The header line that says the time; made once a second."""
+        """Return the header line with the time, formatted once a second."""
         now = int(time.time())
         if now != self._second:
             self._second = now

@@ -1,4 +1,4 @@
-"""Writes one watch to its client, in batches: everything that happens within some milliseconds shares a packet."""
+"""Write one watch to its client in batches: all events within a few milliseconds share a packet."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Final
 from situate.cluster.storage.watch import Watch
 
 _BATCH_S: Final = 0.002
-"""A busy watch is written to at most so often; a quiet one at once."""
+"""Shortest interval between two writes of a busy watch. A quiet watch is written at once."""
 _SOONEST_S: Final = 0.001
 
 
 class WatchStream:
-    """The body of the answer to a watch, from `begin` until the watch ends or the client goes."""
+    """The body of the answer to a watch, from `begin` until the watch ends or the client disconnects."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class WatchStream:
         self._transport = transport
         self._clock = clock
         self._ended = ended
-        """Called when all of it has been written."""
+        """Called when the whole body has been written."""
         self._chunked = chunked
         self._loop = asyncio.get_running_loop()
         self._written = -_BATCH_S
@@ -38,13 +38,13 @@ class WatchStream:
         self._ticking: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
-        """Writes from the next turn of the loop on: what is pending, and whatever comes."""
+        """Start to write pending and later frames with the next turn of the loop."""
         self._watch.wake = self._wake
         self._tick()
         self._wake()
 
     def pause(self) -> None:
-        """The client reads more slowly than is written: what comes waits in the watch."""
+        """Stop writing because the client reads too slowly. Frames wait in the watch."""
         self._paused = True
 
     def resume(self) -> None:
@@ -52,7 +52,7 @@ class WatchStream:
         self._wake()
 
     def stop(self) -> None:
-        """The client is gone, or done with."""
+        """Stop because the client disconnected or the watch is complete."""
         self._watch.wake = _nobody
         self._watch.close()
         for handle in (self._flushing, self._ticking):
@@ -88,4 +88,4 @@ class WatchStream:
 
 
 def _nobody() -> None:
-    """Nobody waits for the watch any more."""
+    """Do nothing, because no stream waits for the watch any more."""

@@ -1,8 +1,8 @@
-"""Programs that stand in for the images of pods on this machine: ours, and those that a user names.
+"""Programs that replace the images of pods on this machine: ours, and those that a user configures.
 
-Each process acts as its pod's ServiceAccount, bound to the pod, as with a token that a kubelet mounts: the kubeconfig
-that it gets impersonates the account, which an embedded server without tokens lets everybody do. Volumes, probes, ports
-and hooks are not played, so configuration that comes from a volume is missing.
+Each process acts as its pod's ServiceAccount, bound to the pod, as with a token that a kubelet mounts. Its kubeconfig
+impersonates the account; an embedded server without tokens allows every client to do so. Volumes, probes, ports and
+hooks are not simulated, so configuration from a volume is missing.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _OURS: Final = re.compile(r"(?:[^\s@]*/)?situate(?::[^/\s@]+)?(?:@\S+)?")
 _LOOPBACK: Final = ("--set", "health.address=127.0.0.1:0")
 """Many processes share one machine, so none may have a fixed port."""
 POD_NETWORK: Final = "127.128.0.0/9"
-"""Addresses of Pods that are processes here. On Linux a process listens on all of them at once."""
+"""Addresses of Pods that run as processes here. On Linux a process can listen on all of them at once."""
 _POD: Final = "authentication.kubernetes.io/pod-"
 
 
 class BadImage(ValueError):
-    """A text that names no image and command; the message says what is allowed."""
+    """A text that is not an image with a command. The message lists the allowed form."""
 
 
 def parse_images(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Commands by image, from texts such as `reports:1=python executor.py`. Raises `BadImage`."""
+    """Parse commands by image from texts such as `reports:1=python executor.py`. Raises `BadImage`."""
     found: dict[str, tuple[str, ...]] = {}
     for text in texts:
         image, equals, command = text.partition("=")
@@ -49,7 +49,10 @@ class LocalPrograms:
     """The program of each pod. Kubeconfigs are written to a folder."""
 
     def __init__(self, content: Mapping[str, Any], folder: Path, images: Mapping[str, Sequence[str]]) -> None:
-        """`content`: of the administrator's kubeconfig; `images`: commands of a user's images."""
+        """Configure the programs.
+
+        `content` is the content of the administrator's kubeconfig; `images` has the commands of a user's images.
+        """
         self._content = content
         self._folder = folder
         self._images = images
@@ -65,7 +68,7 @@ class LocalPrograms:
         return Program(command, {"KUBECONFIG": str(kubeconfig.absolute())})
 
     def _command(self, container: Mapping[str, Any]) -> list[str] | None:
-        """None for an image of somebody else's that has no command here."""
+        """Return the command; None for a foreign image without a configured command."""
         image = str(container.get("image", ""))
         arguments = [*container.get("args", ())]
         if image in self._images:
@@ -77,7 +80,7 @@ class LocalPrograms:
 
 
 def acting_as(content: Mapping[str, Any], pod: Mapping[str, Any]) -> dict[str, Any]:
-    """A kubeconfig with which a pod's ServiceAccount asks, bound to the pod."""
+    """Return a kubeconfig that acts as a pod's ServiceAccount, bound to the pod."""
     metadata = pod["metadata"]
     namespace = metadata["namespace"]
     account = pod["spec"].get("serviceAccountName") or "default"

@@ -1,10 +1,12 @@
-"""Runs pods as processes of this machine: a kubelet's part for trying an operator where there are no containers.
+"""Run pods as processes on this machine, as a kubelet would, to try an operator without containers.
 
-Of a pod's first container the command, the arguments and the environment count, with values and fields of the pod;
-`python` is the interpreter that runs this. There are no images, volumes or probes: somebody else reports that the pods
-run, such as the embedded server's kubelets or kwok. A process that ends by itself is begun anew if it says so
-(`os.EX_SOFTWARE`, as executors do that could not stop in time). Any other end is taken for a mistake, or reported and
-the process begun anew after a pause, as a kubelet does.
+The command, the arguments and the environment of a pod's first container are used, with values and fields of the pod.
+`python` is the current interpreter. There are no images, volumes or probes. Another component reports that the pods
+run, such as the embedded server's kubelets or kwok.
+
+A process that ends with `os.EX_SOFTWARE` is restarted; executors use this code if they could not stop in time. Any
+other end is an error. With `report` it is reported instead, and the process is restarted after a pause, as a kubelet
+does.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ _LAST_LINES: Final = 15
 
 _AGAIN: Final = Backoff(initial_s=1.0, cap_s=30.0, jitter=0.0)
 _NO_CHANCE: Final = random.Random(0)
-"""A back-off without jitter does not depend on it."""
+"""The back-off has no jitter, so it does not depend on this source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +44,17 @@ class Program:
     """The process of one pod."""
 
     command: Sequence[str]
-    """Words such as `$(NAME)` stand for variables of the container."""
+    """Words such as `$(NAME)` are replaced by variables of the container."""
     environment: Mapping[str, str]
-    """Beside the container's own."""
+    """Variables in addition to the container's own."""
 
 
 Programs: TypeAlias = Callable[[Mapping[str, Any]], Program | None]
-"""The program of a pod; None: it has no process here."""
+"""Returns the program of a pod; None if the pod has no process here."""
 
 
 class PodEnded(Exception):
-    """A process has ended by itself; the text ends with what it last said."""
+    """A process ended by itself. The text ends with its last output."""
 
 
 @dataclass(slots=True)
@@ -67,14 +69,14 @@ class _Running:
 
 @dataclass(slots=True)
 class _Failing:
-    """A pod whose process has ended by itself."""
+    """A pod with a process that ended by itself."""
 
     times: int
     again_at: float
 
 
 class PodProcesses:
-    """A service: `run` until cancelled. Each pod of the selector that runs has one process."""
+    """Service that runs one process for each running pod of the selector. `run` it until cancelled."""
 
     def __init__(
         self,
@@ -88,10 +90,12 @@ class PodProcesses:
         programs: Programs | None = None,
         report: Callable[[str], None] | None = None,
     ) -> None:
-        """`environment` and `arguments` are added to every pod's own; logs are written to `folder`/POD.log.
+        """Configure the processes.
 
-        `namespace` None: of all namespaces; logs are then in NAMESPACE.POD.log. `programs` None: each pod's command.
-        `report` is told of each process that ends by itself, which is begun anew then; None: that is a mistake.
+        `environment` and `arguments` are added to those of every pod; logs are written to `folder`/POD.log. With
+        `namespace` None pods of all namespaces run, and logs go to NAMESPACE.POD.log. With `programs` None each pod
+        runs its own command. `report` receives a text for each process that ends by itself, and the process is
+        restarted; None makes that an error.
         """
         self.name = f"processes of {selector}"
         self._client = client
@@ -107,17 +111,17 @@ class PodProcesses:
         self._failed: PodEnded | None = None
 
     def running(self) -> list[str]:
-        """Names of the pods whose process runs and has not been told to end."""
+        """Return the names of the pods with a running process that is not being stopped."""
         return sorted(
             each.pod for each in self._by_uid.values() if each.process.returncode is None and not each.told_to_end
         )
 
     def ended(self) -> bool:
-        """Whether no process is left of a pod that is gone."""
+        """Return whether all processes that are being stopped have ended."""
         return not any(each.told_to_end and each.process.returncode is None for each in self._by_uid.values())
 
     async def kill(self, pod: str) -> None:
-        """SIGKILL: no good-bye. The pod stays as it is, and has no process from then on. Raises `KeyError`."""
+        """Kill the process with SIGKILL. The pod stays unchanged and has no process from then on. Raises `KeyError`."""
         found = next((each for each in self._by_uid.values() if each.pod == pod and not each.told_to_end), None)
         if found is None:
             raise KeyError(f"no process of pod {pod!r} runs, but of: {', '.join(self.running()) or 'none'}")
@@ -127,7 +131,7 @@ class PodProcesses:
         await found.process.wait()
 
     def check(self) -> None:
-        """Raises `PodEnded` if one could not be begun, or has ended although nobody has told it to."""
+        """Raise `PodEnded` if a process could not be started, or ended by itself."""
         if self._failed is not None:
             raise self._failed
         for each in self._by_uid.values():
@@ -135,10 +139,10 @@ class PodProcesses:
                 raise PodEnded(f"{each.pod} ended with code {each.process.returncode}: {last_lines(each.log)}")
 
     async def run(self) -> None:
-        """Begins a process for each pod that comes, and ends that of each pod that goes. Raises `PodEnded`."""
+        """Start a process for each new pod, and end that of each removed pod. Raises `PodEnded`."""
         try:
             while True:
-                with suppress(KubeError):  # the next look comes soon
+                with suppress(KubeError):  # the next iteration comes soon
                     await self.look()
                 await asyncio.sleep(_LOOK_S)
         except PodEnded as problem:
@@ -177,21 +181,21 @@ class PodProcesses:
                     self._by_uid[uid] = started
 
     def _failed_again(self, uid: str) -> float:
-        """For how many seconds the pod has no process now."""
+        """Record one more failure. Return how many seconds the pod now has no process."""
         times = self._failing[uid].times + 1 if uid in self._failing else 1
         again_s = _AGAIN.delay_s(times, _NO_CHANCE)
         self._failing[uid] = _Failing(times, asyncio.get_running_loop().time() + again_s)
         return again_s
 
     async def stop(self) -> None:
-        """SIGTERM to all, and waits for their end."""
+        """Send SIGTERM to all processes, and wait until they end."""
         for each in self._by_uid.values():
             self._end(each)
         if tasks := [each.ending for each in self._by_uid.values() if each.ending is not None]:
             await asyncio.wait(tasks)
 
     async def _start(self, pod: Mapping[str, Any]) -> _Running | None:
-        """None: the pod has no process here."""
+        """Start the process of a pod; None if the pod has no process here."""
         program = self._programs(pod)
         if program is None:
             return None
@@ -212,7 +216,7 @@ class PodProcesses:
                     stdout=output,
                     stderr=output,
                     env={**os.environ, **environment, **self._environment},
-                    start_new_session=True,  # Ctrl-C is for whoever runs this, who ends them in order
+                    start_new_session=True,  # the caller handles Ctrl-C and ends the processes in order
                 )
         except OSError as problem:
             raise PodEnded(f"{name} cannot run {command[0]}: {problem.strerror}") from None
@@ -226,7 +230,7 @@ class PodProcesses:
 
 @asynccontextmanager
 async def pod_processes(processes: PodProcesses) -> AsyncIterator[PodProcesses]:
-    """Runs them meanwhile; afterwards all have ended."""
+    """Run the processes within the context. All have ended after it."""
     running = asyncio.create_task(processes.run(), name=processes.name)
     try:
         yield processes
@@ -238,7 +242,7 @@ async def pod_processes(processes: PodProcesses) -> AsyncIterator[PodProcesses]:
 
 
 def last_lines(log: Path) -> str:
-    """The end of it."""
+    """Return the last lines of the log."""
     return "\n".join(log.read_text(errors="replace").splitlines()[-_LAST_LINES:]) or "it said nothing"
 
 

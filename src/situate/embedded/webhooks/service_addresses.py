@@ -1,8 +1,8 @@
-"""Where webhooks that are named by a Service can be reached: nothing routes cluster addresses here, so Endpoints tell.
+"""Find the address of a webhook's Service through its endpoints, because cluster addresses are not routed here.
 
-The address is that of the Service's first ready endpoint, or its `externalName`. Whoever runs a webhook on this machine
-makes a Service of type ExternalName for `localhost`, or an EndpointSlice with `127.0.0.1`. Either way the certificate
-must bear the name `NAME.NAMESPACE.svc` of the Service, as for kube-apiserver.
+The address is that of the Service's first ready endpoint, or its `externalName`. For a webhook on this machine, create
+a Service of type ExternalName for `localhost`, or an EndpointSlice with `127.0.0.1`. In both cases the certificate must
+contain the name `NAME.NAMESPACE.svc` of the Service, as for kube-apiserver.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class ServiceAddresses:
         self._store = store
 
     def of(self, namespace: str, name: str, port: int) -> str:
-        """`https://host:port`. Raises `LookupError` with Go's words if there is no such address."""
+        """Return `https://host:port`. Raises `LookupError` with Go's text if no such address exists."""
         found = self._store.get("services", namespace, name)
         if found is None:
             raise LookupError(f'service "{name}" not found')

@@ -1,8 +1,8 @@
-"""Request bodies in Kubernetes' protobuf, which Go clients prefer, as the JSON they stand for.
+"""Decode request bodies in Kubernetes' protobuf, which Go clients prefer, to the equivalent JSON.
 
-Only reading, and only built-in kinds: answers are always JSON, which every client accepts. The field numbers beside
-this file are written by `tests/controlplane/dump_protobuf.py`; the envelope is that of apimachinery
-pkg/runtime/serializer/protobuf.
+Only decoding is supported, and only built-in kinds. Answers are always JSON, which every client accepts.
+`tests/controlplane/dump_protobuf.py` writes the field numbers in the data file next to this module. The envelope is
+that of apimachinery pkg/runtime/serializer/protobuf.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _PACKAGES: Final[Mapping[str, str]] = {
     "scheduling.k8s.io": "scheduling",
     "storage.k8s.io": "storage",
 }
-"""The groups whose package is not called as they are."""
+"""Package by group, where the two names differ."""
 
 Fields: TypeAlias = Mapping[int, tuple[str, str, str]]
 
 
 class _MalformedError(Exception):
-    """The bytes are no such message."""
+    """The bytes are not a valid message."""
 
 
 def to_json(body: bytes) -> bytes | Refused:
-    """The body as JSON; 400 if it cannot be read, or is of a kind that is not known."""
+    """Return the body as JSON, or the 400 for a body that cannot be decoded or has an unknown kind."""
     if not body.startswith(_MAGIC):
         return bad_request("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
     try:
@@ -171,7 +171,7 @@ def _unpacked(value: Any, kind: str) -> list[Any]:
 
 
 def _shown(value: Any, kind: str) -> Any:
-    """One value as JSON shows it; None: it is left out."""
+    """Return one value as JSON; None if it is omitted."""
     special = _SPECIAL.get(kind)
     return special(value) if special is not None else _message(_bytes(value), kind)
 

@@ -1,8 +1,8 @@
 """EndpointSlices of Services: the addresses of the pods that a Service selects.
 
-Upstream: pkg/controller/endpointslice and its reconciler. Nothing here routes traffic; clients that look services up
-find their pods. A slice holds a hundred endpoints, which stand in the order of the pods' names. The target port of a
-name is that of the first pod that has it. The older Endpoints are not written.
+Upstream: pkg/controller/endpointslice and its reconciler. No component routes traffic; clients that look up Services
+find their pods. A slice holds up to a hundred endpoints, sorted by pod name. A named target port gets the number of the
+first pod that has this name. The older Endpoints are not written.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ _MANAGER: Final = "endpointslice-controller.k8s.io"
 _SERVICE: Final = "kubernetes.io/service-name"
 _HEADLESS: Final = "service.kubernetes.io/headless"
 _MOST: Final = 100
-"""Endpoints of a slice."""
+"""Endpoints in a slice."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Endpoint:
-    """What of a pod stands in a slice."""
+    """The data of a pod that a slice holds."""
 
     address: str
     pod: PodFacts
     ports: Mapping[str, int]
-    """Container ports that have a name."""
+    """Container ports with a name."""
 
 
 @dataclass(slots=True)
 class _Service:
     selector: Mapping[str, str]
     endpoints: dict[str, _Endpoint] = field(default_factory=dict)
-    """By the pod's name."""
+    """Endpoints by pod name."""
 
     def selects(self, pod: PodFacts) -> bool:
         return all(pod.labels.get(key) == value for key, value in self.selector.items())
 
 
 class EndpointSliceController:
-    """Keys are Services."""
+    """Controller of EndpointSlices. Keys are Services."""
 
     name = "endpoint-slices"
     user = "system:serviceaccount:kube-system:endpointslice-controller"
@@ -94,7 +94,7 @@ class EndpointSliceController:
         return in_order(self._actions(key, service, known))
 
     def refused(self, key: Key, refusal: Refusal) -> None:
-        """Nothing to remember: the next look finds the same thing to do."""
+        """Do nothing: the next reconcile repeats the action."""
 
     def _take_in(self, change: Change) -> None:
         namespace, name = change.key
@@ -114,7 +114,7 @@ class EndpointSliceController:
 
     @staticmethod
     def _follow(known: _Service, change: Change) -> bool:
-        """Take in a pod; whether the Service's endpoints are others now."""
+        """Take in a change of a pod. Return whether the Service's endpoints changed."""
         pod, name = change.pod, change.last.name
         before = known.endpoints.pop(name, None)
         if pod is not None and known.selects(pod):

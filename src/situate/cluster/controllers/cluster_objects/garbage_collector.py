@@ -1,7 +1,7 @@
-"""Deletes objects whose owners are all gone, and carries out foreground and orphaning deletion.
+"""Delete objects without a living owner, and perform foreground and orphan deletion.
 
-Upstream: pkg/controller/garbagecollector. An owner is looked up by kind, name and uid in the object's own namespace;
-an owner of a kind that nobody serves keeps the object alive, since nothing is known about it.
+Upstream: pkg/controller/garbagecollector. An owner is found by kind, name and uid in the object's own namespace. An
+owner of a kind that is not served counts as living, because its state is unknown.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Owner(Enum):
 
 
 class GarbageCollector:
-    """Keys are a namespace, and resource and name with a slash between them."""
+    """Controller of owner references. A key is a namespace, and resource and name joined by a slash."""
 
     name = "garbage-collector"
     user = "system:serviceaccount:kube-system:generic-garbage-collector"
@@ -51,7 +51,7 @@ class GarbageCollector:
             yield from tuple(self._dependents.get(obj.uid, ()))
         elif obj.deleting and (change.old is None or not change.old.deleting):
             yield key
-            # Dependents with another living owner let go of one that waits for them.
+            # Dependents with another living owner remove their reference to an owner that waits for them.
             yield from tuple(self._dependents.get(obj.uid, ()))
         elif obj.deleting:
             yield key
@@ -73,7 +73,7 @@ class GarbageCollector:
         return in_order([action]) if action else NOTHING
 
     def refused(self, key: Key, refusal: Refusal) -> None:
-        """Nothing to remember: the next look finds the same thing to do."""
+        """Do nothing: the next reconcile repeats the action."""
 
     def _owners_changed(
         self, key: Key, change: Change, before: tuple[str, ...], after: tuple[str, ...]
@@ -96,7 +96,7 @@ class GarbageCollector:
             yield key
 
     def _judge(self, resource: str, obj: Obj) -> Patch | Delete | None:
-        """Upstream: attemptToDeleteItem."""
+        """Return the write for an object with owners (upstream: attemptToDeleteItem)."""
         metadata = obj["metadata"]
         references = metadata.get("ownerReferences") or []
         states = [self._state(metadata.get("namespace", ""), reference) for reference in references]
@@ -113,7 +113,7 @@ class GarbageCollector:
         return _delete(resource, metadata, "Orphan" if ORPHAN in finalizers else "Background")
 
     def _foreground(self, key: Key, resource: str, obj: Obj) -> Iterator[Action]:
-        """Delete the dependents; the owner goes when the last one that blocks it is gone."""
+        """Delete the dependents. The owner goes when the last dependent that blocks it is gone."""
         metadata = obj["metadata"]
         self._deleting[metadata["uid"]] = key
         blocked = False
@@ -129,7 +129,7 @@ class GarbageCollector:
             yield _without_finalizer(resource, metadata, FOREGROUND)
 
     def _orphan(self, resource: str, obj: Obj) -> Iterator[Action]:
-        """Take the owner off all dependents, then let it go."""
+        """Remove the owner from all dependents, then release it."""
         metadata = obj["metadata"]
         for dependent_resource, dependent in self._dependents_of(metadata["uid"]):
             own = dependent["metadata"]

@@ -1,4 +1,4 @@
-"""Namespaces: a deleted one is emptied and then let go; a living one has the service account `default`.
+"""Empty deleted namespaces and finalize them; create the service account `default` in living ones.
 
 Upstream: pkg/controller/namespace and pkg/controller/serviceaccount.
 """
@@ -23,13 +23,13 @@ from situate.cluster.controllers.machinery.controllers import Cluster
 from situate.cluster.controllers.machinery.tables import NAMESPACES, SERVICE_ACCOUNTS, Key
 
 _AT_ONCE = 500
-"""So many objects are deleted at one look."""
+"""Largest number of objects deleted in one reconcile."""
 _AGAIN = 5.0
-"""Seconds until contents that are being deleted are looked at again, if nothing changes meanwhile."""
+"""Seconds until the next check of contents that are being deleted, if no change comes before."""
 
 
 class NamespaceController:
-    """Keys are namespaces that are being deleted."""
+    """Controller of terminating namespaces, which are its keys."""
 
     name = "namespace"
     user = "system:serviceaccount:kube-system:namespace-controller"
@@ -71,11 +71,11 @@ class NamespaceController:
         return in_order([Finalize({**namespace, "spec": {**spec, "finalizers": kept}})])
 
     def refused(self, key: Key, refusal: Refusal) -> None:
-        """Nothing to remember: the next look finds the same thing to do."""
+        """Do nothing: the next reconcile repeats the action."""
 
 
 class ServiceAccountController:
-    """Keys are namespaces."""
+    """Controller of the service account `default`. Keys are namespaces."""
 
     name = "serviceaccount"
     user = "system:serviceaccount:kube-system:service-account-controller"
@@ -103,4 +103,4 @@ class ServiceAccountController:
         )
 
     def refused(self, key: Key, refusal: Refusal) -> None:
-        """Nothing to remember: the next look finds the same thing to do."""
+        """Do nothing: the next reconcile repeats the action."""

@@ -1,7 +1,7 @@
-"""The writes that controllers ask for, as values, and the two doors of the API that they need.
+"""The writes that controllers request, as values, and the two protocols that the machinery needs.
 
-An action is safe to repeat. It is performed through the API server in the name of the controller, and its answer
-comes back as a value: a refusal (quota, admission, conflict) is no exception.
+An action is safe to repeat. It goes through the API server under the controller's name, and its answer comes back as a
+value. A refusal (quota, admission, conflict) does not raise an exception.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class Create:
     namespace: str
     body: Obj
     done: Note | None = None
-    """Recorded when the object was created."""
+    """Recorded after the object was created."""
     failed: Note | None = None
-    """Recorded when the API refused."""
+    """Recorded after a refusal by the API."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A JSON merge patch; with `uid` only of the object that has it."""
+    """A write of a JSON merge patch. With a uid in the body it only applies to the object with that uid."""
 
     resource: str
     namespace: str
@@ -52,24 +52,24 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Finalize:
-    """Write the finalizers of a namespace's spec, through its subresource."""
+    """A write of the finalizers in a namespace's spec, through its subresource."""
 
     namespace: Obj
-    """The whole Namespace as it should be."""
+    """The whole Namespace in its new form."""
     done: Note | None = None
     failed: Note | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Deletion of the object with this uid; it being gone already is success."""
+    """A deletion of the object with this uid. It succeeds if the object is already gone."""
 
     resource: str
     namespace: str
     name: str
     uid: str
     propagation: Literal["Background", "Foreground", "Orphan", ""] = ""
-    """Empty: what the API does by default for the resource."""
+    """Empty: the API's default for the resource."""
     grace_seconds: int | None = None
     """None: the pod's own grace period."""
     done: Note | None = None
@@ -78,7 +78,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """Assign a pod to a node through the binding subresource."""
+    """A binding of a pod to a node, through the binding subresource."""
 
     namespace: str
     name: str
@@ -90,7 +90,7 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Write only an Event."""
+    """An Event without another write."""
 
     done: Note
 
@@ -100,15 +100,15 @@ Action: TypeAlias = Write | Record
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What the API said to one action."""
+    """The API's answer to one action."""
 
     status: int
     """HTTP status."""
     reason: str = ""
-    """Of a refusal, such as `AlreadyExists`."""
+    """Reason of a refusal, such as `AlreadyExists`."""
     message: str = ""
     name: str = ""
-    """Of the object, where the API chose it."""
+    """Name of the object, if the API chose it."""
     causes: tuple[str, ...] = ()
     """Reasons in `details.causes`."""
 
@@ -118,24 +118,24 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What one look at a key came to.
+    """Result of one reconcile of a key.
 
-    Batches run one after the other and the actions of a batch together; the first refused action ends the row, and
-    the key is looked at again after a back-off.
+    Batches run one after the other; the actions of a batch run together. After a refusal no further batch runs, and the
+    key is reconciled again after a back-off.
     """
 
     batches: tuple[tuple[Action, ...], ...] = ()
     again_at: float | None = None
-    """Look again at this time even if nothing changes."""
+    """Time to reconcile again even without a change."""
     afterwards: tuple[Action, ...] = ()
-    """Comes last, whether or not anything before was refused: the status of what was found."""
+    """Actions that run last, even after a refusal, such as the status of the observed state."""
 
 
 NOTHING = Outcome()
 
 
 def in_order(actions: Iterable[Action], again_at: float | None = None) -> Outcome:
-    """Each action after the one before."""
+    """Run each action after the previous one."""
     return Outcome(tuple((action,) for action in actions), again_at)
 
 
@@ -145,7 +145,7 @@ def together(actions: Iterable[Action], again_at: float | None = None) -> Outcom
 
 
 def slow_start(actions: Iterable[Action]) -> tuple[tuple[Action, ...], ...]:
-    """Batches of 1, 2, 4, ... so that a refusal costs little (upstream: controller_utils.go, slowStartBatch)."""
+    """Return batches of 1, 2, 4, ... so that a refusal costs little (upstream: controller_utils.go, slowStartBatch)."""
     rest = list(actions)
     batches: list[tuple[Action, ...]] = []
     size = 1
@@ -157,7 +157,10 @@ def slow_start(actions: Iterable[Action]) -> tuple[tuple[Action, ...], ...]:
 
 
 class Writer(Protocol):
-    """The API, written to. It may answer later: None then, and `Machinery.settle` with the ticket brings the answer."""
+    """The API for writes.
+
+    If the API answers later, `perform` returns None, and the answer goes to `Machinery.settle` with the ticket.
+    """
 
     def perform(self, action: Write, user: str, manager: str, ticket: int) -> Answer | None:
         """Run one write as `user` with the field manager `manager`."""
@@ -165,21 +168,21 @@ class Writer(Protocol):
 
 
 class Rng(Protocol):
-    """The one source of chance, seeded by the caller (`random.Random` is one)."""
+    """The one source of randomness, seeded by the caller (such as `random.Random`)."""
 
     def random(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An action that the API did not accept."""
+    """An action that the API refused."""
 
     action: Action
     answer: Answer
 
 
 def merge_patch(before: Any, after: Any) -> Any:
-    """The JSON merge patch that turns one JSON value into another (RFC 7386); `{}` if they are equal."""
+    """Return the JSON merge patch from one JSON value to another (RFC 7386); `{}` if they are equal."""
     if not isinstance(before, dict) or not isinstance(after, dict):
         return after
     patch: dict[str, Any] = {}

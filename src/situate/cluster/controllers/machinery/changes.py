@@ -1,4 +1,4 @@
-"""A change of one stored object, as the controllers see it."""
+"""Change of one stored object, as the controllers see it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from situate.cluster.storage.stored import Stored
 
 
 class Change:
-    """One object before and after a write; decoded only when somebody looks inside."""
+    """One object before and after a write. It is decoded only on first use."""
 
     __slots__ = ("_object", "key", "new", "old", "pod", "pod_before", "resource")
 
@@ -18,25 +18,25 @@ class Change:
         self.old = old
         """None if the object was created."""
         self.new = new
-        """None if the object is gone."""
+        """None if the object was deleted."""
         self.pod: PodFacts | None = None
-        """Of a pod: what it is now; None if it is gone."""
+        """The pod after the change; None if it was deleted, or for other objects."""
         self.pod_before: PodFacts | None = None
-        """Of a pod: what it was."""
+        """The pod before the change."""
         self._object: Obj | None = None
         self.key: Key = (self.last.namespace, self.last.name)
-        """One object for all who keep it."""
+        """One tuple that all holders share."""
 
     @property
     def last(self) -> Stored:
-        """The newest known form."""
+        """The newest known version of the object."""
         known = self.new if self.new is not None else self.old
         assert known is not None
         return known
 
     @property
     def object(self) -> Obj:
-        """The newest known form, decoded."""
+        """The newest known version of the object, decoded."""
         if self._object is None:
             self._object = self.last.object()
         return self._object

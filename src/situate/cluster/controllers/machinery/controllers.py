@@ -1,4 +1,4 @@
-"""What a controller is, and the view of the cluster that all of them share."""
+"""The controller protocol, and the view of the cluster that all controllers share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from situate.cluster.storage.store import Store
 
 
 class Cluster:
-    """The store as controllers read it, with the index of pods; the index is up to date before anyone observes."""
+    """The store as controllers read it, and the pod index, which is updated before controllers observe a change."""
 
     def __init__(self, store: Store, catalog: Catalog, settings: MachinerySettings, rng: Rng) -> None:
         self.store = store
@@ -29,36 +29,36 @@ class Cluster:
         return None if stored is None else stored.object()
 
     def list(self, resource: str, namespace: str = "") -> list[Obj]:
-        """In the order of namespace and name."""
+        """Return the objects, sorted by namespace and name."""
         return [stored.object() for stored in self.store.table(resource).ordered(namespace)]
 
 
 class Controller(Protocol):
-    """A state machine over keys of its own kind of object.
+    """A state machine over keys of one kind of object.
 
-    What it keeps in memory is a shortcut only: it can be rebuilt by observing every object once as created.
+    Its memory is only a cache: observing every object once as created rebuilds it.
     """
 
     name: str
-    """As `MachinerySettings.disabled` names it."""
+    """Name in `MachinerySettings.disabled`."""
     user: str
-    """In whose name it writes."""
+    """User of its writes."""
     manager: str
-    """Its field manager and the source of its Events."""
+    """Field manager of its writes, and source of its Events."""
 
     @property
     def watches(self) -> frozenset[str] | None:
-        """The resources of whose changes it is told; None: all."""
+        """Resources for which it observes changes; None for all."""
         ...
 
     def observe(self, change: Change, now: float) -> Iterable[Key]:
-        """Take in a change; the keys that have to be looked at again."""
+        """Take in a change. Return the keys to reconcile."""
         ...
 
     def reconcile(self, key: Key, now: float) -> Outcome:
-        """What to write for this key; nothing if all is as it should be."""
+        """Return the writes for this key; none if the desired state is reached."""
         ...
 
     def refused(self, key: Key, refusal: Refusal) -> None:
-        """An action for this key was refused; the key will be looked at again."""
+        """Take note of a refused action for this key. The key will be reconciled again."""
         ...

@@ -1,4 +1,4 @@
-"""Runs the controllers: changes in, looks at keys in turn, writes out. Deterministic: same input, same writes."""
+"""Run the controllers: take in changes, reconcile keys in turn, write. The same input gives the same writes."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ from situate.cluster.storage.resources import Catalog
 from situate.cluster.storage.store import Event, Store
 
 Further: TypeAlias = Callable[[Cluster], Controller]
-"""Makes a controller that only some clusters have; whoever composes the cluster chooses."""
+"""Builds a controller for clusters that need it. The composer of the cluster passes it in."""
 
 _PIECE = 50
-"""So many writes are under way together at most; upstream's clients are held back by their rate limit."""
+"""Largest number of writes in progress together. Upstream's clients have a rate limit instead."""
 
 
 @dataclass(slots=True)
 class _Run:
-    """The batches of one outcome on their way through the API."""
+    """The batches of one outcome while they run."""
 
     item: Item
     batches: Iterator[tuple[Action, ...]]
@@ -62,10 +62,10 @@ class _Run:
 
 
 class Machinery:
-    """All controllers over one API.
+    """All controllers of one API.
 
-    The caller passes every change on to `observe` in the order of the store, and calls `step` when `next_due` has come.
-    A write of a step is observed within the same step, so no controller ever decides on an old view of its own work.
+    The caller passes every change to `observe` in the order of the store, and calls `step` at `next_due`. A write of a
+    step is observed within the same step, so no controller decides on a stale view of its own writes.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Machinery:
         *,
         further: Sequence[Further] = (),
     ) -> None:
-        """`further` controllers are told of changes after all others."""
+        """Create the controllers. `further` controllers observe changes after all others."""
         self._api = api
         self._settings = settings
         self.cluster = Cluster(store, catalog, settings, rng)
@@ -88,7 +88,7 @@ class Machinery:
         if unknown:
             raise ValueError(f"disabled: no controller {sorted(unknown)}; there are {', '.join(every)}")
         self._controllers = {name: entry for name, entry in every.items() if name not in settings.disabled}
-        self._told: dict[str, tuple[Controller, ...]] = {}  # by resource: who is told of its changes
+        self._told: dict[str, tuple[Controller, ...]] = {}  # controllers that observe changes, by resource
         self._queue = WorkQueue()
         self._changes: deque[Change] = deque()
         self._recorder = Recorder()
@@ -100,8 +100,8 @@ class Machinery:
         self._now = 0.0
 
     def _all(self) -> Iterator[Controller]:
-        """Every controller, in the order in which they are told of a change."""
-        # arrays are its business alone: a server without controllers, and every other user, is spared their import
+        """Yield every controller, in the order in which they observe a change."""
+        # only the scheduler uses arrays: servers without controllers, and all other users, skip this import
         from situate.cluster.controllers.scheduler.scheduler import SchedulerController
 
         cluster = self.cluster
@@ -122,35 +122,35 @@ class Machinery:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The controllers that run."""
+        """Names of the controllers that run."""
         return tuple(self._controllers)
 
     def observe(self, event: Event) -> None:
-        """Take note of a change of the store; the next `step` acts upon it."""
-        # Nobody reads Events, but a namespace waits for the last one of its own to be gone.
+        """Queue a change of the store for the next `step`."""
+        # No controller reads Events, but a namespace waits until its last Event is deleted.
         if event.resource != EVENTS or event.new is None:
             self._changes.append(Change(event.resource, event.old, event.new))
 
     def stop_kubelet(self, node: str) -> None:
-        """Let a node fall silent: no heartbeat, no report, no pod ends there."""
+        """Stop a node's kubelet: no heartbeat, no report, and no pod ends there."""
         self.kubelets.stop(node)
 
     def start_kubelet(self, node: str) -> None:
-        """Let a silent node come back; it catches up with what happened meanwhile."""
+        """Start a stopped kubelet. It catches up with the changes in between."""
         self.kubelets.start(node)
         self._wake(node)
 
     def slow_kubelet(self, node: str, seconds: float) -> None:
-        """Let everything on a node take so much longer; 0 for the usual pace."""
+        """Delay every action on a node by this many seconds; 0 for the usual pace."""
         self.kubelets.slow(node, seconds)
         self._wake(node)
 
     def next_due(self) -> float | None:
-        """When `step` has work: minus infinity for now, None for not before something changes."""
+        """Return the time of the next work: minus infinity for now, None for none before a change."""
         return float("-inf") if self._changes or self._runs else self._queue.next_due()
 
     def step(self, now: float) -> None:
-        """Do all that is due, until quiet or until `reconciles_per_step`; the rest is due at once."""
+        """Do all due work, up to `reconciles_per_step`; the rest is due at once."""
         self._now = max(self._now, now)
         left = self._settings.reconciles_per_step
         while left > 0:
@@ -176,7 +176,7 @@ class Machinery:
         self._take_in()
 
     def settle(self, ticket: int, answer: Answer) -> None:
-        """The late answer to a write for which `Writer.perform` gave None."""
+        """Take the late answer to a write for which `Writer.perform` returned None."""
         run, action = self._pending.pop(ticket)
         if run is None:
             return
@@ -211,7 +211,7 @@ class Machinery:
         return told
 
     def _proceed(self, run: _Run) -> int:
-        """The next batch of a run, or its end; how many writes that took."""
+        """Run the next batch of a run, or end it. Return the number of writes."""
         batch = None if run.refused else next(run.batches, None)
         if batch is None:
             batch, run.afterwards, run.batches = run.afterwards, (), iter(())
@@ -274,14 +274,14 @@ class Machinery:
 
 
 def _in_pieces(batches: Iterable[tuple[Action, ...]]) -> Iterator[tuple[Action, ...]]:
-    """Batches small enough that a step can end between them."""
+    """Split batches so that a step can end between them."""
     for batch in batches:
         for start in range(0, len(batch), _PIECE):
             yield batch[start : start + _PIECE]
 
 
 def _moot(action: Action, answer: Answer) -> bool:
-    """Whether a refusal means that there is nothing left to do."""
+    """Return whether the refusal means that nothing is left to do."""
     match action:
         case Create():
             return "NamespaceTerminating" in answer.causes

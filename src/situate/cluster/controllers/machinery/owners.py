@@ -1,4 +1,4 @@
-"""Who owns what: controller references, and the adoption and release of pods.
+"""Ownership: controller references, and adoption and release of pods.
 
 Upstream: pkg/controller/controller_ref_manager.go.
 """
@@ -18,7 +18,7 @@ from situate.cluster.storage.selection import LabelTest
 
 
 def controller_reference(owner: Obj) -> dict[str, Any]:
-    """The owner reference of a controlled object."""
+    """Return the owner reference of a controlled object."""
     return {
         "apiVersion": owner["apiVersion"],
         "kind": owner["kind"],
@@ -30,7 +30,7 @@ def controller_reference(owner: Obj) -> dict[str, Any]:
 
 
 def adopt(resource: str, obj: Obj, owner: Obj) -> Patch:
-    """Make `owner` the controller of an object; refused if it is another object by now."""
+    """Make `owner` the controller of an object. The API refuses if the object was replaced meanwhile."""
     metadata = obj["metadata"]
     references = [*(metadata.get("ownerReferences") or ()), controller_reference(owner)]
     body = {"metadata": {"uid": metadata["uid"], "ownerReferences": references}}
@@ -38,7 +38,7 @@ def adopt(resource: str, obj: Obj, owner: Obj) -> Patch:
 
 
 def release(resource: str, obj: Obj, owner_uid: str) -> Patch:
-    """Take the reference to an owner off an object."""
+    """Remove the reference to an owner from an object."""
     metadata = obj["metadata"]
     kept = [reference for reference in metadata.get("ownerReferences") or () if reference.get("uid") != owner_uid]
     body = {"metadata": {"uid": metadata["uid"], "ownerReferences": kept or None}}
@@ -46,10 +46,10 @@ def release(resource: str, obj: Obj, owner_uid: str) -> Patch:
 
 
 class Claims:
-    """Which pods the objects of one kind own, ought to adopt, or have to release.
+    """Pods to adopt or release by the objects of one kind.
 
-    Selectors do not change in apps/v1, so only pods that are new or relabelled are looked at, and all loose pods of a
-    namespace when an owner is created.
+    Selectors do not change in apps/v1. So only new or relabelled pods are checked, and all pods without an owner in a
+    namespace when an owner is created there.
     """
 
     def __init__(self, cluster: Cluster, resource: str, kind: str) -> None:
@@ -60,7 +60,7 @@ class Claims:
         self._suspects: dict[Key, set[str]] = {}
 
     def observe(self, change: Change) -> Iterator[Key]:
-        """Owners that a change of a pod or of themselves concerns."""
+        """Yield the owners to reconcile after a change of a pod or of themselves."""
         if change.resource == self._resource:
             self._selectors.apply(change)
             if change.new is None:
@@ -73,7 +73,7 @@ class Claims:
             yield from self._pod(change.pod_before, change.pod)
 
     def actions(self, owner: Obj, selector: LabelTest) -> list[Patch]:
-        """Releases and adoptions that are due; none while the owner is being deleted."""
+        """Return the due releases and adoptions; none while the owner is being deleted."""
         metadata = owner["metadata"]
         key = (metadata["namespace"], metadata["name"])
         suspects = self._suspects.get(key)

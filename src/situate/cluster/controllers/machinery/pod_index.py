@@ -1,7 +1,7 @@
-"""Pods under their owners, nodes and namespaces, kept up to date change by change.
+"""Index pods by owner, node and namespace, updated with each change.
 
-A group answers the counts that a controller's status needs without looking at every pod, so that a set of 3,000
-replicas costs the same for each change as one of three.
+A group holds the counts for a controller's status, so no controller must visit every pod. A set of 3,000 replicas costs
+the same per change as a set of three.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ class PodGroup:
     def __init__(self) -> None:
         self.pods: dict[str, PodFacts] = {}
         self.ready = 0
-        """Running and Ready, terminating ones included."""
+        """Running and Ready, including terminating pods."""
         self.active = 0
         self.active_ready = 0
         self.terminating = 0
         """Terminating and not finished."""
         self.unsettled: dict[str, PodFacts] = {}
-        """Those not Running and Ready, or terminating."""
+        """Pods that are terminating, or not Running and Ready."""
         self.by_revision: dict[str, dict[str, PodFacts]] = {}
-        """Not terminating, by label controller-revision-hash."""
+        """Pods that are not terminating, by label controller-revision-hash."""
         self.active_labels: Counter[frozenset[tuple[str, str]]] = Counter()
-        """Of a ReplicaSet: how many active pods carry each set of labels."""
+        """For a ReplicaSet: number of active pods for each set of labels."""
         self.ordinals: list[int] = []
-        """Of a StatefulSet: the ordinals that exist, ascending."""
+        """For a StatefulSet: the existing ordinals, ascending."""
         self.misnamed: dict[str, PodFacts] = {}
-        """Of a StatefulSet: those that lack the labels of their name and index."""
+        """For a StatefulSet: pods without the labels of their name and index."""
 
     def add(self, pod: PodFacts) -> None:
         self.pods[pod.name] = pod
@@ -83,7 +83,7 @@ class PodGroup:
 
 
 class PodIndex:
-    """All pods, found by key, controlling owner, node, and those of a namespace without an owner."""
+    """All pods, found by key, controlling owner and node, and by namespace those without an owner."""
 
     def __init__(self) -> None:
         self.pods: dict[Key, PodFacts] = {}
@@ -92,7 +92,7 @@ class PodIndex:
         self._loose: dict[str, dict[str, PodFacts]] = {}
 
     def apply(self, change: Change) -> None:
-        """Take in a change of a pod, and note on it what the pod was and is."""
+        """Take in a change of a pod, and set the pod's facts before and after on the change."""
         assert change.resource == PODS
         key = change.key
         before = change.pod_before = self.pods.pop(key, None)
@@ -110,14 +110,14 @@ class PodIndex:
             self._by_node.setdefault(after.node, {})[key] = after
 
     def owned(self, uid: str) -> PodGroup:
-        """The pods whose controller has this uid; an empty group if there are none."""
+        """Return the pods of the controller with this uid; an empty group if there are none."""
         return self._owned.get(uid) or PodGroup()
 
     def on_node(self, node: str) -> Iterable[PodFacts]:
         return self._by_node.get(node, {}).values()
 
     def loose(self, namespace: str) -> Iterable[PodFacts]:
-        """Pods of a namespace without a controlling owner."""
+        """Return the pods of a namespace without a controlling owner."""
         return self._loose.get(namespace, {}).values()
 
     def _forget(self, pod: PodFacts) -> None:

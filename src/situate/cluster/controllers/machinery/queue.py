@@ -1,7 +1,7 @@
-"""The work queue of the machinery: each item once, first in first out, with delays and a back-off per item.
+"""Work queue of the machinery: FIFO, each item once, with delays and a back-off per item.
 
-Upstream: client-go's workqueue with its default item-exponential limiter (5 ms doubling up to 1000 s). Virtual like
-everything here: `now` comes in.
+Upstream: client-go's workqueue with its default item-exponential limiter (5 ms doubling up to 1000 s). Time is virtual:
+the caller passes `now`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class WorkQueue:
             self._ready.append(item)
 
     def add_at(self, item: Item, when: float) -> None:
-        """The earlier of two times counts."""
+        """Add an item at a time. The earlier of two times counts."""
         known = self._due.get(item)
         if known is not None and known <= when:
             return
@@ -43,13 +43,13 @@ class WorkQueue:
         heapq.heappush(self._heap, (when, self._pushed, item))
 
     def add_limited(self, item: Item, now: float) -> None:
-        """After the item's back-off, which doubles each time until `forget`."""
+        """Add an item after its back-off, which doubles each time until `forget`."""
         failures = self._failures.get(item, 0)
         self._failures[item] = failures + 1
         self.add_at(item, now + min(_FIRST_BACK_OFF * 2 ** min(failures, 30), _LAST_BACK_OFF))
 
     def forget(self, item: Item) -> None:
-        """The item succeeded: its next back-off starts small."""
+        """Reset the back-off of an item that succeeded."""
         self._failures.pop(item, None)
 
     def pop(self, now: float) -> Item | None:
@@ -61,7 +61,7 @@ class WorkQueue:
         return item
 
     def next_due(self) -> float | None:
-        """Time of the first delayed item; minus infinity if one is ready, None if there is none."""
+        """Return the time of the first delayed item; minus infinity if an item is ready, None if the queue is empty."""
         if self._ready:
             return float("-inf")
         while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:

@@ -1,7 +1,7 @@
-"""Events as controllers write them: repeated ones counted, similar ones joined, floods cut off.
+"""Record Events of controllers: count repeated ones, combine similar ones, limit their rate.
 
-Upstream: client-go's EventCorrelator with its defaults. A source may write 25 Events about an object, then one in five
-minutes; from the tenth similar one within ten minutes on they are joined under a common message.
+Upstream: client-go's EventCorrelator with its defaults. A source may write 25 Events about an object, then one every
+five minutes. From the tenth similar Event within ten minutes on, Events are combined under a common message.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Written:
 
 
 class Recorder:
-    """Turns notes into writes of Events. It remembers the 4,096 most recent sources, kinds and Events."""
+    """Converter from notes to writes of Events. It remembers the 4,096 most recent sources, kinds and Events."""
 
     def __init__(self) -> None:
         self._buckets: OrderedDict[tuple[str, ...], _Bucket] = OrderedDict()
@@ -50,7 +50,7 @@ class Recorder:
         self._names = 0
 
     def event(self, note: Note, component: str, now: float, error: str = "", name: str = "") -> Create | Patch | None:
-        """The write that records the note, or None if its source has written too much."""
+        """Return the write that records the note, or None if the source exceeds its rate."""
         metadata = note.regarding["metadata"]
         message = note.message.replace("{error}", error).replace("{name}", name)
         identity = (metadata.get("namespace", ""), metadata["name"], metadata.get("uid", ""))
@@ -58,7 +58,7 @@ class Recorder:
         joined = self._joined(source, note, message, now)
         if not self._allowed(source, now):
             return None
-        # Joined Events are one Event, whatever each of them says.
+        # Combined Events are one Event, even if their messages differ.
         key = (*source, note.type, note.reason, "" if joined else message)
         if joined:
             message = f"(combined from similar events): {message}"
@@ -75,7 +75,7 @@ class Recorder:
         return Create(EVENTS, namespace, _body(note, message, component, namespace, own, now))
 
     def forget(self, name: str) -> None:
-        """An Event of that name is gone or could not be written: the next like it is a new one."""
+        """Forget an Event that was deleted or could not be written. The next similar one is a new Event."""
         for key, written in list(self._written.items()):
             if written.name == name:
                 del self._written[key]

@@ -1,4 +1,4 @@
-"""Label selectors as workload objects carry them, kept per namespace for finding who selects a pod."""
+"""Label selectors of workload objects, indexed by namespace to find the owners that select a pod."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from situate.cluster.storage.selection import Labels, LabelTest, object_selector
 
 
 def nothing(_: Labels) -> bool:
-    """The selector of an object that has none."""
+    """Match no object: the selector of an object without one."""
     return False
 
 
 def label_selector(selector: Obj | None) -> LabelTest:
-    """The selector of a workload or a budget: none selects nothing, an empty one everything (meta/v1 helpers.go)."""
+    """Build the test of a workload's or budget's selector (meta/v1 helpers.go).
+
+    A missing selector matches nothing, an empty one everything.
+    """
     return nothing if selector is None else object_selector(selector)
 
 
@@ -27,7 +30,7 @@ class Selectors:
         self._known: dict[str, dict[str, LabelTest]] = {}
 
     def apply(self, change: Change) -> None:
-        """Take in a change of the resource; others are passed over."""
+        """Take in a change of the resource. Other resources are ignored."""
         if change.resource != self._resource:
             return
         namespace, name = change.key
@@ -38,7 +41,7 @@ class Selectors:
             self._known.setdefault(namespace, {})[name] = label_selector(spec.get("selector"))
 
     def selecting(self, namespace: str, labels: Labels) -> Iterator[str]:
-        """Names of the objects of a namespace that select these labels."""
+        """Yield the names of the objects in a namespace that select these labels."""
         for name, selector in self._known.get(namespace, {}).items():
             if selector(labels):
                 yield name

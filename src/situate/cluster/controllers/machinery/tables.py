@@ -1,4 +1,4 @@
-"""What controllers call things: the tables of the store, and objects and their keys in them."""
+"""Names of the store's tables, and types of objects and keys."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 Obj: TypeAlias = Mapping[str, Any]
-"""A Kubernetes object as decoded JSON; nobody changes one in place."""
+"""A Kubernetes object as decoded JSON. It must not be changed in place."""
 
 Key: TypeAlias = tuple[str, str]
 """Namespace (empty for cluster-scoped objects) and name."""

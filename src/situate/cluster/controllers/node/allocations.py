@@ -1,8 +1,7 @@
-"""What a kubelet says to the resize of a running pod: allocated, put off, or never; and how it reports that.
+"""Decide on the resize of a running pod as a kubelet does, and report it: allocated, deferred or infeasible.
 
-After Kubernetes 1.36's pkg/kubelet/allocation: a pod keeps what it was allocated until its node has room for all that
-it asks for; what the node could not give it alone is infeasible. CPU and memory of containers and sidecars are looked
-at.
+After Kubernetes 1.36's pkg/kubelet/allocation. A pod keeps its allocation until its node has capacity for the whole
+request. A request that exceeds the whole node is infeasible. Only CPU and memory of containers and sidecars count.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ class Pending:
 
 
 def resized(pod: Obj) -> bool:
-    """Whether a running pod asks for something else than its containers were last reported to have.
+    """Return whether a running pod requests other amounts than its containers were last reported to have.
 
-    Amounts that nobody can read, as only another version of the server may have stored, ask for nothing.
+    False for amounts that cannot be parsed. Only another version of the server can have stored such amounts.
     """
     if not _readable(pod):
         return False
@@ -48,7 +47,10 @@ def resized(pod: Obj) -> bool:
 
 
 def decided(pod: Obj, others: Iterable[Obj], allocatable: Mapping[str, Any]) -> Pending | None:
-    """None: it is allocated. `others`: the pods that hold something on its node."""
+    """Return the reason to defer or refuse the resize; None if it is allocated.
+
+    `others`: the other pods on the node.
+    """
     asked = asked_for(pod)
     rows = [(name, amount, _amount(allocatable[name])) for name, amount in asked.items() if name in allocatable]
     for name, amount, most in rows:
@@ -69,12 +71,12 @@ def decided(pod: Obj, others: Iterable[Obj], allocatable: Mapping[str, Any]) -> 
 
 
 def asked_for(pod: Obj) -> dict[str, int]:
-    """By its spec, in thousandths."""
+    """Return the requests in the pod's spec, in thousandths."""
     return _sum((each.get("resources") or {}).get("requests") or {} for each in _running(pod))
 
 
 def allocated_to(pod: Obj) -> dict[str, int]:
-    """By its status, in thousandths; by its spec before it is reported to run."""
+    """Return the allocation in the pod's status, in thousandths; before it runs, the requests in its spec."""
     statuses = _statuses(pod)
     return _sum(
         statuses.get(each["name"], {}).get("allocatedResources") or (each.get("resources") or {}).get("requests") or {}
@@ -83,9 +85,10 @@ def allocated_to(pod: Obj) -> dict[str, int]:
 
 
 def reported(pod: Obj, status: Obj, pending: Pending | None, *, acting: bool, at: str) -> dict[str, Any]:
-    """The status of a pod as it is reported then. `status`: as it would be if its containers had what it asks for.
+    """Return the pod's status with the state of its resize.
 
-    `acting`: what was allocated is not given to the containers yet.
+    `status` is the status as if the containers had the requested amounts. `acting`: the containers do not have the
+    allocated amounts yet.
     """
     statuses = _statuses(pod)
     kept = ("resources", "allocatedResources") if pending is not None else ("resources",) if acting else ()
@@ -125,7 +128,7 @@ def _readable(pod: Obj) -> bool:
 
 
 def _running(pod: Obj) -> Iterator[Obj]:
-    """Its containers, and the init containers that run beside them."""
+    """Yield the containers, and the init containers that run next to them (sidecars)."""
     yield from pod["spec"]["containers"]
     yield from (each for each in pod["spec"].get("initContainers") or () if each.get("restartPolicy") == "Always")
 

@@ -1,4 +1,4 @@
-"""Heartbeats of the stand-in kubelets: a Lease renewed every ten seconds, the node's status every five minutes."""
+"""Heartbeats of the simulated kubelets: a Lease every ten seconds by default, the node's status every five minutes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STATUS_PERIOD = 300.0
 
 
 class HeartbeatController:
-    """Keys are nodes."""
+    """Controller of heartbeats. Keys are nodes."""
 
     name = "heartbeat"
     user = "system:node"
@@ -63,7 +63,7 @@ class HeartbeatController:
         return in_order(actions, min(due, default=None))
 
     def refused(self, key: Key, refusal: Refusal) -> None:
-        """Try again at once, not at the next renewal."""
+        """Try again at the next reconcile instead of the next renewal."""
         self._renewed.pop(key[1], None)
         if isinstance(refusal.action, Patch) and refusal.action.resource == NODES:
             self._reported.pop(key[1], None)
@@ -93,6 +93,6 @@ class HeartbeatController:
         return Create(LEASES, LEASE_NAMESPACE, body)
 
     def _address(self, name: str) -> str:
-        """InternalIP of the n-th node seen: 10.0.0.1, 10.0.0.2, ..."""
+        """Return the InternalIP of the n-th node seen: 10.0.0.1, 10.0.0.2, ..."""
         number = self._numbers.setdefault(name, len(self._numbers) + 1)
         return ".".join(str(part) for part in ((10 << 24) + number).to_bytes(4, "big"))

@@ -1,8 +1,13 @@
-"""The stand-in kubelets: bound pods come up, report, are resized, put off or refused, and end. No container ever runs.
+"""Simulated kubelets: bound pods start, report, are resized, and end. No container runs.
 
-Annotations on a pod, with any value, withhold a part of that:
-`notready`: it stays Pending; `unready`: it runs but is not ready; `crashloop`: its containers crash again and again;
-`hold`: it stays Terminating; `noresize`: a resize is never reported. For whole nodes see `kubelets`.
+Annotations on a pod, with any value, suppress a part of this:
+- `notready`: it stays Pending.
+- `unready`: it runs but is not ready.
+- `crashloop`: its containers crash repeatedly.
+- `hold`: it stays Terminating.
+- `noresize`: a resize is never reported.
+
+For whole nodes see `kubelets`.
 """
 
 from __future__ import annotations
@@ -34,7 +39,7 @@ _LONGEST_BACK_OFF = 300.0
 
 @dataclass(slots=True)
 class _Seen:
-    """When the kubelet learnt of something, in seconds since 1970; 0 for not yet."""
+    """Times at which the kubelet first saw a pod's states, in seconds since 1970; 0 if not yet."""
 
     uid: str
     bound: float = 0.0
@@ -60,7 +65,7 @@ class KubeletController:
         self._network = int(ipaddress.IPv4Network(self._settings.pod_network).network_address)
         self._addresses = 0
         self._put_off: dict[str, dict[Key, None]] = {}
-        """By node, pods whose resize waits for room, the one that has waited longest first."""
+        """Pods with a deferred resize by node, the one that has waited longest first."""
 
     def observe(self, change: Change, now: float) -> Iterator[Key]:
         if change.resource == NODES:
@@ -102,7 +107,7 @@ class KubeletController:
         return self._report(pod, facts, seen, now)
 
     def refused(self, key: Key, refusal: Refusal) -> None:
-        """Nothing to remember: the next look finds the same thing to do."""
+        """Do nothing: the next reconcile repeats the action."""
 
     def _end(self, pod: Obj, facts: PodFacts, seen: _Seen, now: float) -> Outcome:
         """Remove the pod when its containers have ended, at the latest after its grace period."""
@@ -145,7 +150,7 @@ class KubeletController:
         return in_order([Patch(PODS, facts.namespace, facts.name, body, "status")], again)
 
     def _allocate(self, pod: Obj, facts: PodFacts) -> allocations.Pending | None:
-        """Who was put off waits for room, those before it first."""
+        """Decide on the resize. A deferred pod waits for capacity, behind the pods that wait already."""
         node = self._cluster.get(NODES, "", facts.node) or {}
         others = (
             each for each in self._cluster.pods.on_node(facts.node) if each.key != facts.key and not each.finished
@@ -163,7 +168,7 @@ class KubeletController:
             self._put_off.pop(node, None)
 
     def _crash(self, seen: _Seen, restarts: int, now: float) -> tuple[Health, float]:
-        """The state of a crash loop, and when the next crash comes."""
+        """Return the state of a crash loop, and the time of the next crash."""
         if not seen.crashes:
             seen.crashes = restarts + 1
             seen.crash_at = now
@@ -192,7 +197,7 @@ class KubeletController:
             seen.resized = now
 
     def _note_address(self, pod: Obj) -> None:
-        """Never give out an address that a stored pod has."""
+        """Record a stored pod's address, so that it is not allocated again."""
         address = (pod.get("status") or {}).get("podIP", "")
         parts = address.split(".")
         if len(parts) == 4 and all(part.isdigit() for part in parts):

@@ -1,4 +1,4 @@
-"""Which stand-in kubelets work, and how slowly: faults of single nodes."""
+"""Faults of single nodes: stopped and slow kubelets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SILENT = "silent"
 
 
 class Kubelets:
-    """The state of the kubelets that is not on objects. A node without an entry works at the usual pace."""
+    """State of the kubelets that is not stored on objects. A node without an entry works at the usual pace."""
 
     def __init__(self) -> None:
         self._stopped: set[str] = set()
@@ -22,21 +22,21 @@ class Kubelets:
         """Nodes that exist."""
 
     def stop(self, node: str) -> None:
-        """No heartbeat, no report and no ended pod from this node until `start`."""
+        """Stop the kubelet: no heartbeat, no report and no ended pod from this node until `start`."""
         self._stopped.add(node)
 
     def start(self, node: str) -> None:
         self._stopped.discard(node)
 
     def slow(self, node: str, seconds: float) -> None:
-        """Let everything on this node take so much longer; 0 for the usual pace."""
+        """Delay every action on this node by this many seconds; 0 for the usual pace."""
         self._slow[node] = seconds
 
     def works(self, node: str) -> bool:
         return node in self.known and node not in self._stopped and node not in self._silent
 
     def lag(self, node: str) -> float:
-        """Seconds that everything on the node takes longer."""
+        """Return the seconds by which every action on the node is delayed."""
         return self._slow.get(node, 0.0)
 
     def observe(self, change: Change) -> None:

@@ -1,7 +1,7 @@
-"""The node life cycle controller: silent nodes become Unknown, conditions become taints.
+"""Node lifecycle controller: set silent nodes to Unknown, and derive taints from conditions.
 
-Upstream: pkg/controller/nodelifecycle. NoExecute taints are set at a rate for each zone, more slowly or not at all when
-much of a zone is silent, and never when everything is.
+Upstream: pkg/controller/nodelifecycle. NoExecute taints are set at a rate per zone. The rate is lower or zero if much
+of a zone is silent, and zero if all nodes are silent.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from situate.cluster.controllers.node.pods import condition, with_condition
 from situate.cluster.errors.times import timestamp
 
 _MONITOR: Key = ("", "")
-"""The key of the periodic look at all nodes."""
+"""Key of the periodic check of all nodes."""
 _FEW = 2
-"""Zones with no more silent nodes than this are never disrupted in part."""
+"""A zone with at most this many silent nodes never counts as partially disrupted."""
 
 _PRESSURE_TAINTS = {
     "MemoryPressure": "node.kubernetes.io/memory-pressure",
@@ -43,15 +43,15 @@ class ZoneState(Enum):
 
 @dataclass(slots=True)
 class _Health:
-    """What was last heard of a node."""
+    """Last known state of a node."""
 
     probed: float
-    """When its Lease or its reported condition changed last, by our clock."""
+    """Last change of its Lease or of its reported condition, by our clock."""
     zone: tuple[str, str]
     ready: str = ""
     """Status of the condition Ready; empty without one."""
     registered: bool = False
-    """Whether the Event that greets a new node was written."""
+    """Whether the Event RegisteredNode was written."""
 
 
 @dataclass(slots=True)
@@ -95,10 +95,10 @@ class NodeLifecycleController:
         return self._monitor(now) if key == _MONITOR else self._node(key[1], now)
 
     def refused(self, key: Key, refusal: Refusal) -> None:
-        """Nothing to remember: the next look finds the same thing to do."""
+        """Do nothing: the next reconcile repeats the action."""
 
     def _monitor(self, now: float) -> Outcome:
-        """Upstream: monitorNodeHealth."""
+        """Check the health of all nodes (upstream: monitorNodeHealth)."""
         if not self._nodes:
             return Outcome()
         actions: list[Action] = []
@@ -115,7 +115,11 @@ class NodeLifecycleController:
         return in_order(actions, now + self._settings.monitor_period)
 
     def _turn(self, now: float) -> Iterator[Action]:
-        """Everything has fallen silent: it may be us, so no node is evicted. Or it is over: all get their time anew."""
+        """Enter or leave full disruption.
+
+        If all nodes are silent, the fault may be ours, so no node is evicted. Afterwards every node's grace period
+        restarts.
+        """
         self._disrupted = not self._disrupted
         for name, health in self._nodes.items():
             if not self._disrupted:
@@ -124,7 +128,7 @@ class NodeLifecycleController:
                 yield from batch
 
     def _silence(self, name: str, now: float) -> Iterator[Action]:
-        """Say on the node that it is silent, and on its pods that they are not ready."""
+        """Set the conditions of a silent node to Unknown, and its pods to not ready."""
         node = self._cluster.get(NODES, "", name)
         if node is None:
             return
@@ -144,7 +148,7 @@ class NodeLifecycleController:
             yield Patch(PODS, facts.namespace, facts.name, change, "status", done=told)
 
     def _node(self, name: str, now: float) -> Outcome:
-        """Bring the taints of a node in step with its conditions."""
+        """Update the taints of a node to match its conditions."""
         node = self._cluster.get(NODES, "", name)
         health = self._nodes.get(name)
         if node is None or health is None:
@@ -173,7 +177,7 @@ class NodeLifecycleController:
     def _no_execute(
         self, health: _Health, taints: list[dict[str, Any]], now: float
     ) -> tuple[list[dict[str, Any]], float | None]:
-        """The taints with the NoExecute one that the node deserves, as soon as its zone's rate allows."""
+        """Return the taints with the NoExecute taint for the node's state, once the zone's rate allows it."""
         key = {"False": NOT_READY, "True": ""}.get(health.ready, UNREACHABLE if health.ready else NOT_READY)
         present = {taint["key"] for taint in taints if taint.get("effect") == "NoExecute"}
         kept = [
@@ -188,7 +192,7 @@ class NodeLifecycleController:
             return kept, None
         new = {"key": key, "effect": "NoExecute", "timeAdded": timestamp(now)}
         if present & {NOT_READY, UNREACHABLE}:
-            # The other of the two taints is exchanged at once; the rate was paid for before.
+            # The other of the two taints is replaced at once; it has already been counted in the rate.
             return [*kept, new], None
         zone = self._zones[health.zone]
         if zone.rate <= 0:
@@ -199,7 +203,7 @@ class NodeLifecycleController:
         return [*kept, new], None
 
     def _disruption(self, now: float) -> None:
-        """State and rate of each zone (upstream: handleDisruption)."""
+        """Update state and rate of each zone (upstream: handleDisruption)."""
         for zone in self._zones.values():
             silent = sum(self._nodes[name].ready != "True" for name in zone.names)
             zone.state = zone_state(silent, len(zone.names), self._settings.unhealthy_zone_threshold)
@@ -244,7 +248,7 @@ class NodeLifecycleController:
 
 
 def zone_state(silent: int, nodes: int, threshold: float) -> ZoneState:
-    """Upstream: ComputeZoneState."""
+    """Return the state of a zone (upstream: ComputeZoneState)."""
     if silent and silent == nodes:
         return ZoneState.FULL
     if silent > _FEW and silent / nodes >= threshold:
@@ -253,7 +257,7 @@ def zone_state(silent: int, nodes: int, threshold: float) -> ZoneState:
 
 
 def _no_schedule(node: Obj) -> list[str]:
-    """Keys of the NoSchedule taints that conditions and cordoning ask for."""
+    """Return the keys of the NoSchedule taints that conditions and cordoning require."""
     keys = []
     if (node.get("spec") or {}).get("unschedulable"):
         keys.append(UNSCHEDULABLE)
@@ -267,7 +271,7 @@ def _no_schedule(node: Obj) -> list[str]:
 
 
 def _unknown(node: Obj, now: float) -> list[Mapping[str, Any]]:
-    """The conditions of a node that has fallen silent."""
+    """Return the conditions of a silent node."""
     at = timestamp(now)
     conditions = [dict(entry) for entry in (node.get("status") or {}).get("conditions") or ()]
     for kind in ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure"):

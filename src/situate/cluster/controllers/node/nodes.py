@@ -1,4 +1,4 @@
-"""Nodes as JSON: what a stand-in kubelet reports, and nodes to start a cluster with."""
+"""Nodes as JSON: the reports of a simulated kubelet, and initial nodes of a cluster."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 from situate.cluster.errors.times import timestamp
 
 DEFAULT_CAPACITY: Mapping[str, str] = {"cpu": "32", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "110"}
-"""Of nodes that do not say what they have."""
+"""Capacity of nodes that do not state theirs."""
 
 VERSION = "v1.36.3"
-"""kubeletVersion."""
+"""The nodes' kubeletVersion."""
 
 ZONE = "topology.kubernetes.io/zone"
 REGION = "topology.kubernetes.io/region"
@@ -36,7 +36,7 @@ def node(
     zone: str = "",
     labels: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """A Node as a kubelet registers itself."""
+    """Return a Node as a kubelet registers it."""
     own = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
     if zone:
         own[ZONE] = zone
@@ -58,7 +58,7 @@ def nodes(
     zones: Iterable[str] = (),
     prefix: str = "node-",
 ) -> list[dict[str, Any]]:
-    """Equal nodes `node-0`, `node-1`, ... spread over the zones in turn."""
+    """Return equal nodes `node-0`, `node-1`, ... distributed over the zones in turn."""
     names = list(zones)
     return [
         node(
@@ -73,7 +73,7 @@ def nodes(
 
 
 def ready_status(obj: Mapping[str, Any], address: str, now: float) -> dict[str, Any]:
-    """What a healthy kubelet reports about its node: conditions, addresses, and capacity if there is none."""
+    """Return the report of a healthy kubelet: conditions, addresses, and capacity if the node has none."""
     status = obj.get("status") or {}
     reported: dict[str, Any] = {"conditions": _conditions(status.get("conditions") or (), now)}
     if not status.get("allocatable"):

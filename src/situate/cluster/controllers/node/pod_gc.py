@@ -1,7 +1,7 @@
-"""Deletes pods that nobody else can end: of nodes that are gone or out of service, and terminating ones never bound.
+"""Delete pods that no kubelet can end: on missing or out-of-service nodes, and terminating pods never bound.
 
-Upstream: pkg/controller/podgc, which looks every 20 s; here a pod is looked at when something about it or its node
-changes. Finished pods are kept however many there are (upstream from 12,500 on deletes the oldest).
+Upstream: pkg/controller/podgc, which checks every 20 s. Here a pod is checked after a change of the pod or its node.
+Finished pods are never deleted (upstream deletes the oldest above 12,500).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class PodGCController:
         return NOTHING
 
     def refused(self, key: Key, refusal: Refusal) -> None:
-        """Nothing to remember: the next look finds the same thing to do."""
+        """Do nothing: the next reconcile repeats the action."""
 
     def _miss(self, node: str, now: float) -> None:
         if self._cluster.store.get(NODES, "", node) is None:
@@ -75,7 +75,7 @@ class PodGCController:
         return tainted and (ready is None or ready.get("status") != "True")
 
     def _fail(self, pod: PodFacts, message: str, now: float) -> Iterator[Action]:
-        """Mark the pod as failed, so that its owner sees why, and remove it without grace."""
+        """Mark the pod as failed, so that its owner sees the reason, and remove it without grace period."""
         obj = self._cluster.get(PODS, pod.namespace, pod.name)
         if obj is not None and not pod.finished:
             new = {

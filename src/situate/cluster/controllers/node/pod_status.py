@@ -1,4 +1,4 @@
-"""What a kubelet reports about a pod, as a status to be written."""
+"""Build the status that a kubelet reports for a pod."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from situate.cluster.errors.times import timestamp
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How the containers of a pod fare."""
+    """State of the containers of a pod."""
 
     ready: bool = True
     crashes: int = 0
-    """How often they have ended; more than 0 means that they wait in CrashLoopBackOff."""
+    """Number of times they have ended; above 0 they wait in CrashLoopBackOff."""
     back_off: float = 0.0
     """Seconds of the present back-off."""
     crashed_at: float = 0.0
-    """Seconds since 1970 of the last crash."""
+    """Time of the last crash in seconds since 1970."""
 
 
 def running_status(pod: Obj, pod_ip: str, host_ip: str, health: Health, now: float) -> dict[str, Any]:
-    """The status of a pod whose containers have been started. Keeps conditions that are not a kubelet's."""
+    """Return the status of a pod with started containers. Conditions that no kubelet owns stay."""
     status = pod.get("status") or {}
     spec = pod["spec"]
     at = timestamp(now)
@@ -48,7 +48,7 @@ def running_status(pod: Obj, pod_ip: str, host_ip: str, health: Health, now: flo
 
 
 def gates_open(pod: Obj) -> bool:
-    """Whether every readiness gate of the pod has its condition."""
+    """Return whether every readiness gate of the pod has its condition."""
     for gate in pod["spec"].get("readinessGates") or ():
         found = condition(pod, gate["conditionType"])
         if found is None or found.get("status") != "True":
@@ -99,7 +99,8 @@ def _container(pod: Obj, container: Obj, field: str, health: Health, at: str) ->
         "resources": resources,
         "lastState": before.get("lastState") or {},
     }
-    # the server keeps no empty map, but an empty state: what is not put as it is kept is reported with every look
+    # The server stores no empty map, but it stores an empty state. A status in another form would be reported at every
+    # reconcile.
     if resources.get("requests"):
         status["allocatedResources"] = resources["requests"]
     if health.crashes:
@@ -114,7 +115,7 @@ def _container(pod: Obj, container: Obj, field: str, health: Health, at: str) ->
 
 
 def _init_container(pod: Obj, container: Obj, at: str) -> dict[str, Any]:
-    """A sidecar runs; any other init container has ended well."""
+    """Return the status: a sidecar runs, and any other init container has completed."""
     status = _container(pod, container, "initContainerStatuses", Health(), at)
     if container.get("restartPolicy") != "Always":
         ended = {"exitCode": 0, "reason": "Completed", "startedAt": at, "finishedAt": at}

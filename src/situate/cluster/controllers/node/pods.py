@@ -1,4 +1,4 @@
-"""What controllers need to know of a pod, read once for each change."""
+"""Facts of a pod that controllers need, extracted once for each change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ POD_INDEX_LABEL = "apps.kubernetes.io/pod-index"
 
 
 class PodFacts(msgspec.Struct, frozen=True, gc=False):
-    """The part of a pod on which decisions of the workload controllers, kubelets and node controllers rest."""
+    """The part of a pod that workload controllers, kubelets and node controllers base their decisions on."""
 
     namespace: str
     name: str
@@ -26,7 +26,7 @@ class PodFacts(msgspec.Struct, frozen=True, gc=False):
     """Empty while unassigned."""
     labels: Mapping[str, str]
     owner_uid: str
-    """Of the controlling owner; empty if the pod has none."""
+    """Uid of the controlling owner; empty if the pod has none."""
     owner_kind: str
     owner_name: str
     phase: str
@@ -42,9 +42,9 @@ class PodFacts(msgspec.Struct, frozen=True, gc=False):
     restarts: int
     deletion_cost: int
     index: int
-    """Of a StatefulSet's pod: the number at the end of its name; -1 without one or after another name."""
+    """For a StatefulSet's pod: the number at the end of its name; -1 without one or with another name."""
     named: bool
-    """Whether it carries the labels that tell a StatefulSet's pod by name and index."""
+    """Whether it has the labels that identify a StatefulSet's pod by name and index."""
 
     @property
     def key(self) -> Key:
@@ -56,7 +56,7 @@ class PodFacts(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def active(self) -> bool:
-        """Counts as a replica of a ReplicaSet (upstream: controller.IsPodActive)."""
+        """True if it counts as a replica of a ReplicaSet (upstream: controller.IsPodActive)."""
         return not self.terminating and not self.finished
 
     @property
@@ -64,12 +64,12 @@ class PodFacts(msgspec.Struct, frozen=True, gc=False):
         return self.ready and self.phase == "Running"
 
     def available(self, min_ready_seconds: int, now: float) -> bool:
-        """Upstream: podutil.IsPodAvailable."""
+        """Return whether the pod is available (upstream: podutil.IsPodAvailable)."""
         return self.ready and (min_ready_seconds == 0 or 0 < self.ready_since <= now - min_ready_seconds)
 
 
 def pod_facts(stored: Stored, pod: Obj) -> PodFacts:
-    """The facts of a stored pod, given decoded too. Text that many pods have in common is shared between them."""
+    """Return the facts of a stored pod, also passed in decoded form. Text that many pods have in common is shared."""
     metadata = pod["metadata"]
     spec = pod.get("spec") or {}
     status = pod.get("status") or {}
@@ -113,7 +113,7 @@ def _index(name: str, owner: Obj | None) -> int:
 
 
 def controller_of(obj: Obj) -> Obj | None:
-    """The owner reference with `controller: true`, if there is one."""
+    """Return the owner reference with `controller: true`, or None."""
     for reference in obj["metadata"].get("ownerReferences") or ():
         if reference.get("controller"):
             return reference  # type: ignore[no-any-return]  # decoded JSON
@@ -121,7 +121,7 @@ def controller_of(obj: Obj) -> Obj | None:
 
 
 def condition(obj: Obj, kind: str) -> Obj | None:
-    """The condition of that type in the status."""
+    """Return the condition of that type in the status, or None."""
     for entry in (obj.get("status") or {}).get("conditions") or ():
         if entry.get("type") == kind:
             return entry  # type: ignore[no-any-return]  # decoded JSON
@@ -129,7 +129,7 @@ def condition(obj: Obj, kind: str) -> Obj | None:
 
 
 def with_condition(conditions: list[dict[str, Any]], new: dict[str, Any]) -> list[dict[str, Any]]:
-    """The list with one condition set; lastTransitionTime stays unless the status changed."""
+    """Return the list with one condition set. lastTransitionTime stays unless the status changed."""
     kept: list[dict[str, Any]] = []
     found = False
     for entry in conditions:
@@ -144,7 +144,7 @@ def with_condition(conditions: list[dict[str, Any]], new: dict[str, Any]) -> lis
 
 
 def _deletion_cost(annotations: Mapping[str, str] | None) -> int:
-    """Annotation controller.kubernetes.io/pod-deletion-cost; unreadable is 0, as upstream treats it."""
+    """Return the annotation controller.kubernetes.io/pod-deletion-cost; 0 if it cannot be parsed, as upstream."""
     text = (annotations or {}).get("controller.kubernetes.io/pod-deletion-cost", "")
     digits = text[1:] if text[:1] in "+-" else text
     return int(text) if digits.isascii() and digits.isdigit() and (text == "0" or digits[0] != "0") else 0

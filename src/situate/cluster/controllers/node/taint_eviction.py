@@ -1,4 +1,4 @@
-"""Deletes pods that do not tolerate a NoExecute taint of their node, at once or after tolerationSeconds.
+"""Delete pods that do not tolerate a NoExecute taint of their node, at once or after tolerationSeconds.
 
 Upstream: pkg/controller/tainteviction.
 """
@@ -59,10 +59,13 @@ class TaintEvictionController:
         return in_order(_evict(pod, now))
 
     def refused(self, key: Key, refusal: Refusal) -> None:
-        """Nothing to remember: the next look finds the same thing to do."""
+        """Do nothing: the next reconcile repeats the action."""
 
     def _due(self, key: Key, pod: Obj, taints: tuple[Obj, ...], now: float) -> float | None:
-        """When the pod has to go; None if it may stay. The wait begins when the first of its taints is seen."""
+        """Return when the pod must be deleted; None if it may stay.
+
+        The wait starts when the first of its taints is seen.
+        """
         tolerations = pod["spec"].get("tolerations") or ()
         wait = _tolerated_for(tolerations, taints)
         if wait is None:
@@ -72,7 +75,7 @@ class TaintEvictionController:
 
 
 def _tolerated_for(tolerations: Iterable[Mapping[str, Any]], taints: Iterable[Obj]) -> float | None:
-    """Seconds that a pod may stay in spite of the taints: 0 if one is not tolerated, None for ever."""
+    """Return the seconds that the taints are tolerated: 0 if one is not tolerated, None for no limit."""
     limits = []
     for taint in taints:
         used = [toleration for toleration in tolerations if tolerates(toleration, taint)]

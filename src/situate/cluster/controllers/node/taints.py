@@ -1,4 +1,4 @@
-"""Whether a toleration covers a taint (upstream: component-helpers scheduling/corev1)."""
+"""Match tolerations with taints (upstream: component-helpers scheduling/corev1)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import Any
 
 
 def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
-    """An empty effect covers every effect, an empty key with Exists every taint."""
+    """Return whether the toleration covers the taint.
+
+    An empty effect covers every effect. An empty key with the operator Exists covers every taint.
+    """
     if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
         return False
     if toleration.get("key") and toleration["key"] != taint.get("key"):

@@ -1,8 +1,8 @@
-"""A stand-in for kube-scheduler, so that pods of `default-scheduler` find a node in a cluster without one.
+"""Simulate kube-scheduler, so that pods of `default-scheduler` get a node in a cluster without one.
 
-It is the framework's engine with kube-scheduler's default plugins, all nodes scored, fed with the changes of the store:
-what it decides, says and waits for is what `situate.scheduler` would. Nobody binds volumes here, so claims keep no pod
-waiting; ties go to the first node.
+This is the framework's engine with kube-scheduler's default plugins. It scores all nodes and reads the changes of the
+store. Its decisions and messages are those of `situate.scheduler`. Volumes are not bound here, so claims never block a
+pod. Ties go to the first node.
 """
 
 from __future__ import annotations
@@ -52,9 +52,12 @@ from situate.objects.selection.label_selectors import BadSelector
 from situate.plugins.registry import registry
 
 _EVERYTHING: Final[Key] = ("", "")
-"""The only key: the engine has a queue of its own."""
+"""The only key: the engine has its own queue."""
 _TOGETHER: Final = 50
-"""Decisions at a time. Their writes go out together, so that a refused one keeps none of the others back."""
+"""Number of decisions per reconcile.
+
+Their writes go out together, so that a refused write does not delay the others.
+"""
 _READ_BESIDES: Final[Mapping[str, ResourceType[Any]]] = {
     resource.group_resource: resource
     for resource in (NAMESPACES, PODDISRUPTIONBUDGETS, REPLICASETS, REPLICATIONCONTROLLERS, SERVICES, STATEFULSETS)
@@ -63,7 +66,7 @@ _OF_VOLUMES: Final = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding",
 
 
 def default_profile() -> Profile:
-    """kube-scheduler's, without what waits for volumes."""
+    """Return kube-scheduler's default profile without the plugins that wait for volumes."""
     shipped, _ = registry(())
     without = tuple(DisabledPlugin(name) for name in _OF_VOLUMES if name in shipped.types)
     profile = SchedulerProfile(plugins=Plugins(multi_point=PluginSet(disabled=without)))
@@ -75,7 +78,7 @@ def default_profile() -> Profile:
 
 
 class SchedulerController:
-    """One key stands for all pods."""
+    """Controller for unscheduled pods. One key represents all of them."""
 
     name = "scheduler"
     user = "system:kube-scheduler"
@@ -88,13 +91,13 @@ class SchedulerController:
         self._catalogs = CatalogKeeper()
         self._now = 0.0
         self._binding: dict[str, Placed] = {}
-        """By uid: what was sent and has not come back as a change."""
+        """By uid: bindings that were sent and have not been observed as a change yet."""
         self._preempting: list[Refused] = []
-        """Whose victims are being deleted."""
+        """Preemptions with victims that are being deleted."""
         self._alike = Interned()
-        """Spec and status by their text."""
+        """Decoded spec and status, shared by equal text."""
         self._unreadable: dict[Key, str] = {}
-        """Pods that nothing can be decided about, and why; to be told once."""
+        """Pods that cannot be decoded, and the reason, to record once."""
 
     def observe(self, change: Change, now: float) -> Iterator[Key]:
         self._now = now
@@ -137,7 +140,7 @@ class SchedulerController:
         return Outcome((tuple(first),) if first else (), engine.queue.next_tick(now), tuple(last))
 
     def refused(self, key: Key, refusal: Refusal) -> None:  # noqa: ARG002  # the protocol's
-        """A pod that could not be bound gives its room back, and is tried again after a while."""
+        """Release the capacity of a pod that could not be bound; the engine retries it later."""
         if isinstance(refusal.action, Bind):
             placed = self._binding.pop(refusal.action.uid, None)
             if placed is not None:
@@ -149,7 +152,7 @@ class SchedulerController:
             return
         try:
             self._engine.set_node(decode(NODE_TYPE, change.new.raw), now)
-        except Malformed:  # a node of which nobody can say what room it has takes no pods
+        except Malformed:  # a node with unknown capacity takes no pods
             self._engine.remove_node(change.last.name, now)
 
     def _pod(self, change: Change, now: float) -> None:
@@ -171,9 +174,9 @@ class SchedulerController:
                 self._unreadable[change.key] = str(problem)
 
     def _read(self, stored: Stored) -> Pod:
-        """The pod, sharing text with the store, and spec and status with pods of which they are the same text.
+        """Decode a pod. It shares text with the store, and spec and status with pods of equal text.
 
-        A hundred thousand pods may wait. Raises `Malformed`.
+        A hundred thousand pods may be waiting. Raises `Malformed`.
         """
         pod = decode(POD_TYPE, stored.raw)
         metadata = msgspec.structs.replace(pod.metadata, name=stored.name, uid=stored.uid)
@@ -181,7 +184,7 @@ class SchedulerController:
         return Pod(metadata, spec, status)
 
     def _other(self, change: Change) -> None:
-        """What plugins read besides, such as the owners by which pods are spread."""
+        """Take in other objects that plugins read, such as the owners by which pods are spread."""
         if change.resource in (REPLICA_SETS, STATEFUL_SETS) and change.old is not None and change.new is not None:
             return  # their selectors never change
         resource = _READ_BESIDES[change.resource]
@@ -189,13 +192,13 @@ class SchedulerController:
             newest = decode(resource, change.last.raw)
             old, new = (newest, None) if change.new is None else (None, newest)
             self._catalogs.change(resource, old, new)
-        except (Malformed, BadSelector):  # the API server lets none in; it would select what it selected before
+        except (Malformed, BadSelector):  # the API server refuses such objects; the previous selection stays
             return
 
     def _writes(
         self, decision: Placed | Waiting | Refused | Failed | Asked, now: float
     ) -> tuple[list[Action], list[Action]]:
-        """What a decision asks to be written: what may go out with others, and what comes after that."""
+        """Return the writes for a decision: those that may go out with others, and those that come after them."""
         info = decision.pod.info
         match decision:
             case Placed(node=node):
@@ -216,9 +219,9 @@ class SchedulerController:
 
 
 def _same_to_others(before: PodFacts, pod: PodFacts) -> bool:
-    """Whether no decision can tell a pod in place from what it was: all that changed is how well it does.
+    """Return whether only the health of a placed pod changed, which affects no decision.
 
-    Of a pod that was never changed (generation 1) the status says nothing of resources that the spec does not say.
+    For a pod at generation 1, the status says nothing about resources beyond the spec.
     """
     return (
         pod.generation == 1

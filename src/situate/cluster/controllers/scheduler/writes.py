@@ -1,4 +1,4 @@
-"""What the stand-in scheduler writes: bindings, conditions, nominations and evictions, as kube-scheduler words them."""
+"""Writes of the simulated scheduler: bindings, conditions, nominations and evictions, worded like kube-scheduler's."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def binding(info: PodInfo, node: str) -> Bind:
 
 
 def unscheduled(pod: Obj, reason: str, sentence: str, promised: str | None, now: float) -> Iterator[Action]:
-    """The condition PodScheduled with its Event, once for each new sentence, and the node that was promised.
+    """Set the condition PodScheduled, with an Event for each new sentence, and the nominated node.
 
-    `promised`: empty takes an earlier promise back, None leaves it.
+    `promised` is the nominated node: empty removes it, None keeps it.
     """
     conditions = (pod.get("status") or {}).get("conditions") or ()
     before = condition(pod, "PodScheduled")
@@ -50,7 +50,7 @@ def unscheduled(pod: Obj, reason: str, sentence: str, promised: str | None, now:
 
 
 def preparations(cluster: Cluster, refused: Refused, now: float) -> Iterator[Action]:
-    """What has to be written before victims are deleted: why they go, and whose promises are taken back."""
+    """Write the condition of the victims and the withdrawn nominations, before the victims are deleted."""
     for action in refused.actions:
         match action:
             case Evict(key, uid, reason, message):
@@ -75,7 +75,7 @@ def preparations(cluster: Cluster, refused: Refused, now: float) -> Iterator[Act
 
 
 def evictions(refused: Refused) -> Iterator[Delete]:
-    """The victims go, with an Event that says for whom."""
+    """Delete the victims, with an Event that names the preempting pod."""
     node = refused.nominate
     for action in refused.actions:
         if isinstance(action, Evict):
@@ -88,7 +88,7 @@ def evictions(refused: Refused) -> Iterator[Delete]:
 
 
 def _same(cluster: Cluster, key: PodKey, uid: str) -> Obj | None:
-    """The pod, unless it is gone or another one has its name."""
+    """Return the pod, or None if it was deleted or replaced under the same name."""
     pod = cluster.get(PODS, *key)
     return pod if pod is not None and pod["metadata"].get("uid") == uid else None
 
@@ -100,7 +100,7 @@ def _status(pod: Obj, status: dict[str, Any], told: Note | None = None) -> Patch
 
 
 def _reference(key: PodKey, uid: str, version: str = "") -> Obj:
-    """As much of a pod as an Event names."""
+    """Return the reference to a pod for an Event."""
     namespace, name = key
     metadata = {"namespace": namespace, "name": name, "uid": uid, "resourceVersion": version}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}

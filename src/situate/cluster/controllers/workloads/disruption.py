@@ -1,7 +1,7 @@
-"""The status of disruption budgets: how many pods may be evicted now (upstream: pkg/controller/disruption).
+"""Compute the status of disruption budgets: how many pods may be evicted now (upstream: pkg/controller/disruption).
 
-The eviction subresource answers from this status. Pods whose controller is neither a ReplicaSet nor a StatefulSet do
-not count where a budget is a percentage or maxUnavailable; upstream asks their scale subresource.
+The eviction subresource decides by this status. For budgets with a percentage or maxUnavailable, pods count only if
+their controller is a ReplicaSet or StatefulSet. For other controllers, upstream queries the scale subresource.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from situate.cluster.errors.times import seconds as parse_time
 from situate.cluster.errors.times import timestamp
 
 _DELETION_TIMEOUT = 120.0
-"""Seconds in which an evicted pod has to be deleted, or it counts again."""
+"""Seconds within which an evicted pod must be deleted. After that it counts as not disrupted again."""
 
 
 class _Members:
@@ -85,7 +85,7 @@ class DisruptionController:
                 self._select(change.key)
             yield change.key
         elif change.resource in (REPLICA_SETS, STATEFUL_SETS, DEPLOYMENTS):
-            # Their size is what percentages and maxUnavailable refer to.
+            # Percentages and maxUnavailable refer to their size.
             for key in self._members:
                 if key[0] == change.last.namespace:
                     yield key
@@ -121,7 +121,7 @@ class DisruptionController:
         return in_order(actions, again)
 
     def refused(self, key: Key, refusal: Refusal) -> None:
-        """Nothing to remember: the next look finds the same thing to do."""
+        """Do nothing: the next reconcile repeats the action."""
 
     def _pod(self, change: Change) -> Iterator[Key]:
         key = change.key
@@ -137,7 +137,7 @@ class DisruptionController:
             yield key[0], name
 
     def _generation(self, key: Key) -> bool:
-        """Whether the spec may have changed since the budget was last counted."""
+        """Return whether the spec may have changed since the budget's last count."""
         budget = self._cluster.get(DISRUPTION_BUDGETS, *key)
         if budget is None:
             return False
@@ -145,7 +145,7 @@ class DisruptionController:
         return bool(observed != budget["metadata"].get("generation", 0))
 
     def _select(self, key: Key) -> None:
-        """Choose the members anew, out of all pods."""
+        """Select the members again from all pods."""
         self._members[key] = members = _Members()
         for pod in self._cluster.pods.pods.values():
             if pod.namespace != key[0]:
@@ -156,7 +156,7 @@ class DisruptionController:
                 members.set(pod.name, pod)
 
     def _expected(self, budget: Obj, members: _Members) -> tuple[int, int]:
-        """Pods that there should be, and how many of them have to be healthy."""
+        """Return the number of expected pods, and how many of them must be healthy."""
         spec = budget["spec"]
         if spec.get("maxUnavailable") is not None:
             expected = self._scale(budget["metadata"]["namespace"], members)
@@ -168,7 +168,7 @@ class DisruptionController:
         return expected, scaled_value(least, expected, up=True)
 
     def _scale(self, namespace: str, members: _Members) -> int:
-        """Replicas of all controllers of the members, each counted once."""
+        """Return the replicas of all controllers of the members, each counted once."""
         sizes: dict[str, int] = {}
         for kind, name in members.owners:
             resource = {"ReplicaSet": REPLICA_SETS, "StatefulSet": STATEFUL_SETS}.get(kind)
@@ -187,7 +187,7 @@ def _healthy(pod: PodFacts) -> bool:
 
 
 def _disrupted(budget: Obj, members: _Members, now: float) -> tuple[dict[str, str], float | None]:
-    """Evicted pods that are still to be deleted, and when the first of them counts again."""
+    """Return evicted pods that are not deleted yet, and when the first of them stops to count as disrupted."""
     kept: dict[str, str] = {}
     again = None
     for name, since in ((budget.get("status") or {}).get("disruptedPods") or {}).items():

@@ -1,4 +1,4 @@
-"""The ReplicaSet controller: as many active pods as asked (upstream: pkg/controller/replicaset)."""
+"""ReplicaSet controller: keep the requested number of active pods (upstream: pkg/controller/replicaset)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from situate.cluster.controllers.workloads.victims import victims
 from situate.cluster.errors.times import timestamp
 
 BURST = 500
-"""So many pods are created or deleted at one look."""
+"""Largest number of pods created or deleted in one reconcile."""
 
 
 class ReplicaSetController:
@@ -81,7 +81,7 @@ class ReplicaSetController:
         return ()
 
     def _related(self, replica_set: Obj) -> Iterator[PodFacts]:
-        """Pods of all ReplicaSets with the same controller; none without one (upstream getIndirectlyRelatedPods)."""
+        """Yield the pods of all ReplicaSets with the same controller, if any (upstream getIndirectlyRelatedPods)."""
         owner = controller_of(replica_set)
         for uid in sorted(self._siblings.get(owner["uid"], ())) if owner else ():
             yield from self._cluster.pods.owned(uid).pods.values()
@@ -121,7 +121,7 @@ def _delete(replica_set: Obj, pod: PodFacts) -> Delete:
 
 
 def _status(replica_set: Obj, group: PodGroup, refusal: str | None, now: float) -> Patch | None:
-    """The status as counted, if it differs from what is written (upstream: replica_set_utils.go)."""
+    """Return a patch of the counted status if it differs from the stored one (upstream: replica_set_utils.go)."""
     spec = replica_set["spec"]
     wanted = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
     before = replica_set.get("status") or {}
@@ -163,7 +163,7 @@ def _available(group: PodGroup, min_ready_seconds: int, now: float) -> int:
 
 
 def _next_availability(replica_set: Obj, group: PodGroup, now: float) -> float | None:
-    """When the next ready pod becomes available."""
+    """Return when the next ready pod becomes available."""
     wait = replica_set["spec"].get("minReadySeconds", 0)
     if not wait:
         return None

@@ -1,6 +1,6 @@
-"""Pods made from a template, and the short hashes that name templates.
+"""Create pods from a template, and compute the short hashes that identify templates.
 
-The hashes have upstream's alphabet and length but not its values: those depend on how Go prints structs.
+The hashes have upstream's alphabet and length but other values, because upstream's depend on how Go prints structs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def pod_from_template(template: Obj, owner: Obj) -> dict[str, Any]:
-    """A new pod without a name, controlled by `owner` (upstream: controller.GetPodFromTemplate)."""
+    """Return a new pod without a name, controlled by `owner` (upstream: controller.GetPodFromTemplate)."""
     metadata = template.get("metadata") or {}
     kept: dict[str, Any] = {
         "generateName": _prefix(owner["metadata"]["name"]),
@@ -32,12 +32,12 @@ def pod_from_template(template: Obj, owner: Obj) -> dict[str, Any]:
 
 
 def _prefix(name: str) -> str:
-    """`name-`, or the name alone if the dash would make it too long for a pod's generateName."""
+    """Return `name-`, or the name alone if the dash would make it too long for a pod's generateName."""
     return f"{name}-" if len(name) < 253 else name
 
 
 def template_hash(template: Obj, collision_count: int | None) -> str:
-    """Eight to ten safe characters that differ for different templates."""
+    """Return eight to ten safe characters that differ for different templates."""
     encoded = msgspec.json.encode(template, order="sorted")
     if collision_count is not None:
         encoded += collision_count.to_bytes(8, "little", signed=True)
@@ -45,7 +45,7 @@ def template_hash(template: Obj, collision_count: int | None) -> str:
 
 
 def safe_hash(text: bytes) -> str:
-    """FNV-1a of 32 bits in letters that spell no words (apimachinery util/rand SafeEncodeString)."""
+    """Encode the 32-bit FNV-1a hash in letters that form no words (apimachinery util/rand SafeEncodeString)."""
     number = 2166136261
     for byte in text:
         number = (number ^ byte) * 16777619 & 0xFFFFFFFF

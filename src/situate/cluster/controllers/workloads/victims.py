@@ -1,4 +1,4 @@
-"""Which pods a ReplicaSet gives up first (upstream: controller_utils.go, ActivePodsWithRanks)."""
+"""Choose the pods that a ReplicaSet deletes first (upstream: controller_utils.go, ActivePodsWithRanks)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 def victims(pods: Iterable[PodFacts], related: Iterable[PodFacts], count: int, now: float) -> list[PodFacts]:
-    """The `count` pods to delete, first choice first.
+    """Return the `count` pods to delete, first choice first.
 
-    `related` are the active pods of all ReplicaSets with the same controller; of a node that has more of them, pods go
-    earlier. Ages are compared in powers of two; equals go by uid.
+    `related` are the pods of all ReplicaSets with the same controller. Pods on nodes with more active ones among them
+    are deleted earlier. Ages are compared in powers of two; ties are decided by uid.
     """
     on_node = Counter(pod.node for pod in related if pod.active)
 

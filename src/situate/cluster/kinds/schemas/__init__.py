@@ -1,4 +1,4 @@
-"""Type information of Kubernetes' built-in kinds and of custom resources."""
+"""Type information of the built-in kinds of Kubernetes and of custom resources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies of requests: JSON and YAML to plain values, with the fields that occur twice."""
+"""Decode bodies of requests from JSON or YAML to plain values, and find fields that occur twice."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from situate.cluster.errors.go_text import quote
 from situate.objects.settings.yaml_text import UNFIT, unfolded
 
 MAX_DEPTH = 200
-"""Levels of nesting; what is deeper no schema describes, and walking it would exhaust the stack."""
+"""Levels of nesting. No schema describes deeper values, and walking them would exhaust the stack."""
 MOST_ALIASED = 200_000
-"""Values that aliases in YAML may add: an object that is small as text must not be large in memory."""
+"""Values that YAML aliases may add: a body that is small as text must not become large in memory."""
 LONGEST_NUMBER = 1000
-"""Characters: far beyond 64 bits, and read in no time."""
+"""Characters in a number: far beyond 64 bits, and still fast to parse."""
 YAML_TYPES = frozenset({"application/yaml", "application/apply-patch+yaml"})
 
 
 def decode(raw: bytes, content_type: str = "application/json") -> Any | Refused:
-    """The body's value; 400 where it is not JSON, or YAML where that is its type."""
+    """Return the value of the body, or the 400 for a body that is not JSON (or YAML, if that is its type)."""
     try:
         if content_type in YAML_TYPES:
             value = _from_yaml(raw)
@@ -41,7 +41,7 @@ def decode(raw: bytes, content_type: str = "application/json") -> Any | Refused:
 
 
 def _from_yaml(raw: bytes) -> Any:
-    """As `yaml.load`; refused, in the API server's words, is what aliases multiply."""
+    """Load YAML as `yaml.load` does. Excessive aliases are refused with the API server's error text."""
     loader = _Loader(raw)
     try:
         node = loader.get_single_node()
@@ -56,12 +56,12 @@ def _from_yaml(raw: bytes) -> Any:
 
 
 def _is_deep(raw: bytes) -> bool:
-    """Whether the value can be too deep at all; block style of YAML nests without brackets, by indentation."""
+    """Return whether the value can exceed MAX_DEPTH. YAML in block style nests by indentation, without brackets."""
     return raw.count(b"{") + raw.count(b"[") > MAX_DEPTH or b" " * MAX_DEPTH in raw
 
 
 def _depth(value: Any) -> int:
-    """How many objects and lists lie inside one another."""
+    """Return how many objects and lists are nested in one another."""
     depth = 0
     level = [value]
     while holders := [item for item in level if isinstance(item, (dict, list))]:
@@ -75,9 +75,10 @@ def _too_deep() -> Refused:
 
 
 def duplicate_fields(raw: bytes, value: Any) -> tuple[str, ...]:
-    """Paths of fields that occur more than once in a JSON body of `value`, such as `spec.nodeName`.
+    """Return the paths of fields that occur more than once in a JSON body of `value`, such as `spec.nodeName`.
 
-    Counting the colons after a key, before and after, tells in a few microseconds that there are none.
+    If the raw body and the encoded value have equal numbers of keys, no field is repeated. That test takes a few
+    microseconds.
     """
     keys = msgspec.json.encode(value).count(b'":')
     if raw.count(b'":') == keys and b'" :' not in raw and b'"\n:' not in raw and b'"\t:' not in raw:
@@ -88,7 +89,7 @@ def duplicate_fields(raw: bytes, value: Any) -> tuple[str, ...]:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """The members of a JSON object, repeated ones included."""
+    """Members of a JSON object, repeated ones included."""
 
 
 def _report(value: Any, path: str, found: list[str]) -> None:
@@ -106,9 +107,9 @@ def _report(value: Any, path: str, found: list[str]) -> None:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML as `sigs.k8s.io/yaml` reads it, which makes JSON of it: times stay text, keys are text, numbers are JSON's.
+    """YAML loader that follows `sigs.k8s.io/yaml`, which converts YAML to JSON.
 
-    What JSON has no form for is refused.
+    Times stay text, keys are text, and numbers are JSON's. Values that JSON cannot represent are refused.
     """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -124,7 +125,10 @@ class _Loader(yaml.SafeLoader):
         return value
 
     def construct_number(self, node: yaml.ScalarNode) -> Any:
-        """Of either kind. What YAML 1.1 takes for one of base 60 is text, as `12:30`; so is what no float holds."""
+        """Construct an integer or a float.
+
+        A base-60 number of YAML 1.1, such as `12:30`, becomes text, as does a number too large for a float.
+        """
         if ":" in node.value or len(node.value) > LONGEST_NUMBER:
             return self.construct_scalar(node)
         whole = node.tag == "tag:yaml.org,2002:int"
@@ -163,7 +167,7 @@ for _kind, _construct in {
 
 
 def type_of_body(value: Any, expected_kind: str, raw: bytes) -> Refused | None:
-    """The 400 for a body whose apiVersion and kind cannot be read at all."""
+    """Return the 400 for a body whose apiVersion and kind cannot be read."""
     shown = quote("") if not raw else raw[:64].decode(errors="replace")
     if isinstance(value, dict):
         for key in ("apiVersion", "kind"):

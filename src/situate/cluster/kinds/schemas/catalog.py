@@ -1,6 +1,6 @@
-"""The built-in kinds, as published by the API server whose release `version()` names.
+"""Built-in kinds as published by the API server of release `version()`.
 
-The data beside this file is written by `tests/controlplane/dump_schemas.py`; it is read at first use.
+`tests/controlplane/dump_schemas.py` writes the data file next to this module. The module reads the file at first use.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LEAVES = {
         preserve_unknown=True
     ),
 }
-"""Types with a codec of their own."""
+"""Types with their own codec."""
 
 
 JSON_SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
@@ -40,7 +40,7 @@ JSON_SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSche
 
 @cache
 def published() -> dict[str, Any]:
-    """The data file: keys version, schemas, go, paths, resources."""
+    """Return the content of the data file: keys version, schemas, go, paths, resources."""
     data: dict[str, Any] = msgspec.json.decode(
         gzip.decompress(files("situate.cluster.kinds.schemas").joinpath("kubernetes.json.gz").read_bytes())
     )
@@ -48,14 +48,14 @@ def published() -> dict[str, Any]:
 
 
 def version() -> str:
-    """Release of the API server that the data is from, such as `v1.36.3`."""
+    """Return the release of the API server that published the data, such as `v1.36.3`."""
     text: str = published()["version"]
     return text
 
 
 @cache
 def components() -> dict[tuple[str, str], str]:
-    """OpenAPI component of each (apiVersion, kind)."""
+    """Return the OpenAPI component of each (apiVersion, kind)."""
     found: dict[tuple[str, str], str] = {}
     for name, schema in published()["schemas"].items():
         for kind in schema.get("x-kubernetes-group-version-kind", ()):
@@ -65,14 +65,14 @@ def components() -> dict[tuple[str, str], str]:
 
 
 def builtin(api_version: str, kind: str) -> Schema | None:
-    """Type of a built-in kind; None if there is none of that name."""
+    """Return the type of a built-in kind; None if no such kind exists."""
     name = components().get((api_version, kind))
     return None if name is None else component(name)
 
 
 @cache
 def component(name: str) -> Schema:
-    """Type of an OpenAPI component such as `io.k8s.api.core.v1.PodSpec`."""
+    """Return the type of an OpenAPI component such as `io.k8s.api.core.v1.PodSpec`."""
     leaf = _LEAVES.get(name)
     if leaf is not None:
         return leaf
@@ -80,7 +80,10 @@ def component(name: str) -> Schema:
 
 
 class _Builder:
-    """Builds nodes; a component that contains itself meets its own unfinished node, whose properties follow."""
+    """Builder of nodes.
+
+    A component that contains itself refers to its unfinished node, whose properties are added later.
+    """
 
     def __init__(self) -> None:
         self._known: dict[str, Schema] = {}

@@ -1,4 +1,4 @@
-"""Types of custom resources: a version's `openAPIV3Schema` as the nodes that built-in kinds have too."""
+"""Convert a custom resource version's `openAPIV3Schema` to the same nodes that built-in kinds use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
 def custom_schema(raw: Mapping[str, Any] | None) -> Schema:
-    """The node of a whole object; without a schema nothing but its metadata is known."""
+    """Return the node of a whole object. Without a schema only its metadata is typed."""
     node = UNTYPED if raw is None else _node(raw)
     return node.with_field(type="object", properties={**node.properties, **_resource_fields()})
 

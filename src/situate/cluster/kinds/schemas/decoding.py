@@ -1,8 +1,8 @@
-"""From a request's body to an object of a built-in kind, as Go's decoder would leave it.
+"""Decode a request's body to an object of a built-in kind, as Go's decoder does.
 
-Wrong types are refused, unknown and repeated fields reported as strictly as asked, nulls and empty optional values
-left out, quantities and times rewritten canonically. Which values make sense is left to `validation`. After
-`sigs.k8s.io/json` and `apimachinery/pkg/runtime/serializer`.
+Wrong types are refused. Unknown and repeated fields are reported as strictly as the request demands. Nulls and empty
+optional values are dropped, and quantities and times are rewritten in canonical form. `validation` checks the values.
+After `sigs.k8s.io/json` and `apimachinery/pkg/runtime/serializer`.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ class Strictness(Enum):
 
 
 class Checked(msgspec.Struct, frozen=True):
-    """A decoded object and what its author should know."""
+    """A decoded object and the warnings for its author."""
 
     object: dict[str, Any]
     warnings: tuple[str, ...] = ()
 
 
 class WrongTypeError(Exception):
-    """The first value that Go cannot decode; the text follows `cannot be handled as a …: `."""
+    """The first value that Go cannot decode. The text follows `cannot be handled as a …: `."""
 
 
 Check = Callable[[Any, Path, list[str]], Any]
-"""(value, path, unknown fields so far) to the decoded value, or _DROP for one that is left out."""
+"""Maps (value, path, unknown fields so far) to the decoded value, or to _DROP for a value that is omitted."""
 
 
 def check(
     obj: Any, schema: Schema, strictness: Strictness = Strictness.WARN, duplicates: tuple[str, ...] = ()
 ) -> Checked | Refused:
-    """Decodes an object that names its own apiVersion and kind; `duplicates` are from `bodies.duplicate_fields`."""
+    """Decode an object that names its own apiVersion and kind; `duplicates` are from `bodies.duplicate_fields`."""
     problems = [f"duplicate field {quote(path)}" for path in duplicates]
     try:
         decoded = checker(schema)(obj, (), problems)
@@ -65,13 +65,13 @@ def check(
 
 
 def cannot_handle(obj: dict[str, Any], problem: str) -> Refused:
-    """The 400 for a body of the right kind that cannot be decoded."""
+    """Return the 400 for a body of the right kind that cannot be decoded."""
     kind, version = obj.get("kind", ""), str(obj.get("apiVersion", "")).rpartition("/")[2]
     return bad_request(f"{kind} in version {quote(version)} cannot be handled as a {kind}: {problem}")
 
 
 def shown_path(path: Path) -> str:
-    """`spec.containers[0].image`."""
+    """Return the path as text, such as `spec.containers[0].image`."""
     steps: list[str] = []
     while path:
         path, step, _ = path
@@ -108,12 +108,12 @@ def _json_type(value: Any) -> str:
 
 @cache
 def checker(schema: Schema) -> Check:
-    """The decoder of a struct, compiled at first use."""
+    """Return the decoder of a struct, compiled at first use."""
     return _Struct(schema).check
 
 
 class _Struct:
-    """Decodes one struct; the fields' checks are looked up by name once per value."""
+    """Decoder of one struct. The checks of its fields are found by name."""
 
     def __init__(self, schema: Schema) -> None:
         self._name = schema.go_name or schema.component.rpartition(".")[2]
@@ -123,7 +123,7 @@ class _Struct:
         self._compiled = False
 
     def _compile(self) -> None:
-        """Deferred because a struct may contain itself."""
+        """Compile the checks of the fields. This happens at first use because a struct may contain itself."""
         always: list[tuple[str, Callable[[], Any]]] = []
         for name, field in self._schema.properties.items():
             embedded = "" if field.go is None else field.go.path
@@ -155,7 +155,7 @@ class _Struct:
         return out
 
     def zero(self) -> dict[str, Any]:
-        """The struct as Go writes it when nothing was set."""
+        """Return the struct as Go encodes it with no field set."""
         if not self._compiled:
             self._compile()
         return {key: zero() for key, zero in self._always}
@@ -167,7 +167,10 @@ def _struct(schema: Schema) -> _Struct:
 
 
 def _zero(field: Schema) -> Callable[[], Any] | None:
-    """What Go writes for an unset field; None if it writes nothing, or null for an absent list."""
+    """Return a factory for the value that Go encodes for an unset field.
+
+    None if Go encodes nothing, or null for an absent list.
+    """
     go = field.go
     if go is None or go.pointer or go.omit_zero:
         return None
@@ -217,7 +220,7 @@ def _quantity(value: Any, _path: Path, _problems: list[str]) -> Any:
 
 
 def _json_schema(owner: str) -> Check:
-    """A JSON schema below another one: itself, or the list or truth value that may stand in its place."""
+    """Build the check of a JSON schema inside another one, or of the list or boolean allowed in its place."""
 
     def check(value: Any, path: Path, problems: list[str]) -> Any:
         if type(value) is bool:
@@ -328,7 +331,7 @@ def _map(values: Schema, owner: str, go_type: str, keep_empty: bool) -> Check:
 
 
 def _empty_element(schema: Schema) -> Callable[[], Any]:
-    """What Go makes of a null inside a list or a map."""
+    """Return a factory for the value that Go decodes from a null inside a list or a map."""
     if schema.properties:
         return _struct(schema).zero
     if schema.format == "quantity":

@@ -1,6 +1,6 @@
-"""Scalars with a codec of their own: times, quantities, integers or strings, bytes.
+"""Decode scalars with their own codec: times, quantities, integers or strings, bytes.
 
-Each function gives the value as the API server writes it back, or raises `LeafError` with upstream's words.
+Each function returns the value as the API server encodes it, or raises `LeafError` with upstream's text.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ MICRO_LAYOUT: Final = "2006-01-02T15:04:05.000000Z07:00"
 
 
 class LeafError(ValueError):
-    """The value cannot be decoded; the message is the whole text after `cannot be handled as a …: `."""
+    """The value cannot be decoded. The message is the whole text after `cannot be handled as a …: `."""
 
 
 def quantity(value: Any) -> str:
-    """Canonical text of a quantity given as text or number."""
+    """Return the canonical text of a quantity given as text or number."""
     if type(value) is str:
         text = value
     elif type(value) in (int, float):
@@ -43,13 +43,13 @@ _CLOCK: Final = (("15", r"\d\d?"), (":", ":"), ("04", r"\d\d"), (":", ":"), ("05
 
 @lru_cache(maxsize=1024)
 def time(text: str) -> str:
-    """RFC 3339 in UTC with whole seconds."""
+    """Return the time as RFC 3339 in UTC with whole seconds."""
     return _moment(text, TIME_LAYOUT).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @lru_cache(maxsize=1024)
 def micro_time(text: str) -> str:
-    """RFC 3339 in UTC with six decimals, which the text must have too."""
+    """Return the time as RFC 3339 in UTC with six decimals. The input must have six decimals too."""
     return _moment(text, MICRO_LAYOUT).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
@@ -69,7 +69,7 @@ def _moment(text: str, layout: str) -> datetime:
 
 
 def _range(match: re.Match[str]) -> str:
-    """The part that Go reports as out of range."""
+    """Return the name of the part that Go reports as out of range."""
     for index, (name, low, high) in enumerate(
         (("month", 1, 12), ("day", 1, 31), ("hour", 0, 23), ("minute", 0, 59), ("second", 0, 59))
     ):
@@ -100,7 +100,7 @@ def _quoted(text: str) -> str:
 
 
 def octets(text: str) -> str:
-    """Standard base64, padded."""
+    """Return the text as standard base64 with padding."""
     try:
         return base64.b64encode(base64.b64decode(text, validate=True)).decode()
     except (binascii.Error, ValueError):

@@ -1,7 +1,7 @@
-"""One node of type information: what a JSON value may be, how it is merged, and how Go decodes it.
+"""One node of type information: the allowed JSON values, how they merge, and how Go decodes them.
 
-Built-in kinds (`catalog`) and custom resources (`custom`) become the same nodes, so decoding, patches and field
-management know one vocabulary. Nodes are built once and never changed afterwards.
+Built-in kinds (`catalog`) and custom resources (`custom`) use the same nodes, so decoding, patches and field management
+handle both alike. Nodes are built once and never changed afterwards.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 
 class Missing(Enum):
-    """Marks the absence of a value where None is a value."""
+    """Marker for an absent value where None is a valid value."""
 
     VALUE = "missing"
 
@@ -22,22 +22,22 @@ MISSING: Final = Missing.VALUE
 
 @dataclass(frozen=True, slots=True)
 class GoField:
-    """How Go holds a field of a struct."""
+    """Go's representation of a struct field."""
 
     type: str
-    """As error texts name it, such as `[]v1.Container`; without a pointer's star."""
+    """Go type as in error texts, such as `[]v1.Container`; without the star of a pointer."""
     kind: str
     """Its reflect.Kind: string, int32, int64, float64, bool, slice, map, struct."""
     omit_empty: bool
     omit_zero: bool
     pointer: bool
     path: str
-    """Names of the embedded structs that lead to it, each followed by a dot."""
+    """Names of the embedded structs that contain the field, each followed by a dot."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Schema:
-    """A node; two nodes are equal only if they are the same one."""
+    """A node of type information. Nodes compare by identity."""
 
     type: str = ""
     """object, array, string, integer, number, boolean; empty where several types are allowed."""
@@ -61,24 +61,24 @@ class Schema:
     preserve_unknown: bool = False
     embedded_resource: bool = False
     component: str = ""
-    """Name of the OpenAPI component that it was built from; empty inside of one and for custom resources."""
+    """Name of the OpenAPI component that the node describes; empty inside a component and for custom resources."""
     go_name: str = ""
     """Name of the Go struct; empty unless the node is a struct of a built-in kind."""
     go: GoField | None = None
-    """Set where the node is a field of a Go struct."""
+    """Set if the node is a field of a Go struct."""
 
     def with_field(self, **changes: Any) -> Schema:
-        """The same type at another place; its properties stay shared."""
+        """Return a copy of the node for another place. The copy shares its properties."""
         return replace(self, **changes)
 
     @property
     def is_struct(self) -> bool:
-        """Whether the keys of the object are fixed."""
+        """Return whether the keys of the object are fixed."""
         return bool(self.properties) and self.additional is None
 
     @property
     def untyped(self) -> bool:
-        """Whether nothing is known about the value, so its shape is deduced from the value itself."""
+        """Return whether the type is unknown, so that the shape must be deduced from the value."""
         return not (self.type or self.properties or self.items or self.additional or self.int_or_string)
 
 

@@ -1,7 +1,7 @@
-"""What a schema's values are to the rules in it: their CEL types, and the values in the form that CEL knows.
+"""Convert the values of a schema for its CEL rules: their CEL types and their CEL values.
 
-After `apiserver/pkg/cel/common/schemas.go` and `values.go`. Names that are no identifiers are escaped, `a-b` as
-`a__dash__b`; fields of which the schema says nothing are hidden.
+After `apiserver/pkg/cel/common/schemas.go` and `values.go`. Names that are not identifiers are escaped, for example
+`a-b` as `a__dash__b`. Fields that the schema does not describe are hidden.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ _DURATION_PART: Final = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 
 
 def escaped(name: str) -> str:
-    """The name that stands for a property; empty if none can."""
+    """Return the CEL identifier for a property; empty if none exists."""
     if name in _RESERVED:
         return f"__{name}__"
     return _SPECIAL.sub(lambda match: _ESCAPES[match[0]], name) if _ACCESSIBLE.fullmatch(name) else ""
 
 
 def rule_type(schema: _Map, *, root: bool, name: str = "selfType") -> Type | None:
-    """The type of a schema's values; None if it says nothing of them.
+    """Return the CEL type of a schema's values; None if the schema gives no type.
 
-    `root`: the schema is of a whole object, with a kind and a name.
+    `root`: the schema describes a whole object, with a kind and a name.
     """
     if schema.get("x-kubernetes-int-or-string"):
         return DYN
@@ -95,7 +95,7 @@ def _embedded(schema: _Map) -> bool:
 
 
 def rule_value(value: Any, schema: _Map, *, root: bool) -> Any:
-    """A valid value of the schema as its rules see it."""
+    """Convert a valid value of the schema to the CEL value for its rules."""
     if isinstance(value, list):
         items = schema.get("items") or {}
         return [rule_value(item, items, root=_embedded(items)) for item in value]
@@ -117,7 +117,7 @@ def _object_value(value: _Map, schema: _Map, root: bool) -> dict[str, Any]:
     seen = {
         escaped(key): rule_value(item, properties[key], root=_embedded(properties[key]))
         for key, item in value.items()
-        # A null of a nullable field is a field that is absent.
+        # A null in a nullable field counts as an absent field.
         if key in properties and item is not None
     }
     if root:
@@ -128,7 +128,7 @@ def _object_value(value: _Map, schema: _Map, root: bool) -> dict[str, Any]:
 
 
 def _text_value(text: str, format_: str) -> Any:
-    """Texts of other forms than the format's were refused before."""
+    """Convert a text by its format. Validation has already refused texts that do not match the format."""
     match format_:
         case "byte":
             return base64.b64decode(text)

@@ -1,7 +1,7 @@
-"""CustomResourceDefinitions: defaults, the names and versions they must have, what may change, their conditions.
+"""CustomResourceDefinitions: defaults, validation of names and versions, immutable fields, and conditions.
 
-After `apiextensions-apiserver/pkg/apis/apiextensions/validation`. Schemas are judged in `schema_validation`. As in
-upstream's internal form, what all versions agree in is reported as a field of `spec` itself.
+After `apiextensions-apiserver/pkg/apis/apiextensions/validation`. `schema_validation` checks the schemas. As in
+upstream's internal form, parts that are equal in all versions are reported as fields of `spec` itself.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _APPROVAL: Final = "api-approved.kubernetes.io"
 
 
 def default_crd(definition: dict[str, Any]) -> None:
-    """Fills in names, conversion and the versions that objects are stored in, in place."""
+    """Set the defaults of names, conversion and stored versions in place."""
     spec = definition.setdefault("spec", {})
     names = spec.setdefault("names", {})
     kind = names.get("kind", "")
@@ -53,7 +53,7 @@ def default_crd(definition: dict[str, Any]) -> None:
 
 
 def established_status(definition: _Map, time: str) -> dict[str, Any]:
-    """The status once the names are taken and the resource is served."""
+    """Return the status of a definition whose names are accepted and whose resource is served."""
 
     def condition(kind: str, reason: str, message: str) -> dict[str, str]:
         return {"type": kind, "status": "True", "lastTransitionTime": time, "reason": reason, "message": message}
@@ -69,7 +69,7 @@ def established_status(definition: _Map, time: str) -> dict[str, Any]:
 
 
 def validate_crd(definition: _Map) -> list[FieldError]:
-    """A new definition, after defaults."""
+    """Validate a new definition, after defaults."""
     errors = validate_metadata(definition["metadata"], namespaced=False, custom=True)
     errors += _name(definition)
     errors += _spec(definition.get("spec", {}))
@@ -78,7 +78,7 @@ def validate_crd(definition: _Map) -> list[FieldError]:
 
 
 def validate_crd_update(new: _Map, old: _Map) -> list[FieldError]:
-    """Group, plural, kind and scope of an established definition never change."""
+    """Validate an update. Group, plural, kind and scope of an established definition are immutable."""
     errors = validate_metadata_update(new["metadata"], old["metadata"], custom=True)
     errors += _spec(new.get("spec", {}))
     spec, before = new.get("spec", {}), old.get("spec", {})
@@ -104,7 +104,7 @@ def _name(definition: _Map) -> list[FieldError]:
 
 
 def _approval(definition: _Map) -> list[FieldError]:
-    """Groups of Kubernetes itself need a sign that they were approved."""
+    """Require the approval annotation for groups that belong to Kubernetes itself."""
     group = definition.get("spec", {}).get("group", "")
     protected = group.endswith((".k8s.io", ".kubernetes.io")) or group in ("k8s.io", "kubernetes.io")
     if not protected or definition["metadata"].get("annotations", {}).get(_APPROVAL):
@@ -120,7 +120,7 @@ def _spec(spec: _Map) -> list[FieldError]:
     return [*_judged(msgspec.json.encode(spec))]
 
 
-@lru_cache(maxsize=64)  # one process of tests applies the same definitions to cluster after cluster
+@lru_cache(maxsize=64)  # one test process applies the same definitions to many clusters
 def _judged(spec: bytes) -> tuple[FieldError, ...]:
     return tuple(_spec_errors(msgspec.json.decode(spec)))
 
@@ -173,7 +173,7 @@ def _versions(versions: Sequence[_Map]) -> list[FieldError]:
 
 
 def _internal(version: _Map) -> dict[str, Any]:
-    """As the server's internal type prints it, once the schema has moved to the top."""
+    """Return the version as the server's internal type prints it, after the schema has moved to the top."""
     return {
         "Name": version.get("name", ""),
         "Served": version.get("served", False),
@@ -208,7 +208,7 @@ def _names(names: _Map) -> list[FieldError]:
 
 
 def _shapes(versions: Sequence[_Map]) -> list[FieldError]:
-    """Schema, subresources and columns; once at the top where all versions have the same."""
+    """Validate schema, subresources and columns. Parts that are equal in all versions are checked once, at the top."""
     errors: list[FieldError] = []
     same = {
         key: all(version.get(key) == versions[0].get(key) for version in versions)
@@ -319,7 +319,7 @@ def _conversion(conversion: _Map) -> list[FieldError]:
         return [not_supported(f"{path}.strategy", strategy, ("None", "Webhook"))]
     if strategy == "None":
         return []
-    # Objects are stored as they were written: a definition that needs its webhook is told so.
+    # Objects are stored as written, so a definition that needs a conversion webhook is refused.
     webhook = conversion.get("webhook") or {}
     errors: list[FieldError] = []
     if "clientConfig" not in webhook:

@@ -1,4 +1,4 @@
-"""Formats of strings that the API server checks in custom resources; other formats mean nothing.
+"""Check the string formats that the API server checks in custom resources. Other formats have no effect.
 
 After `kube-openapi/pkg/validation/strfmt` and the list of supported formats in apiextensions-apiserver.
 """
@@ -88,4 +88,4 @@ FORMATS: Final[Mapping[str, Callable[[str], bool]]] = {
     "k8s-long-name": _matching(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"),
 }
 NUMERIC: Final = frozenset({"int32", "int64", "float", "double", "password"})
-"""Known formats that no text is checked against."""
+"""Known formats that do not restrict a text."""

@@ -1,4 +1,4 @@
-"""JSON paths in dot notation, by which the scale subresource finds its numbers in a custom resource."""
+"""JSON paths in dot notation, with which the scale subresource finds its fields in a custom resource."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ScalePaths:
-    """Where replicas and selector are kept, such as `.spec.replicas`."""
+    """Paths of the replicas and the selector, such as `.spec.replicas`."""
 
     spec_replicas: str
     status_replicas: str
     label_selector: str
-    """Empty if the resource has none."""
+    """Empty if the resource has no selector."""
 
     @staticmethod
     def of(scale: Mapping[str, Any]) -> ScalePaths:
-        """From a version's `subresources.scale`."""
+        """Return the paths in a version's `subresources.scale`."""
         return ScalePaths(
             scale.get("specReplicasPath", ""), scale.get("statusReplicasPath", ""), scale.get("labelSelectorPath", "")
         )
 
 
 def get_path(obj: Any, path: str) -> Any:
-    """The value at the path; None if a step of it is missing."""
+    """Return the value at the path; None if a step of the path is missing."""
     for step in path.removeprefix(".").split("."):
         if not isinstance(obj, dict):
             return None
@@ -34,7 +34,7 @@ def get_path(obj: Any, path: str) -> Any:
 
 
 def set_path(obj: dict[str, Any], path: str, value: Any) -> None:
-    """Sets the value in place; objects on the way are made where there are none."""
+    """Set the value in place. Missing objects on the path are created."""
     *steps, last = path.removeprefix(".").split(".")
     for step in steps:
         below = obj.get(step)

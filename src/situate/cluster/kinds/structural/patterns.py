@@ -1,7 +1,7 @@
-"""Regular expressions of schemas: RE2's language on Python's engine.
+"""Translate regular expressions of schemas from RE2 to Python's engine.
 
-What RE2 has not (look-around, back-references, possessive and atomic groups) is refused, as it is upstream; `$` and
-`\\z` mean the end of the text, classes are ASCII's, `[[:alpha:]]` is spelled out.
+Syntax that RE2 lacks (look-around, back-references, possessive and atomic groups) is refused, as upstream does. `$` and
+`\\z` match the end of the text, classes cover ASCII only, and `[[:alpha:]]` is expanded.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _REFUSED: Final = re.compile(r"\(\?(?:=|!|<=|<!|>|\()|\(\?P=|(?<!\\)(?:\\\\)*\\[
 
 
 class PatternError(ValueError):
-    """The pattern is none; the text says why."""
+    """The pattern is invalid; the text gives the reason."""
 
 
 @lru_cache(maxsize=1024)
 def compiled(pattern: str) -> re.Pattern[str]:
-    """Ready to `search`; PatternError if RE2 would refuse the pattern."""
+    """Compile a pattern for `search`. Raises `PatternError` if RE2 would refuse the pattern."""
     refused = _REFUSED.search(pattern)
     if refused is not None:
         raise PatternError(f"error parsing regexp: invalid or unsupported Perl syntax: `{refused[0]}`")
@@ -78,7 +78,7 @@ def _translated(pattern: str) -> str:
 
 
 def _shown(error: re.error, pattern: str) -> str:
-    """Go's words for the commonest mistakes."""
+    """Return Go's text for the most common mistakes."""
     text = str(error.msg)
     if "unterminated subpattern" in text:
         return f"error parsing regexp: missing closing ): `{pattern}`"

@@ -1,7 +1,7 @@
-"""x-kubernetes-validations: rules of a schema in CEL, judged with their definition and held against objects.
+"""x-kubernetes-validations: check the CEL rules of a schema, and evaluate them on objects.
 
 After `apiextensions-apiserver/pkg/apis/apiextensions/validation` and `pkg/apiserver/schema/cel`. Upstream also refuses
-rules whose evaluation might cost too much; that is not estimated here.
+rules with a high estimated cost; this server does not estimate costs.
 """
 
 from __future__ import annotations
@@ -33,12 +33,15 @@ _STEP: Final = re.compile(r"\.([^.\[\]']+)|\['([^']+)'\]")
 
 
 def validate_rules(schema: _Map, path: str, *, typed: bool) -> list[FieldError]:
-    """All rules of a schema; their types only if the schema is in order itself."""
+    """Validate all rules of a schema. With `typed` (the schema itself is valid) the rules are compiled too."""
     return list(_rules(schema, path, root=True, typed=typed, atomic=""))
 
 
 def _rules(schema: _Map, path: str, *, root: bool, typed: bool, atomic: str) -> Iterator[FieldError]:
-    """`atomic` is where the list begins whose items cannot be told from one another, if there is one."""
+    """Validate the rules of a schema and of its parts.
+
+    `atomic` is the path of the outermost list whose items have no identity; empty outside such lists.
+    """
     rules = schema.get("x-kubernetes-validations") or ()
     self_type = rule_type(schema, root=root) if typed else None
     if rules and typed and self_type is None:
@@ -112,7 +115,7 @@ def _names_old(compiled: Compiled) -> bool:
 
 
 def _internal(rule: _Map) -> dict[str, Any]:
-    """As the server's internal type prints it."""
+    """Return the rule as the server's internal type prints it."""
     return {
         "Rule": rule.get("rule", ""),
         "Message": rule.get("message", ""),
@@ -124,7 +127,7 @@ def _internal(rule: _Map) -> dict[str, Any]:
 
 
 def _shown_path(path: str, schema: _Map) -> str | None:
-    """A fieldPath as errors show it, such as `.o.a-b` and `.m[key]`; None if the schema has no such fields."""
+    """Return a fieldPath as errors show it, such as `.o.a-b` and `.m[key]`; None if the schema has no such fields."""
     shown, position = "", 0
     while position < len(path):
         step = _STEP.match(path, position)
@@ -141,7 +144,7 @@ def _shown_path(path: str, schema: _Map) -> str | None:
 
 
 def broken_rules(value: Any, schema: _Map, path: str, old: Any, *, root: bool) -> Iterator[FieldError]:
-    """What the rules of this schema itself say against a value; `old` is MISSING where there was none before."""
+    """Yield the errors of this schema's own rules for a value. `old` is MISSING if there is no previous value."""
     rules = schema.get("x-kubernetes-validations")
     if not rules:
         return
@@ -160,7 +163,7 @@ def broken_rules(value: Any, schema: _Map, path: str, old: Any, *, root: bool) -
 
 
 def _message(rule: _Map, scope: _Map) -> str:
-    """That of the rule's own expression, if it comes to a line of text."""
+    """Return the result of the rule's messageExpression if it is one line of text, else the rule's message."""
     expression = rule.get("messageExpression", "")
     if expression and ("oldSelf" not in expression or "oldSelf" in scope):
         told = accepted_expression(expression).evaluate(scope)
@@ -171,7 +174,7 @@ def _message(rule: _Map, scope: _Map) -> str:
 
 def _broken(rule: _Map, value: Any, path: str, detail: str) -> FieldError:
     where = path.removeprefix(".") or NOWHERE
-    # A map or a list is not shown.
+    # Maps and lists are not shown.
     shown = Omitted.VALUE if isinstance(value, (dict, list)) else value
     match rule.get("reason"):
         case ErrorKind.REQUIRED.value:

@@ -1,7 +1,7 @@
-"""Custom resources of one version: decode, prune, complete and judge them by their CustomResourceDefinition.
+"""Decode, prune, default and validate custom resources of one version by their CustomResourceDefinition.
 
-After `apiextensions-apiserver/pkg/apiserver/schema/{pruning,defaulting,objectmeta}` and
-`pkg/registry/customresource`. The definition itself is judged in `definitions`.
+After `apiextensions-apiserver/pkg/apiserver/schema/{pruning,defaulting,objectmeta}` and `pkg/registry/customresource`.
+`definitions` validates the definition itself.
 """
 
 from __future__ import annotations
@@ -58,20 +58,20 @@ class Resource:
     has_status: bool
     scale: ScalePaths | None
     columns: tuple[Mapping[str, Any], ...]
-    """additionalPrinterColumns as they are written."""
+    """additionalPrinterColumns as written in the definition."""
     selectable_fields: tuple[str, ...]
-    """JSON paths that field selectors may name, such as `.spec.color`."""
+    """JSON paths that field selectors can use, such as `.spec.color`."""
     content: Mapping[str, Any]
-    """`raw` without what every object has: apiVersion, kind and metadata."""
+    """`raw` without the fields that every object has: apiVersion, kind and metadata."""
     extended: bool
-    """Whether the schema says anywhere what only `validate_extensions` looks at."""
+    """True if any part of the schema needs `validate_extensions`."""
     defaults: Mapping[int, Mapping[str, Any]]
-    """By the `id` of each part of `raw` that has any: the values of its properties that are left out."""
+    """Defaults of properties, by the `id` of the part of `raw` that declares them."""
 
     def check(
         self, obj: _Object, strictness: Strictness = Strictness.WARN, raw: bytes | None = None
     ) -> Checked | Refused:
-        """The object without unknown fields; `raw` is the body it came from, None if it came from a patch."""
+        """Return the object without unknown fields. `raw` is the request body, or None for a patch."""
         duplicates = () if raw is None else duplicate_fields(raw, obj)
         unknown: list[str] = []
         try:
@@ -87,11 +87,11 @@ class Resource:
         return Checked(pruned, tuple(problems))
 
     def default(self, obj: _Object) -> None:
-        """Fills in defaults in place; nulls where null is not allowed count as absent."""
+        """Set defaults in place. A null in a field that is not nullable counts as absent."""
         _default(obj, self.raw, self.defaults)
 
     def validate(self, obj: _Object, old: _Object | None = None) -> list[FieldError]:
-        """A new object, or one that replaces `old`."""
+        """Validate a new object, or an object that replaces `old`."""
         if old is None:
             errors = validate_metadata(obj["metadata"], namespaced=self.namespaced, custom=True)
         else:
@@ -100,7 +100,7 @@ class Resource:
         return errors + self._validate_content(obj, old) + self._validate_replicas(obj, "spec")
 
     def validate_status(self, obj: _Object, old: _Object) -> list[FieldError]:
-        """A write to the subresource status."""
+        """Validate a write to the subresource status."""
         errors = validate_metadata_update(obj["metadata"], old["metadata"], custom=True)
         errors = with_general_update(obj, old, self.namespaced, errors)
         return errors + self._validate_content(obj, old) + self._validate_replicas(obj, "status")
@@ -111,7 +111,7 @@ class Resource:
         errors = validate_value(content, self.raw, "", **previous)
         if not self.extended:
             return errors
-        # Rules know an object's name, which no schema limits.
+        # Rules can read an object's name, which no schema restricts.
         named = {**content, "metadata": obj["metadata"]}
         if old is not None:
             previous = {"old": {**_content(old), "metadata": old["metadata"]}}
@@ -146,7 +146,7 @@ def _go(value: Any) -> str:
 
 
 def compile_version(definition: Mapping[str, Any], version: str) -> Resource:
-    """The resource of a version of a valid definition; KeyError if it has no such version."""
+    """Compile one version of a valid definition. Raises `KeyError` if the definition has no such version."""
     spec = definition["spec"]
     found = next((each for each in spec["versions"] if each["name"] == version), None)
     if found is None:
@@ -169,13 +169,13 @@ def compile_version(definition: Mapping[str, Any], version: str) -> Resource:
 
 
 def _content_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a schema of an object with apiVersion, kind and metadata says of the rest of it."""
+    """Return the schema without apiVersion, kind and metadata, for the rest of an object."""
     properties = {key: value for key, value in schema.get("properties", {}).items() if key not in _OF_EVERY_OBJECT}
     return {**schema, "properties": properties, "x-kubernetes-embedded-resource": False}
 
 
 def _pruned_resource(obj: _Object, content: Mapping[str, Any], path: str, unknown: list[str]) -> _Object:
-    """An object with apiVersion, kind and metadata, whether it is the whole or embedded."""
+    """Prune an object with apiVersion, kind and metadata: a whole object or an embedded one."""
     rest = {key: value for key, value in obj.items() if key not in _OF_EVERY_OBJECT}
     pruned: _Object = {key: obj[key] for key in ("apiVersion", "kind") if key in obj}
     metadata = obj.get("metadata")
@@ -194,7 +194,7 @@ def _metadata(metadata: Any, path: str, unknown: list[str]) -> Any:
 
 
 def _pruned(value: Any, schema: Mapping[str, Any], path: str, unknown: list[str]) -> Any:
-    """`path` ends in a dot or is empty, ready for a name."""
+    """Prune a value. `path` is empty or ends in a dot, so that a name can follow."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, list):
@@ -228,7 +228,7 @@ def _open(schema: Mapping[str, Any]) -> bool:
 
 
 def _defaults_of(schema: Any) -> dict[int, Mapping[str, Any]]:
-    """The defaults of a schema and of all parts of it that values are held to."""
+    """Return the defaults of a schema and of all parts that apply to values."""
     if not isinstance(schema, dict):
         return {}
     properties = schema.get("properties", _NOTHING)

@@ -1,4 +1,4 @@
-"""The schema of a custom resource: structural, and within what this server can hold objects to.
+"""Validate the schema of a custom resource: it must be structural and supported by this server.
 
 After `apiextensions-apiserver/pkg/apiserver/schema/validation.go` and the schema part of
 `pkg/apis/apiextensions/validation`.
@@ -36,7 +36,7 @@ _NOT_IN_JUNCTORS: Final = (
 
 
 def validate_schema(schema: _Map, path: str, *, status_subresource: bool) -> list[FieldError]:
-    """A version's openAPIV3Schema."""
+    """Validate a version's openAPIV3Schema."""
     errors: list[FieldError] = []
     if schema.get("nullable"):
         errors.append(forbidden(f"{path}.nullable", "nullable cannot be true at the root"))
@@ -53,7 +53,7 @@ def validate_schema(schema: _Map, path: str, *, status_subresource: bool) -> lis
 
 
 def _syntax(schema: _Map, path: str) -> list[FieldError]:
-    """What no schema may have, and Kubernetes' own extensions."""
+    """Check for keywords that no schema may use, and check Kubernetes' own extensions."""
     errors = _list_extensions(schema, path) + _map_extensions(schema, path)
     kind = schema.get("type", "")
     if kind and kind not in _TYPES:
@@ -162,9 +162,9 @@ def _keyed_items(items: _Map, keys: list[str], path: str) -> list[FieldError]:
 
 
 def _structure(schema: _Map, path: str, level: str) -> list[FieldError]:
-    """`level` is root, items or field: where the schema stands."""
+    """Check that a schema is structural. `level` is its position: root, items or field."""
     errors: list[FieldError] = []
-    # What is below comes first, as in upstream's answers.
+    # Errors of nested schemas come first, as in upstream's answers.
     for name, below in sorted(schema.get("properties", {}).items()):
         errors += _structure(below, f"{path}.properties[{name}]", "field")
     if isinstance(schema.get("additionalProperties"), dict):
@@ -218,7 +218,7 @@ def _embedded(schema: _Map, path: str) -> list[FieldError]:
 
 
 def _implied_fields(schema: _Map, path: str) -> list[FieldError]:
-    """apiVersion and kind are text, metadata is as it is everywhere."""
+    """Check that apiVersion and kind are text and that metadata only restricts names."""
     errors: list[FieldError] = []
     properties = schema.get("properties", {})
     for key in ("kind", "apiVersion"):
@@ -250,7 +250,7 @@ def _pattern(schema: _Map, path: str) -> list[FieldError]:
 
 
 def _junctors(schema: _Map, path: str) -> list[FieldError]:
-    """Below allOf, anyOf, oneOf and not only values are restricted; fields are described outside."""
+    """Check allOf, anyOf, oneOf and not. They may only restrict values; fields are declared outside of them."""
     errors: list[FieldError] = []
     branches = [
         (below, f"{path}.{key}[{index}]") for key in _JUNCTORS for index, below in enumerate(schema.get(key, ()))
@@ -276,7 +276,7 @@ def _nested(schema: _Map, path: str, int_or_string: bool) -> list[FieldError]:
 
 
 def _defaults(schema: _Map, path: str) -> list[FieldError]:
-    """Defaults must be values that the schema takes, and prunes nothing of."""
+    """Check that each default is valid for its schema and has no fields that pruning would drop."""
     errors: list[FieldError] = []
     if "default" in schema:
         value, here = schema["default"], f"{path}.default"
@@ -312,7 +312,7 @@ def _has_unknown(value: Any, schema: _Map) -> bool:
 
 
 def refers_to_scalar(schema: _Map, path: str) -> bool | None:
-    """Whether a path such as `.spec.color` ends at a text, number or truth value; None if it leads nowhere."""
+    """Return whether a path such as `.spec.color` ends at a text, integer or boolean; None if it matches no field."""
     node: Any = schema
     for step in path.removeprefix(".").split("."):
         node = node.get("properties", {}).get(step) if isinstance(node, dict) else None

@@ -1,7 +1,7 @@
-"""Whether a value fits a structural schema, with upstream's words.
+"""Validate a value against a structural schema, with upstream's error texts.
 
-After `kube-openapi/pkg/validation/validate` and `apiextensions-apiserver/pkg/apiserver/schema`. An update is held to
-the rules only where it changed something (ratcheting): a part that is equal to the old one is not looked at again.
+After `kube-openapi/pkg/validation/validate` and `apiextensions-apiserver/pkg/apiserver/schema`. An update is validated
+only where it changes something (ratcheting): a part that equals the old one is skipped.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MAX_INT32: Final = 2**31 - 1
 
 
 def validate_value(value: Any, schema: _Raw, path: str, old: Any = MISSING) -> list[FieldError]:
-    """Errors of a value and of all that it holds; `old` is what it was, if it can be told."""
+    """Return the errors of a value and of everything inside it. `old` is the previous value, if known."""
     if old is not MISSING and _same(value, old):
         return []
     if value is None and schema.get("nullable"):
@@ -83,7 +83,7 @@ def _json(value: Any) -> str:
 
 
 def _json_type(value: Any) -> tuple[str, str]:
-    """The type's name and upstream's format of numbers."""
+    """Return the type's name and upstream's format of numbers."""
     if value is None:
         return "null", ""
     if isinstance(value, bool):
@@ -143,7 +143,7 @@ def _combinations(value: Any, schema: _Raw, path: str) -> list[FieldError]:
 
 
 def _fewest(failures: list[list[FieldError]]) -> list[FieldError]:
-    """The branch that came closest; the first of equals."""
+    """Return the errors of the branch with the fewest; the first of equals."""
     closest = failures[0]
     for failure in failures:
         if len(failure) < len(closest):
@@ -193,7 +193,7 @@ def _number(value: int | float, schema: _Raw, path: str) -> list[FieldError]:
 
 def _multiple(value: int | float, factor: int | float, path: str) -> list[FieldError]:
     if factor <= 0 or (isinstance(value, int) and int(factor) <= 0):
-        # Upstream cuts the factor to an integer for integer values.
+        # Upstream truncates the factor to an integer for integer values.
         shown = int(factor) if isinstance(value, int) else factor
         return [invalid(path, shown, f"factor MultipleOf declared for {path} must be positive: {shown}")]
     quotient = value / factor
@@ -221,7 +221,7 @@ def _list(value: list[Any], schema: _Raw, path: str, old: Any) -> list[FieldErro
 
 
 def _old_item(item: Any, schema: _Raw, old: Any) -> Any:
-    """The item of the same keys in the old list; only lists of list-type map can tell."""
+    """Return the item with the same keys in the old list; MISSING unless the list is of list-type map."""
     keys = schema.get("x-kubernetes-list-map-keys")
     if not isinstance(old, list) or not keys or not isinstance(item, dict):
         return MISSING
@@ -258,7 +258,7 @@ def _child(path: str, name: str) -> str:
 
 
 def validate_extensions(value: Any, schema: _Raw, path: str, old: Any = MISSING) -> list[FieldError]:
-    """What Kubernetes adds to JSON schemas: unique items, embedded resources, rules in CEL."""
+    """Check Kubernetes' extensions of JSON schemas: unique items, embedded resources, rules in CEL."""
     if old is not MISSING and _same(value, old):
         return []
     errors: list[FieldError] = []
@@ -287,7 +287,10 @@ _EXTENSIONS: Final = ("x-kubernetes-list-type", "x-kubernetes-embedded-resource"
 
 
 def is_extended(schema: Any) -> bool:
-    """Whether `validate_extensions` has anything to find with a schema; a property of such a name counts as well."""
+    """Return whether `validate_extensions` can find errors with a schema.
+
+    A property with such a name counts as well.
+    """
     if isinstance(schema, list):
         return any(map(is_extended, schema))
     if not isinstance(schema, Mapping):

@@ -1,6 +1,7 @@
-"""What the API server requires of built-in objects beyond their types, by apiVersion and kind.
+"""Validate built-in objects beyond their types, by apiVersion and kind.
 
-Objects come decoded and with their defaults. Each function gives the errors in upstream's order, none if all is well.
+Objects are decoded and defaulted. Each function returns the errors in upstream's order; the list is empty for a valid
+object.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _Update = Callable[[_Map, _Map], list[FieldError]]
 
 
 def validate_create(obj: _Map) -> list[FieldError]:
-    """A new object whose name has been generated."""
+    """Validate a new object after its name was generated."""
     found = _KINDS.get((obj["apiVersion"], obj["kind"]))
     if found is not None:
         return found[0](obj)
@@ -47,26 +48,26 @@ def validate_create(obj: _Map) -> list[FieldError]:
 
 
 def validate_update(new: _Map, old: _Map) -> list[FieldError]:
-    """A write to the object itself; status is as it was."""
+    """Validate a write to the object itself. Its status is unchanged."""
     found = _KINDS.get((new["apiVersion"], new["kind"]))
     errors = _metadata_only(new, old) if found is None else found[1](new, old)
     return with_general_update(new, old, _is_namespaced(new), errors) if errors else errors
 
 
 def validate_status(new: _Map, old: _Map) -> list[FieldError]:
-    """A write to the subresource status; everything else but metadata is as it was."""
+    """Validate a write to the subresource status. Only status and metadata can differ."""
     errors = _STATUS.get((new["apiVersion"], new["kind"]), _metadata_only)(new, old)
     return with_general_update(new, old, _is_namespaced(new), errors) if errors else errors
 
 
 def validate_resize(new: _Map, old: _Map) -> list[FieldError]:
-    """A write to pods/resize."""
+    """Validate a write to pods/resize."""
     errors = validate_pod_resize(new, old)
     return with_general_update(new, old, True, errors) if errors else errors
 
 
 def validate_scale(scale: _Map) -> list[FieldError]:
-    """A write to the subresource scale."""
+    """Validate a write to the subresource scale."""
     return validate_non_negative(scale.get("spec", {}).get("replicas"), "spec.replicas")
 
 

@@ -1,4 +1,4 @@
-"""Webhook configurations, and the rules and conditions that they share with admission policies.
+"""Validate webhook configurations, and the rules and conditions that admission policies also use.
 
 After `pkg/apis/admissionregistration/validation` and `apiserver/pkg/util/webhook/validation.go`.
 """
@@ -35,12 +35,12 @@ _MAX_CONDITIONS: Final = 64
 
 
 def webhooks(obj: _Map) -> list[FieldError]:
-    """A MutatingWebhookConfiguration or ValidatingWebhookConfiguration."""
+    """Validate a MutatingWebhookConfiguration or ValidatingWebhookConfiguration."""
     return validate_metadata(obj["metadata"], namespaced=False) + _webhooks(obj)
 
 
 def webhooks_update(new: _Map, old: _Map) -> list[FieldError]:
-    """Everything may change."""
+    """Validate an update. Every field may change."""
     return validate_metadata_update(new["metadata"], old["metadata"]) + _webhooks(new)
 
 
@@ -95,7 +95,7 @@ def _qualified(name: str, path: str) -> list[FieldError]:
 
 
 def validate_rule(rule: _Map, path: str) -> list[FieldError]:
-    """Operations, groups, versions, resources and scope."""
+    """Validate operations, groups, versions, resources and scope of a rule."""
     errors: list[FieldError] = []
     operations = rule.get("operations") or ()
     if not operations:
@@ -152,7 +152,7 @@ def _client(config: _Map, path: str) -> list[FieldError]:
 
 
 def _url(url: str, path: str) -> list[FieldError]:
-    """Taken apart by hand: scheme, then host, path, query and fragment."""
+    """Validate a webhook URL. The URL is split by hand into scheme, host, path, query and fragment."""
     errors: list[FieldError] = []
     before, _, fragment = url.partition("#")
     before, _, query = before.partition("?")
@@ -211,7 +211,7 @@ def _review_versions(versions: Sequence[str], path: str) -> list[FieldError]:
 def validate_match_conditions(
     conditions: Sequence[_Map], path: str, declared: Mapping[str, Type] = CONDITION_VARIABLES
 ) -> list[FieldError]:
-    """Names unique, expressions compile over the declared variables."""
+    """Check that names are unique and that expressions compile with the declared variables."""
     errors: list[FieldError] = []
     if len(conditions) > _MAX_CONDITIONS:
         errors.append(too_many(path, len(conditions), _MAX_CONDITIONS))

@@ -1,7 +1,7 @@
-"""Containers of pods and templates.
+"""Validate containers of pods and templates.
 
-After `validateContainers`, `validateInitContainers` and what they call in `pkg/apis/core/validation/validation.go`.
-Left to the container runtime: security contexts.
+After `validateContainers`, `validateInitContainers` and their callees in `pkg/apis/core/validation/validation.go`.
+Security contexts are not validated; the container runtime checks them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _VARIABLE_SOURCES: Final = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "
 
 
 def validate_containers(containers: Sequence[_Map], volumes: Collection[str], path: str) -> list[FieldError]:
-    """The regular containers: at least one, names unique, host ports free of conflicts."""
+    """Validate the regular containers: at least one, with unique names and no conflict of host ports."""
     if not containers:
         return [required(path)]
     errors: list[FieldError] = []
@@ -68,7 +68,7 @@ def validate_containers(containers: Sequence[_Map], volumes: Collection[str], pa
 def validate_init_containers(
     containers: Sequence[_Map], regular: Sequence[_Map], volumes: Collection[str], path: str
 ) -> list[FieldError]:
-    """Init containers and sidecars; only sidecars have probes and hooks."""
+    """Validate init containers and sidecars. Only sidecars may have probes and hooks."""
     errors: list[FieldError] = []
     names = {container.get("name", "") for container in regular}
     for index, container in enumerate(containers):
@@ -176,7 +176,7 @@ def _handler(handler: _Map, path: str) -> list[FieldError]:
 
 
 def validate_port(port: int | str, path: str) -> list[FieldError]:
-    """A number or the name of a port."""
+    """Validate a port given as a number or a name."""
     problems = port_name(port) if isinstance(port, str) else port_number(port)
     return [invalid(path, port, problem) for problem in problems]
 

@@ -1,4 +1,4 @@
-"""How two values differ, as lines for a person: what was with `-`, what is now with `+`."""
+"""Show how two values differ, in readable lines: `-` for old values, `+` for new ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 def difference(before: Any, after: Any) -> str:
-    """Unchanged members are left out; lines of objects and lists are indented by two."""
+    """Return the lines that differ. Unchanged members are omitted, and nested lines are indented by two spaces."""
     return "\n".join(_lines("", before, after, 0))
 
 

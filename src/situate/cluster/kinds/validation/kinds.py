@@ -1,6 +1,6 @@
-"""The other built-in kinds: what the API server requires of them beyond their metadata.
+"""Validate the other built-in kinds beyond their metadata.
 
-After the `validation.go` of each group in `pkg/apis`. A kind without an entry here has its metadata checked.
+After the `validation.go` of each group in `pkg/apis`. For a kind without a function here only metadata is validated.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def config_map_update(new: _Map, old: _Map) -> list[FieldError]:
 
 
 def _locked(new: _Map, old: _Map, fields: tuple[str, ...]) -> list[FieldError]:
-    """`immutable: true` cannot be taken back, nor the data changed."""
+    """Check that `immutable: true` stays set and that the data stays unchanged."""
     if not old.get("immutable"):
         return []
     detail = "field is immutable when `immutable` is set"
@@ -85,7 +85,7 @@ _SECRET_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "kubernetes.io/ssh-auth": ("ssh-privatekey",),
     "kubernetes.io/tls": ("tls.crt", "tls.key"),
 }
-"""Keys that a Secret of a type cannot do without."""
+"""Keys that a Secret of each type must have."""
 
 
 def secret(obj: _Map) -> list[FieldError]:
@@ -118,7 +118,7 @@ def secret_update(new: _Map, old: _Map) -> list[FieldError]:
 
 
 def service(obj: _Map) -> list[FieldError]:
-    """The parts of a Service that the cluster here makes use of."""
+    """Validate the parts of a Service that this cluster uses."""
     errors = validate_metadata(obj["metadata"], namespaced=True, name_form=dns_label)
     spec = obj.get("spec", {})
     kind, ports = spec.get("type", ""), spec.get("ports", ())
@@ -246,7 +246,7 @@ def _lease_spec(spec: _Map) -> list[FieldError]:
 
 
 def event(obj: _Map) -> list[FieldError]:
-    """Events of core/v1; those of events.k8s.io are stored as these."""
+    """Validate an Event of core/v1. Events of events.k8s.io are stored in this shape."""
     errors: list[FieldError] = []
     involved = obj.get("involvedObject", {}).get("namespace", "")
     namespace = obj["metadata"].get("namespace", "")
@@ -305,7 +305,7 @@ def priority_class_update(new: _Map, old: _Map) -> list[FieldError]:
 
 
 def role(obj: _Map) -> list[FieldError]:
-    """Role or ClusterRole."""
+    """Validate a Role or ClusterRole."""
     namespaced = obj["kind"] == "Role"
     errors = validate_metadata(obj["metadata"], namespaced=namespaced, name_form=path_segment)
     for index, rule in enumerate(obj.get("rules") or ()):
@@ -329,7 +329,7 @@ def role_update(new: _Map, old: _Map) -> list[FieldError]:
 
 
 def role_binding(obj: _Map) -> list[FieldError]:
-    """RoleBinding or ClusterRoleBinding."""
+    """Validate a RoleBinding or ClusterRoleBinding."""
     namespaced = obj["kind"] == "RoleBinding"
     errors = validate_metadata(obj["metadata"], namespaced=namespaced, name_form=path_segment)
     reference = obj.get("roleRef", {})

@@ -1,4 +1,4 @@
-"""What every object's metadata must look like, and what of it never changes.
+"""Validate the metadata of every object, and its immutable fields.
 
 After `k8s.io/apimachinery/pkg/api/validation/objectmeta.go`.
 """
@@ -23,7 +23,7 @@ NameForm = Callable[[str], Problems]
 
 IMMUTABLE: Final = "field is immutable"
 MAX_ANNOTATIONS: Final = 256 * 1024
-"""Bytes of all keys and values together."""
+"""Total bytes of all keys and values."""
 MAX_MANAGER: Final = 128
 _STANDARD_FINALIZERS: Final = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 NEGATIVE: Final = "must be greater than or equal to 0"
@@ -37,11 +37,11 @@ def validate_metadata(
     path: str = "metadata",
     custom: bool = False,
 ) -> list[FieldError]:
-    """Metadata of a new object; only custom resources may have finalizers without a domain."""
+    """Validate the metadata of a new object. Only custom resources may have finalizers without a domain."""
     errors: list[FieldError] = []
     prefix = metadata.get("generateName")
     if prefix:
-        # What is generated ends in five characters more, so a hyphen at the end is well.
+        # The generated name has five more characters, so the prefix may end in a hyphen.
         tried = prefix[:-1] + "a" if prefix.endswith("-") and len(prefix) > 1 else prefix
         errors += [invalid(f"{path}.generateName", prefix, problem) for problem in name_form(tried)]
     name = metadata.get("name")
@@ -74,9 +74,10 @@ def validate_metadata(
 def with_general_update(
     new: Mapping[str, Any], old: Mapping[str, Any], namespaced: bool, errors: list[FieldError]
 ) -> list[FieldError]:
-    """The errors of an update after those that the API reports of any kind's metadata.
+    """Return the errors of an update with the general metadata errors in front.
 
-    Those are among `errors` already: upstream checks metadata generally and for the kind, and lists both.
+    `errors` already holds the metadata errors of the kind. Upstream checks metadata generally and for the kind, and
+    reports both.
     """
     if not any(error.field.startswith("metadata.") for error in errors):
         return errors
@@ -88,7 +89,7 @@ def with_general_update(
 def validate_metadata_update(
     new: Mapping[str, Any], old: Mapping[str, Any], path: str = "metadata", *, custom: bool = False
 ) -> list[FieldError]:
-    """What an update may not change, and what both must agree in."""
+    """Validate an update of metadata: immutable fields, and relations between the old and the new object."""
     errors: list[FieldError] = []
     if old.get("deletionTimestamp"):
         added = sorted(set(new.get("finalizers") or ()) - set(old.get("finalizers") or ()))
@@ -104,7 +105,7 @@ def validate_metadata_update(
         if new.get(key) != old.get(key):
             value = new.get(key, "" if key in ("name", "namespace", "uid") else None)
             errors.append(invalid(f"{path}.{key}", value, IMMUTABLE))
-    # What is as it was has been found well when it came.
+    # Unchanged values were validated when they were written.
     if (labels := new.get("labels")) and labels != old.get("labels"):
         errors += validate_labels(labels, f"{path}.labels")
     if (annotations := new.get("annotations")) and annotations != old.get("annotations"):
@@ -119,7 +120,7 @@ def validate_metadata_update(
 
 
 def validate_labels(labels: Mapping[str, str], path: str) -> list[FieldError]:
-    """Keys and values of labels or of a selector's matchLabels."""
+    """Validate keys and values of labels or of a selector's matchLabels."""
     errors: list[FieldError] = []
     for key, value in labels.items():
         errors += [invalid(path, key, problem) for problem in label_key(key)]
@@ -128,12 +129,12 @@ def validate_labels(labels: Mapping[str, str], path: str) -> list[FieldError]:
 
 
 def validate_label_name(name: str, path: str) -> list[FieldError]:
-    """One key."""
+    """Validate one label key."""
     return [invalid(path, name, problem) for problem in label_key(name)]
 
 
 def validate_annotations(annotations: Mapping[str, str], path: str) -> list[FieldError]:
-    """Keys like labels' in any case; 256 KiB in all."""
+    """Validate annotations: keys like those of labels but in any case, 256 KiB in total."""
     errors: list[FieldError] = []
     total = 0
     for key, value in annotations.items():
@@ -145,7 +146,7 @@ def validate_annotations(annotations: Mapping[str, str], path: str) -> list[Fiel
 
 
 def validate_owner_references(references: Sequence[Mapping[str, Any]], path: str) -> list[FieldError]:
-    """Each complete, at most one of them the controller."""
+    """Check that each reference is complete and that at most one is the controller."""
     errors: list[FieldError] = []
     controller = ""
     for reference in references:
@@ -200,7 +201,7 @@ def _validate_managed_fields(entries: Sequence[Mapping[str, Any]], path: str) ->
 
 
 def validate_field_manager(name: str, path: str) -> list[FieldError]:
-    """At most 128 printable characters."""
+    """Check that the name has at most 128 printable characters."""
     errors: list[FieldError] = []
     if len(name) > MAX_MANAGER:
         errors.append(too_long(path, MAX_MANAGER))
@@ -211,10 +212,10 @@ def validate_field_manager(name: str, path: str) -> list[FieldError]:
 
 
 def validate_immutable(new: Any, old: Any, path: str) -> list[FieldError]:
-    """The field may not change."""
+    """Check that the field did not change."""
     return [] if new == old else [invalid(path, new, IMMUTABLE)]
 
 
 def validate_non_negative(value: Any, path: str) -> list[FieldError]:
-    """Zero or more; absent is well."""
+    """Check that the value is absent, zero or positive."""
     return [invalid(path, value, NEGATIVE)] if value is not None and value < 0 else []

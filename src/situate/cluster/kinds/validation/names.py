@@ -1,7 +1,7 @@
-"""Forms of names, labels and keys, with upstream's words for what is wrong.
+"""Check the forms of names, labels and keys, with upstream's error texts.
 
-After `k8s.io/apimachinery/pkg/util/validation` and `pkg/api/validate/content`. Every function gives the texts of what
-is wrong, none if all is well. Answers are remembered: the same few names are checked over and over.
+After `k8s.io/apimachinery/pkg/util/validation` and `pkg/api/validate/content`. Every function returns the texts of the
+problems, or an empty tuple for a valid value. Results are cached, because the same few names are checked repeatedly.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ def _example(text: str, pattern: str, examples: tuple[str, ...]) -> str:
 
 
 def _too_long(limit: int, unit: str = "characters") -> str:
-    """Upstream counts label keys and values in bytes, other names in characters, and says so."""
+    """Return the text for a name that is too long.
+
+    Upstream counts label keys and values in bytes and other names in characters, and names the unit.
+    """
     return f"must be no more than {limit} {unit}"
 
 
@@ -42,7 +45,7 @@ def _matches(pattern: str, value: str) -> bool:
 
 @lru_cache(maxsize=65536)
 def dns_label(value: str) -> Problems:
-    """A lowercase RFC 1123 label."""
+    """Check a lowercase RFC 1123 label."""
     found: list[str] = []
     if len(value) > 63:
         found.append(_too_long(63))
@@ -57,7 +60,7 @@ def dns_label(value: str) -> Problems:
 
 @lru_cache(maxsize=65536)
 def dns_subdomain(value: str) -> Problems:
-    """A lowercase RFC 1123 subdomain."""
+    """Check a lowercase RFC 1123 subdomain."""
     found: list[str] = []
     if len(value) > 253:
         found.append(_too_long(253))
@@ -71,7 +74,7 @@ def dns_subdomain(value: str) -> Problems:
 
 @lru_cache(maxsize=4096)
 def dns_1035_label(value: str) -> Problems:
-    """An RFC 1035 label, as names of services."""
+    """Check an RFC 1035 label, the form of Service names."""
     found: list[str] = []
     if len(value) > 63:
         found.append(_too_long(63))
@@ -86,7 +89,7 @@ def dns_1035_label(value: str) -> Problems:
 
 @lru_cache(maxsize=65536)
 def label_key(value: str) -> Problems:
-    """A qualified name: an optional DNS prefix, a slash and a name."""
+    """Check a qualified name: an optional DNS prefix, a slash and a name."""
     parts = value.split("/")
     found: list[str] = []
     if len(parts) > 2:
@@ -108,7 +111,7 @@ def label_key(value: str) -> Problems:
 
 @lru_cache(maxsize=65536)
 def label_value(value: str) -> Problems:
-    """Empty, or like the name of a label key."""
+    """Check a label value: empty, or like the name of a label key."""
     found: list[str] = []
     if len(value) > 63:
         found.append(_too_long(63, "bytes"))
@@ -120,7 +123,7 @@ def label_value(value: str) -> Problems:
 
 @lru_cache(maxsize=4096)
 def path_segment(value: str) -> Problems:
-    """Any text that can be one step of a URL, as names of roles."""
+    """Check a text that must fit in one step of a URL path, such as the name of a Role."""
     if value in (".", ".."):
         return (f"may not be '{value}'",)
     return tuple(f"may not contain '{char}'" for char in "/%" if char in value)
@@ -128,7 +131,7 @@ def path_segment(value: str) -> Problems:
 
 @lru_cache(maxsize=4096)
 def config_key(value: str) -> Problems:
-    """A key of a ConfigMap or Secret."""
+    """Check a key of a ConfigMap or Secret."""
     found: list[str] = []
     if len(value) > 253:
         found.append(_too_long(253))
@@ -144,7 +147,7 @@ def config_key(value: str) -> Problems:
 
 @lru_cache(maxsize=4096)
 def variable_name(value: str) -> Problems:
-    """The name of an environment variable: printable ASCII other than `=`."""
+    """Check the name of an environment variable: printable ASCII other than `=`."""
     if not value or all(" " <= char <= "~" and char != "=" for char in value):
         return ()
     return ("a valid environment variable name must consist only of printable ASCII characters other than '='",)
@@ -152,7 +155,7 @@ def variable_name(value: str) -> Problems:
 
 @lru_cache(maxsize=4096)
 def port_name(value: str) -> Problems:
-    """An IANA service name."""
+    """Check an IANA service name."""
     found: list[str] = []
     if len(value) > 15:
         found.append(_too_long(15))
@@ -168,12 +171,12 @@ def port_name(value: str) -> Problems:
 
 
 def port_number(value: int) -> Problems:
-    """1 to 65535."""
+    """Check that the number is in 1 to 65535."""
     return () if 1 <= value <= 65535 else ("must be between 1 and 65535, inclusive",)
 
 
 def percent(value: str) -> Problems:
-    """`25%`."""
+    """Check a percentage such as `25%`."""
     if _matches(_PERCENT, value):
         return ()
     text = "a valid percent string must be a numeric string followed by an ending '%'"

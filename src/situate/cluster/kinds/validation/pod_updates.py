@@ -1,4 +1,4 @@
-"""What of a pod may change: through the pod itself, its status, and its resize subresource.
+"""Validate changes of a pod through the pod itself, its status, and its resize subresource.
 
 After `ValidatePodUpdate`, `ValidatePodStatusUpdate` and `ValidatePodResize` in
 `pkg/apis/core/validation/validation.go`.
@@ -37,7 +37,7 @@ _SYSTEM_CONDITIONS: Final = frozenset({"PodScheduled", "Ready", "Initialized"})
 
 
 def validate_pod_update(new: _Map, old: _Map) -> list[FieldError]:
-    """An update of the pod itself."""
+    """Validate an update of the pod itself."""
     errors = validate_metadata_update(new["metadata"], old["metadata"])
     errors += validate_pod(new)
     spec, before = new.get("spec", {}), old.get("spec", {})
@@ -67,7 +67,7 @@ def validate_pod_update(new: _Map, old: _Map) -> list[FieldError]:
 
 
 def _only_added_tolerations(new: Sequence[_Map], old: Sequence[_Map]) -> list[FieldError]:
-    """Seconds of an existing one may change too."""
+    """Check that tolerations are only added. The seconds of an existing one may change too."""
 
     def shape(toleration: _Map) -> dict[str, Any]:
         return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
@@ -92,7 +92,7 @@ def _only_deleted_gates(new: Sequence[_Map], old: Sequence[_Map]) -> list[FieldE
 
 
 def _rest_of_spec(spec: _Map, before: _Map) -> list[FieldError]:
-    """Everything that may change taken from the old spec, the two must be the same."""
+    """Compare the specs after taking every mutable field from the old one. They must be equal."""
     errors: list[FieldError] = []
     rest = dict(spec)
     for name in ("containers", "initContainers"):
@@ -128,7 +128,7 @@ def _gated_node_selector(spec: _Map, before: _Map) -> list[FieldError]:
 
 
 def _gated_affinity(spec: _Map, before: _Map) -> list[FieldError]:
-    """Expressions may be appended to existing terms; terms are neither added nor removed."""
+    """Check that expressions are only appended to existing terms, and that no term is added or removed."""
     path = f"spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"
     new = spec.get("affinity", {}).get("nodeAffinity", {}).get(_REQUIRED, {}).get("nodeSelectorTerms") or []
     old = before.get("affinity", {}).get("nodeAffinity", {}).get(_REQUIRED, {}).get("nodeSelectorTerms") or []
@@ -144,7 +144,7 @@ def _gated_affinity(spec: _Map, before: _Map) -> list[FieldError]:
 
 
 def _internal_term(term: _Map) -> dict[str, Any]:
-    """As the server's internal type prints it."""
+    """Return the term as the server's internal type prints it."""
     shown: dict[str, Any] = {}
     for name, key in (("MatchExpressions", "matchExpressions"), ("MatchFields", "matchFields")):
         requirements = [
@@ -174,7 +174,7 @@ def _keep_node_affinity(rest: dict[str, Any], before: _Map) -> None:
 
 
 def validate_pod_status(new: _Map, old: _Map) -> list[FieldError]:
-    """An update of status, which may also carry metadata."""
+    """Validate an update of status, which can also carry metadata."""
     errors = validate_metadata_update(new["metadata"], old["metadata"])
     status, before = new.get("status", {}), old.get("status", {})
     for index, condition in enumerate(status.get("conditions") or ()):
@@ -200,7 +200,7 @@ def validate_pod_status(new: _Map, old: _Map) -> list[FieldError]:
 
 
 def _no_revival(status: _Map, before: _Map, spec: _Map) -> list[FieldError]:
-    """A terminated container runs again only if the pod's or its own restart policy says so."""
+    """Check that a terminated container runs again only if its own or the pod's restart policy allows it."""
     policies = {each.get("name"): each.get("restartPolicy") for each in spec.get("containers") or ()}
     current = {each.get("name"): each for each in status.get("containerStatuses") or ()}
     errors: list[FieldError] = []
@@ -218,7 +218,7 @@ def _no_revival(status: _Map, before: _Map, spec: _Map) -> list[FieldError]:
 
 
 def validate_pod_resize(new: _Map, old: _Map) -> list[FieldError]:
-    """An update through pods/resize: cpu and memory of existing containers, within the class of service."""
+    """Validate an update through pods/resize: cpu and memory of existing containers, without a change of QoS class."""
     errors = validate_metadata_update(new["metadata"], old["metadata"])
     errors += validate_pod(new)
     spec, before = new.get("spec", {}), old.get("spec", {})
@@ -255,7 +255,7 @@ def validate_pod_resize(new: _Map, old: _Map) -> list[FieldError]:
 
 
 def _node_can_resize(pod: _Map) -> bool:
-    """Told by whether the kubelet reports resources of the first running container."""
+    """Return whether the kubelet reports resources of the first running container. True without a running container."""
     for status in pod.get("status", {}).get("containerStatuses") or ():
         if "running" in status.get("state", {}):
             return "resources" in status

@@ -1,8 +1,8 @@
-"""Pods and the templates that pods are made from.
+"""Validate pods and pod templates.
 
-After `ValidatePodSpec`, `ValidatePodCreate` and `ValidatePodTemplateSpec` in `pkg/apis/core/validation/validation.go`;
-errors come in the same order. What may change later is in `pod_updates`. Windows, security contexts and resource
-claims are left to the node.
+After `ValidatePodSpec`, `ValidatePodCreate` and `ValidatePodTemplateSpec` in `pkg/apis/core/validation/validation.go`.
+Errors have the same order as upstream. `pod_updates` validates later changes. Windows fields, security contexts and
+resource claims are left to the node.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SUBDOMAIN_NAMES: Final = ("priorityClassName", "runtimeClassName")
 
 
 def validate_pod_create(pod: _Map) -> list[FieldError]:
-    """A new pod."""
+    """Validate a new pod."""
     errors = validate_pod(pod)
     spec = pod.get("spec", {})
     if spec.get("ephemeralContainers"):
@@ -50,7 +50,7 @@ def validate_pod_create(pod: _Map) -> list[FieldError]:
 
 
 def validate_pod(pod: _Map) -> list[FieldError]:
-    """Metadata and spec, on creation and on every update."""
+    """Validate metadata and spec, on creation and on every update."""
     errors = validate_metadata(pod.get("metadata", {}), namespaced=True)
     spec = pod.get("spec", {})
     errors += validate_pod_spec(spec, "spec")
@@ -72,7 +72,7 @@ def validate_pod(pod: _Map) -> list[FieldError]:
 
 
 def validate_pod_template(template: _Map, path: str) -> list[FieldError]:
-    """Labels, annotations and spec of a template."""
+    """Validate labels, annotations and spec of a template."""
     metadata = template.get("metadata", {})
     errors = validate_labels(metadata.get("labels", {}), f"{path}.labels")
     errors += validate_annotations(metadata.get("annotations", {}), f"{path}.annotations")
@@ -84,7 +84,7 @@ def validate_pod_template(template: _Map, path: str) -> list[FieldError]:
 
 
 def validate_pod_spec(spec: _Map, path: str) -> list[FieldError]:
-    """The spec, after defaults."""
+    """Validate the spec of a pod after defaulting."""
     errors: list[FieldError] = []
     if spec.get("terminationGracePeriodSeconds") is None:
         errors.append(required(f"{path}.terminationGracePeriodSeconds"))

@@ -1,6 +1,6 @@
-"""ValidatingAdmissionPolicies and their bindings: expressions compile, and what they cannot do without is there.
+"""Validate ValidatingAdmissionPolicies and their bindings: required fields, and expressions that compile.
 
-After `pkg/apis/admissionregistration/validation`. They are evaluated in `cel.policies`.
+After `pkg/apis/admissionregistration/validation`. `cel.policies` evaluates the expressions.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ _RESERVED: Final = frozenset(
 
 
 def policy(obj: _Map) -> list[FieldError]:
-    """A new ValidatingAdmissionPolicy."""
+    """Validate a new ValidatingAdmissionPolicy."""
     return validate_metadata(obj["metadata"], namespaced=False) + _spec(obj)
 
 
 def policy_update(new: _Map, old: _Map) -> list[FieldError]:
-    """Everything may change."""
+    """Validate an update. Every field may change."""
     return validate_metadata_update(new["metadata"], old["metadata"]) + _spec(new)
 
 
 def binding(obj: _Map) -> list[FieldError]:
-    """A new ValidatingAdmissionPolicyBinding; the policy that it names need not exist."""
+    """Validate a new ValidatingAdmissionPolicyBinding. The named policy need not exist."""
     return validate_metadata(obj["metadata"], namespaced=False) + _binding(obj.get("spec", {}))
 
 
 def binding_update(new: _Map, old: _Map) -> list[FieldError]:
-    """Everything may change."""
+    """Validate an update. Every field may change."""
     return validate_metadata_update(new["metadata"], old["metadata"]) + _binding(new.get("spec", {}))
 
 
@@ -87,7 +87,10 @@ def _spec(obj: _Map) -> list[FieldError]:
 
 
 def _variables(variables: Sequence[_Map], declared: _Types) -> tuple[list[FieldError], _Types]:
-    """What is wrong with them, and what may be named in what follows: each variable knows those before it."""
+    """Return the errors of the variables, and the declarations for later expressions.
+
+    Each variable can use those before it.
+    """
     errors: list[FieldError] = []
     known: dict[str, Type] = {}
     for index, variable in enumerate(variables):
@@ -185,7 +188,7 @@ def _annotations(annotations: Sequence[_Map], policy_name: str, declared: _Types
 
 
 def _expression(expression: str, path: str, declared: _Types, *types: str) -> list[FieldError]:
-    """`types` are those that the value may have."""
+    """Validate an expression. `types` are the allowed types of its value."""
     compiled = _compiled(expression, path, declared)
     if isinstance(compiled, FieldError):
         return [compiled]

@@ -1,4 +1,4 @@
-"""Requests and limits of containers, and amounts of nodes.
+"""Validate requests and limits of containers, and amounts of nodes.
 
 After `validateResourceRequirements` and its neighbours in `pkg/apis/core/validation/validation.go`.
 """
@@ -50,7 +50,7 @@ _WHOLE: Final = frozenset(
 
 
 def is_native(name: str) -> bool:
-    """Kubernetes' own resources; everything else is an extended one."""
+    """Return whether the resource is one of Kubernetes' own; all others are extended resources."""
     return "/" not in name or "kubernetes.io/" in name
 
 
@@ -63,7 +63,7 @@ def _overcommitted(name: str) -> bool:
 
 
 def validate_requirements(resources: Mapping[str, Any], path: str) -> list[FieldError]:
-    """Known names, no negative amounts, no request above its limit."""
+    """Check that names are known, no amount is negative, and no request exceeds its limit."""
     errors: list[FieldError] = []
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     for name, text in limits.items():
@@ -101,7 +101,7 @@ def _amount(name: str, text: str, parent: str) -> list[FieldError]:
 
 @lru_cache(maxsize=4096)
 def _problems(name: str, text: str) -> tuple[tuple[str, str], ...]:
-    """What is wrong with the name, then with the amount: (value shown, detail)."""
+    """Return the problems of the name, then of the amount, as pairs (value shown, detail)."""
     found = [(name, problem) for problem in label_key(name)]
     huge = name.startswith("hugepages-")
     if not found and "/" not in name:
@@ -129,7 +129,7 @@ def _quantity_problems(name: str, text: str) -> list[tuple[str, str]]:
 
 
 def validate_amounts(amounts: Mapping[str, str], path: str) -> list[FieldError]:
-    """Capacity or allocatable of a node."""
+    """Validate capacity or allocatable of a node."""
     return [
         invalid(f"{path}.{name}", value, detail)
         for name, text in amounts.items()

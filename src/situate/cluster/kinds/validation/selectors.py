@@ -1,4 +1,4 @@
-"""Label selectors, node selectors, tolerations and taints.
+"""Validate label selectors, node selectors, tolerations and taints.
 
 After `apimachinery/pkg/apis/meta/v1/validation` and `pkg/apis/core/validation`.
 """
@@ -21,7 +21,7 @@ _NO_VALUES: Final = "may not be specified when `operator` is 'Exists' or 'DoesNo
 
 
 def validate_label_selector(selector: _Map | None, path: str) -> list[FieldError]:
-    """matchLabels and matchExpressions; absent is well."""
+    """Validate matchLabels and matchExpressions. An absent selector is valid."""
     if not selector:
         return []
     errors = validate_labels(selector.get("matchLabels", {}), f"{path}.matchLabels")
@@ -50,7 +50,7 @@ def _values(values: Sequence[str], path: str) -> list[FieldError]:
 
 
 def selects(selector: _Map, labels: Mapping[str, str]) -> bool:
-    """Whether a valid selector takes an object with these labels."""
+    """Return whether a valid selector matches an object with these labels."""
     if any(labels.get(key) != value for key, value in selector.get("matchLabels", {}).items()):
         return False
     return all(_requirement_holds(each, labels) for each in selector.get("matchExpressions", ()))
@@ -70,7 +70,7 @@ def _requirement_holds(requirement: _Map, labels: Mapping[str, str]) -> bool:
 
 
 def validate_node_selector(selector: _Map, path: str) -> list[FieldError]:
-    """At least one term."""
+    """Check that the selector has at least one term, and validate each term."""
     terms = selector.get("nodeSelectorTerms") or ()
     here = f"{path}.nodeSelectorTerms"
     if not terms:
@@ -83,7 +83,7 @@ def validate_node_selector(selector: _Map, path: str) -> list[FieldError]:
 
 
 def validate_node_selector_term(term: _Map, path: str, *, any_value: bool) -> list[FieldError]:
-    """`any_value` for preferences, whose values were never checked."""
+    """Validate a term. `any_value` is for preferences: upstream does not check their values."""
     errors: list[FieldError] = []
     for index, requirement in enumerate(term.get("matchExpressions", ())):
         errors += _node_requirement(requirement, f"{path}.matchExpressions[{index}]", any_value)
@@ -131,7 +131,7 @@ def _field_requirement(requirement: _Map, path: str) -> list[FieldError]:
 
 
 def validate_tolerations(tolerations: Sequence[_Map], path: str) -> list[FieldError]:
-    """Keys, operators, values and effects of each."""
+    """Validate keys, operators, values and effects of tolerations."""
     errors: list[FieldError] = []
     for index, toleration in enumerate(tolerations):
         errors += _toleration(toleration, f"{path}[{index}]")
@@ -166,7 +166,7 @@ def _toleration(toleration: _Map, path: str) -> list[FieldError]:
 
 
 def validate_taints(taints: Sequence[_Map], path: str) -> list[FieldError]:
-    """Each well formed, unique by key and effect."""
+    """Check that each taint is well formed, and unique by key and effect."""
     errors: list[FieldError] = []
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(taints):

@@ -1,7 +1,7 @@
-"""Volumes of pods: a name, and exactly one source that says where it comes from.
+"""Validate volumes of pods: a name and exactly one source.
 
-After `ValidateVolumes` in `pkg/apis/core/validation/validation.go`. Sources that a kubelet or a driver interprets are
-checked for their required fields only.
+After `ValidateVolumes` in `pkg/apis/core/validation/validation.go`. For sources that a kubelet or a driver interprets,
+only the required fields are checked.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _REQUIRED: Final[Mapping[str, str]] = {
     "csi": "driver",
     "image": "reference",
 }
-"""The field that a source cannot do without."""
+"""The required field of each source."""
 
 
 _ORDER: Final = (
@@ -29,7 +29,7 @@ _ORDER: Final = (
     *("configMap", "azureFile", "flocker", "vsphereVolume", "photonPersistentDisk", "portworxVolume", "azureDisk"),
     *("storageos", "projected", "scaleIO", "csi", "ephemeral", "image"),
 )
-"""The order in which upstream looks at sources: the first is kept, the others are one too many."""
+"""Order in which upstream checks the sources. The first one found is used; each further one is an error."""
 
 
 def _place(name: str) -> int:
@@ -37,7 +37,7 @@ def _place(name: str) -> int:
 
 
 def validate_volumes(volumes: Sequence[Mapping[str, Any]], path: str) -> tuple[set[str], list[FieldError]]:
-    """Names of the volumes that are well, and the errors of the others."""
+    """Return the names of the valid volumes, and the errors of the others."""
     names: set[str] = set()
     errors: list[FieldError] = []
     for index, volume in enumerate(volumes):

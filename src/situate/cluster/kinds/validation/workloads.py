@@ -1,6 +1,7 @@
-"""StatefulSets, Deployments, ReplicaSets, DaemonSets and Jobs.
+"""Validate StatefulSets, Deployments, ReplicaSets, DaemonSets and Jobs.
 
-After `pkg/apis/apps/validation/validation.go` and, for what the controllers here rely on, `pkg/apis/batch/validation`.
+After `pkg/apis/apps/validation/validation.go`. Of `pkg/apis/batch/validation` only the checks that the controllers here
+depend on are included.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ _STATEFUL_FORBIDDEN: Final = (
 
 
 def positive_int_or_percent(value: Any, path: str) -> list[FieldError]:
-    """An integer that is not negative, or a percentage."""
+    """Check for an integer that is not negative, or a percentage."""
     if isinstance(value, str):
         return [invalid(path, value, problem) for problem in percent(value)]
     return validate_non_negative(value, path)
 
 
 def at_most_100_percent(value: Any, path: str) -> list[FieldError]:
-    """Percentages only; numbers are well."""
+    """Check that a percentage is at most 100%. Numbers are not checked."""
     if isinstance(value, str) and not percent(value) and int(value[:-1]) > 100:
         return [invalid(path, value, "must not be greater than 100%")]
     return []
@@ -98,7 +99,7 @@ def _replicated_template(spec: _Map) -> list[FieldError]:
 
 
 def stateful_set(obj: _Map) -> list[FieldError]:
-    """A new StatefulSet, whose pods' names must fit its own."""
+    """Validate a new StatefulSet. Its name must be a DNS label, because the names of its pods derive from it."""
     errors = validate_metadata(obj["metadata"], namespaced=True, name_form=dns_label)
     spec = obj.get("spec", {})
     errors += _stateful_set_spec(spec)
@@ -134,7 +135,10 @@ def _stateful_set_spec(spec: _Map) -> list[FieldError]:
 
 
 def _with_claimed_volumes(spec: _Map) -> dict[str, Any]:
-    """The template as its pods will have it: a volume for each claim, host and domain name set later."""
+    """Return the template as its pods use it.
+
+    Each claim adds a volume. Hostname and subdomain are omitted; they are set later.
+    """
     template = dict(spec.get("template") or {})
     pod = {key: value for key, value in template.get("spec", {}).items() if key not in ("hostname", "subdomain")}
     claims = [claim.get("metadata", {}).get("name", "") for claim in spec.get("volumeClaimTemplates", ())]
@@ -169,12 +173,12 @@ def _stateful_strategy(strategy: _Map) -> list[FieldError]:
 
 
 def _internal_rolling(rolling: _Map) -> dict[str, Any]:
-    """As the server's internal type prints it."""
+    """Return the strategy as the server's internal type prints it."""
     return {"Partition": rolling.get("partition", 0), "MaxUnavailable": rolling.get("maxUnavailable")}
 
 
 def stateful_set_update(new: _Map, old: _Map) -> list[FieldError]:
-    """Few fields may change."""
+    """Validate an update. Only a few fields may change."""
     errors = validate_metadata_update(new["metadata"], old["metadata"])
     errors += _stateful_set_spec(new.get("spec", {}))
 
@@ -187,12 +191,12 @@ def stateful_set_update(new: _Map, old: _Map) -> list[FieldError]:
 
 
 def deployment(obj: _Map) -> list[FieldError]:
-    """A new Deployment."""
+    """Validate a new Deployment."""
     return validate_metadata(obj["metadata"], namespaced=True) + _deployment_spec(obj.get("spec", {}))
 
 
 def deployment_update(new: _Map, old: _Map) -> list[FieldError]:
-    """The selector never changes."""
+    """Validate an update. The selector is immutable."""
     errors = validate_metadata_update(new["metadata"], old["metadata"])
     errors += _deployment_spec(new.get("spec", {}))
     return errors + _same_selector(new, old)
@@ -237,12 +241,12 @@ def _rolling_deployment(rolling: _Map) -> list[FieldError]:
 
 
 def replica_set(obj: _Map) -> list[FieldError]:
-    """A new ReplicaSet."""
+    """Validate a new ReplicaSet."""
     return validate_metadata(obj["metadata"], namespaced=True) + _replica_set_spec(obj.get("spec", {}))
 
 
 def replica_set_update(new: _Map, old: _Map) -> list[FieldError]:
-    """The selector never changes."""
+    """Validate an update. The selector is immutable."""
     errors = validate_metadata_update(new["metadata"], old["metadata"])
     return errors + _replica_set_spec(new.get("spec", {})) + _same_selector(new, old)
 
@@ -255,12 +259,12 @@ def _replica_set_spec(spec: _Map) -> list[FieldError]:
 
 
 def daemon_set(obj: _Map) -> list[FieldError]:
-    """A new DaemonSet."""
+    """Validate a new DaemonSet."""
     return validate_metadata(obj["metadata"], namespaced=True) + _daemon_set_spec(obj.get("spec", {}))
 
 
 def daemon_set_update(new: _Map, old: _Map) -> list[FieldError]:
-    """The selector never changes."""
+    """Validate an update. The selector is immutable."""
     errors = validate_metadata_update(new["metadata"], old["metadata"])
     return errors + _same_selector(new, old) + _daemon_set_spec(new.get("spec", {}))
 
@@ -275,7 +279,7 @@ def _daemon_set_spec(spec: _Map) -> list[FieldError]:
 
 
 def job(obj: _Map) -> list[FieldError]:
-    """A new Job."""
+    """Validate a new Job."""
     errors = validate_metadata(obj["metadata"], namespaced=True)
     spec = obj.get("spec", {})
     for key in ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"):
@@ -293,7 +297,7 @@ def job(obj: _Map) -> list[FieldError]:
 
 
 def job_update(new: _Map, old: _Map) -> list[FieldError]:
-    """Completions, selector and template stay."""
+    """Validate an update. Completions, selector and template are immutable."""
     errors = validate_metadata_update(new["metadata"], old["metadata"])
     spec, before = new.get("spec", {}), old.get("spec", {})
     for key in ("completions", "selector", "template", "completionMode"):
@@ -302,7 +306,7 @@ def job_update(new: _Map, old: _Map) -> list[FieldError]:
 
 
 def replicas_in_status(new: _Map, old: _Map) -> list[FieldError]:
-    """Counts that are not negative and do not exceed the replicas there are."""
+    """Check that counts are not negative and do not exceed `status.replicas`."""
     errors = validate_metadata_update(new["metadata"], old["metadata"])
     status = new.get("status", {})
     counts = [key for key in _COUNTS if key in status]

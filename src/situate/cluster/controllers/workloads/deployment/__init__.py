@@ -1,7 +1,7 @@
-"""The Deployment controller: replicas of one template, moved to the next by ReplicaSets.
+"""The Deployment controller: replicas of one template, moved to the next template by ReplicaSets.
 
-Upstream: pkg/controller/deployment. One look does the first thing that is due and is repeated after each change, where
-upstream goes on with copies in memory; the writes are the same ones in the same order.
+Upstream: pkg/controller/deployment. One reconcile does the first due step and repeats after each change. Upstream
+continues with copies in memory instead. The writes and their order are the same.
 """
 
 from __future__ import annotations

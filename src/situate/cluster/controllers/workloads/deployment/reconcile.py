@@ -1,4 +1,4 @@
-"""One look at a Deployment: the first thing that is due, and the status."""
+"""Reconcile a Deployment: do the first due step, and update the status."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class DeploymentController:
         elif change.resource == REPLICA_SETS:
             yield from self._replica_set(change)
         elif change.pod_before is not None and change.pod is None and change.pod_before.owner_kind == "ReplicaSet":
-            # A Recreate rollout waits for the last old pod to be gone.
+            # A Recreate rollout waits until the last old pod is gone.
             pod = change.pod_before
             if not self._cluster.pods.owned(pod.owner_uid).pods:
                 owner = self._cluster.get(REPLICA_SETS, pod.namespace, pod.owner_name)
@@ -117,7 +117,7 @@ class DeploymentController:
         return in_order([*steps, *_status(plan, status)], again if again is None else max(again, now + 1))
 
     def _recreate(self, plan: Rollout) -> list[Action]:
-        """No new pod before the last old one is gone."""
+        """Return the next step of a Recreate rollout: no new pod starts before the last old one is gone."""
         shrunk: list[Action] = [patch for entry in plan.active_old if (patch := resized(plan, entry, 0))]
         if shrunk:
             return shrunk
@@ -139,7 +139,7 @@ class DeploymentController:
                 yield obj
 
     def _claims(self, deployment: Obj) -> Iterator[Patch]:
-        """Adopt ReplicaSets that the selector covers, let go of those that it has lost."""
+        """Adopt ReplicaSets that match the selector, and release those that no longer match."""
         metadata = deployment["metadata"]
         if "deletionTimestamp" in metadata:
             return
@@ -171,7 +171,7 @@ class DeploymentController:
 
 
 def _rolling(plan: Rollout) -> list[Action]:
-    """Grow the new ReplicaSet if there is room, else shrink the old ones (upstream: rolloutRolling)."""
+    """Grow the new ReplicaSet if the surge allows it, else shrink the old ones (upstream: rolloutRolling)."""
     if plan.new is None:
         return _creation(plan)
     size = new_size(plan, plan.new.size)
@@ -200,7 +200,7 @@ def _cleanup(plan: Rollout) -> list[Action]:
 
 
 def _status(plan: Rollout, status: dict[str, Any]) -> list[Action]:
-    """The status, if it says something new. Counts of zero may be absent."""
+    """Write the status if it changes. Counts of zero may be absent."""
     before = plan.status
     if all(before.get(field) == value or (not value and field not in before) for field, value in status.items()):
         return []
@@ -208,7 +208,7 @@ def _status(plan: Rollout, status: dict[str, Any]) -> list[Action]:
 
 
 def _status_patch(plan: Rollout, status: dict[str, Any], revision: str = "") -> Patch:
-    """A write of the status, and of the revision with it: elsewhere, annotations would count as a new generation."""
+    """Write the status together with the revision. Otherwise the changed annotation would count as a new generation."""
     metadata: dict[str, Any] = {"uid": plan.deployment["metadata"]["uid"]}
     if revision:
         metadata["annotations"] = {REVISION: revision}
@@ -217,7 +217,7 @@ def _status_patch(plan: Rollout, status: dict[str, Any], revision: str = "") -> 
 
 
 def _pause_condition(plan: Rollout, now: float) -> list[Action]:
-    """Say that the rollout is paused or resumed, so that no deadline runs meanwhile (checkPausedConditions)."""
+    """Set the condition for a paused or resumed rollout; no deadline runs in a pause (checkPausedConditions)."""
     if plan.progress_deadline is None:
         return []
     conditions: Conditions = list(plan.status.get("conditions") or ())
@@ -233,7 +233,7 @@ def _pause_condition(plan: Rollout, now: float) -> list[Action]:
 
 
 def _synced(plan: Rollout, now: float) -> list[Action]:
-    """Bring revision annotations in step, on the ReplicaSet first and then on the Deployment."""
+    """Update the revision annotations, first on the ReplicaSet and then on the Deployment."""
     new = plan.new
     if new is None:
         return []
@@ -252,7 +252,7 @@ def _synced(plan: Rollout, now: float) -> list[Action]:
 
 
 def _created(plan: Rollout, steps: Iterable[Action], now: float) -> Patch:
-    """What follows the creation of a ReplicaSet: the revision on the Deployment, and the condition that says so."""
+    """Write the revision and the condition to the Deployment after the creation of a ReplicaSet."""
     body = next(step.body for step in steps if isinstance(step, Create))
     conditions: Conditions = list(plan.status.get("conditions") or ())
     if plan.progress_deadline is not None:
@@ -262,7 +262,7 @@ def _created(plan: Rollout, steps: Iterable[Action], now: float) -> Patch:
 
 
 def _after_refusal(plan: Rollout, reason: str, message: str, now: float) -> list[Action]:
-    """A name taken by another template bumps the collision count; any other refusal is shown as the progress."""
+    """Increase the collision count if another template uses the name. Show any other refusal as the progress."""
     if plan.new is not None:
         return []
     if reason == "AlreadyExists":

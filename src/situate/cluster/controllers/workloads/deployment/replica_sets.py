@@ -1,4 +1,4 @@
-"""Writes to a Deployment's ReplicaSets: making one, sizing it, its annotations (upstream: util/deployment_util.go)."""
+"""Write a Deployment's ReplicaSets: creation, size, annotations (upstream: util/deployment_util.go)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def next_revision(plan: Rollout) -> int:
 
 
 def new_replica_set(plan: Rollout) -> Create:
-    """The ReplicaSet of the present template, already of the size that the rollout allows."""
+    """Create the ReplicaSet of the present template, already with the size that the rollout allows."""
     template = plan.spec["template"]
     label = template_hash(template, plan.status.get("collisionCount"))
     labels = {**((template.get("metadata") or {}).get("labels") or {}), HASH_LABEL: label}
@@ -74,7 +74,7 @@ def new_replica_set(plan: Rollout) -> Create:
 
 
 def synced_annotations(plan: Rollout, new: Replicas) -> Patch | None:
-    """Revision, copied annotations and minReadySeconds of the new ReplicaSet, if any of them is behind."""
+    """Update revision, copied annotations and minReadySeconds of the new ReplicaSet, if any of them differs."""
     changed = {name: text for name, text in _copied(plan).items() if new.annotations.get(name) != text}
     revision = next_revision(plan)
     if new.revision < revision:
@@ -91,7 +91,7 @@ def synced_annotations(plan: Rollout, new: Replicas) -> Patch | None:
 
 
 def resized(plan: Rollout, entry: Replicas, size: int) -> Patch | None:
-    """Give a ReplicaSet another size, and note for which Deployment size that was."""
+    """Resize a ReplicaSet, and record the Deployment size behind it."""
     sizes = _sizes(plan)
     changed = {name: text for name, text in sizes.items() if entry.annotations.get(name) != text}
     if entry.size == size and not changed:
@@ -115,7 +115,7 @@ def _copied(plan: Rollout) -> dict[str, str]:
 
 
 def _history(new: Replicas) -> dict[str, str]:
-    """The revisions that this template had before, oldest dropped when the list grows too long."""
+    """Return the previous revisions of this template. The oldest are dropped when the list becomes too long."""
     revisions = [text for text in new.annotations.get(REVISION_HISTORY, "").split(",") if text]
     revisions.append(new.annotations[REVISION])
     while len(",".join(revisions)) > _HISTORY_CHARACTERS:

@@ -1,4 +1,4 @@
-"""A Deployment and its ReplicaSets as one value, with the counts that rollouts reason about."""
+"""A Deployment and its ReplicaSets as one value, with the counts that rollouts need."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REVISION_HISTORY = "deployment.kubernetes.io/revision-history"
 DESIRED_REPLICAS = "deployment.kubernetes.io/desired-replicas"
 MAX_REPLICAS = "deployment.kubernetes.io/max-replicas"
 NEVER = 2**31 - 1
-"""progressDeadlineSeconds and revisionHistoryLimit of this size mean none."""
+"""progressDeadlineSeconds and revisionHistoryLimit of this size mean no limit."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ class Replicas:
 
     @property
     def age_key(self) -> tuple[str, str]:
-        """Sorts from the oldest to the newest; equals by name."""
+        """Sort key from the oldest to the newest; equal times sort by name."""
         return self.obj["metadata"].get("creationTimestamp", ""), self.name
 
     @property
     def size(self) -> int:
-        """What it is asked for."""
+        """Replicas in its spec."""
         return self.obj["spec"].get("replicas", 1)  # type: ignore[no-any-return]  # decoded JSON
 
     @property
@@ -60,17 +60,17 @@ class Replicas:
         return self.obj.get("status") or {}
 
     def count(self, field: str) -> int:
-        """A count of the status."""
+        """Return a count in the status."""
         return self.status.get(field, 0)  # type: ignore[no-any-return]  # decoded JSON
 
 
 def number(text: str) -> int | None:
-    """A number that is not negative, as annotations carry it; None if it is none."""
+    """Parse a non-negative number in an annotation; None if it is malformed."""
     return int(text) if text.isascii() and text.isdigit() else None
 
 
 def scaled_value(value: object, total: int, *, up: bool) -> int:
-    """An IntOrString as a number: percentages of `total`, rounded up or down."""
+    """Return an IntOrString as a number. Percentages refer to `total` and are rounded up or down."""
     if isinstance(value, str) and value.endswith("%") and value[:-1].isdigit():
         part = int(value[:-1]) * total
         return -(-part // 100) if up else part // 100
@@ -78,13 +78,13 @@ def scaled_value(value: object, total: int, *, up: bool) -> int:
 
 
 def total(replica_sets: Iterable[Replicas]) -> int:
-    """Replicas asked for, all together."""
+    """Return the sum of the replicas in the specs."""
     return sum(entry.size for entry in replica_sets)
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """A Deployment, the ReplicaSet of its present template if there is one, and the others from the oldest on."""
+    """A Deployment, the ReplicaSet of its present template if it exists, and the others, oldest first."""
 
     deployment: Obj
     new: Replicas | None
@@ -128,19 +128,19 @@ class Rollout:
 
     @property
     def progress_deadline(self) -> int | None:
-        """Seconds without progress after which a rollout has failed; None if it may take for ever."""
+        """Seconds without progress after which a rollout has failed; None for no limit."""
         deadline = self.spec.get("progressDeadlineSeconds")
         return None if deadline in (None, NEVER) else deadline
 
     @property
     def history_limit(self) -> int | None:
-        """How many old ReplicaSets to keep; None for all."""
+        """Number of old ReplicaSets that remain; None for all."""
         limit = self.spec.get("revisionHistoryLimit")
         return None if limit in (None, NEVER) else limit
 
     @cached_property
     def _fenceposts(self) -> tuple[int, int]:
-        """maxSurge and maxUnavailable in pods; not both are zero."""
+        """maxSurge and maxUnavailable in pods. At most one is zero in a rolling update; else both are."""
         if not self.rolling:
             return 0, 0
         update = (self.spec.get("strategy") or {}).get("rollingUpdate") or {}
@@ -157,7 +157,7 @@ class Rollout:
         return min(self._fenceposts[1], self.replicas)
 
     def complete(self, status: Obj) -> bool:
-        """Whether a status says that every replica runs the present template and is available."""
+        """Return whether in this status every replica runs the present template and is available."""
         counts = ("updatedReplicas", "replicas", "availableReplicas")
         generation: int = self.deployment["metadata"].get("generation", 0)
         if status.get("observedGeneration", 0) < generation:
@@ -166,7 +166,7 @@ class Rollout:
 
 
 def rollout(deployment: Obj, replica_sets: Iterable[Obj]) -> Rollout:
-    """Tell the ReplicaSet of the present template (the oldest, if several match) from the others."""
+    """Separate the ReplicaSet of the present template (the oldest if several match) from the others."""
     ordered = sorted((Replicas(obj) for obj in replica_sets), key=lambda entry: entry.age_key)
     template = without_hash(deployment["spec"]["template"])
     new = next((entry for entry in ordered if without_hash(entry.template) == template), None)
@@ -174,7 +174,7 @@ def rollout(deployment: Obj, replica_sets: Iterable[Obj]) -> Rollout:
 
 
 def without_hash(template: Obj) -> dict[str, Any]:
-    """A template without the label that tells ReplicaSets apart."""
+    """Return a template without the label that distinguishes ReplicaSets."""
     metadata = dict(template.get("metadata") or {})
     metadata["labels"] = {name: value for name, value in (metadata.get("labels") or {}).items() if name != HASH_LABEL}
     kept = {field: value for field, value in metadata.items() if value and field != "creationTimestamp"}
@@ -182,5 +182,5 @@ def without_hash(template: Obj) -> dict[str, Any]:
 
 
 def rounded(value: float) -> int:
-    """To the nearest integer, halves away from zero (integer.RoundToInt32)."""
+    """Round to the nearest integer, halves away from zero (integer.RoundToInt32)."""
     return math.floor(value + 0.5) if value >= 0 else math.ceil(value - 0.5)

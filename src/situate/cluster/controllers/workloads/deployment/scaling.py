@@ -1,4 +1,4 @@
-"""How large each ReplicaSet of a Deployment should be now.
+"""Compute the size of each ReplicaSet of a Deployment.
 
 Upstream: rolling.go, recreate.go, and the proportional scaling of sync.go.
 """
@@ -16,11 +16,11 @@ from situate.cluster.controllers.workloads.deployment.rollout import (
 )
 
 Sizes = list[tuple[Replicas, int]]
-"""ReplicaSets with the size that they should get, in the order in which to write them."""
+"""ReplicaSets with their target size, in the order of the writes."""
 
 
 def new_size(plan: Rollout, present: int) -> int:
-    """The size of the new ReplicaSet, which has `present` replicas now (upstream: NewRSNewReplicas)."""
+    """Return the size of the new ReplicaSet, which has `present` replicas now (upstream: NewRSNewReplicas)."""
     if not plan.rolling:
         return plan.replicas
     if present > plan.replicas:
@@ -30,7 +30,10 @@ def new_size(plan: Rollout, present: int) -> int:
 
 
 def old_sizes(plan: Rollout) -> Sizes:
-    """Old ReplicaSets to shrink in a rolling update: unhealthy replicas first, then as availability allows."""
+    """Return the old ReplicaSets to shrink in a rolling update.
+
+    Unhealthy replicas go first, then others as availability allows.
+    """
     new = plan.new
     assert new is not None
     least = plan.replicas - plan.max_unavailable
@@ -53,7 +56,7 @@ def old_sizes(plan: Rollout) -> Sizes:
 
 
 def is_scaling_event(plan: Rollout) -> bool:
-    """Whether the Deployment's replicas changed since its ReplicaSets were last sized."""
+    """Return whether the Deployment's replicas changed since its ReplicaSets were last sized."""
     for entry in plan.all:
         desired = number(entry.annotations.get(DESIRED_REPLICAS, ""))
         if entry.size > 0 and desired is not None and desired != plan.replicas:
@@ -62,7 +65,10 @@ def is_scaling_event(plan: Rollout) -> bool:
 
 
 def scaled_sizes(plan: Rollout) -> Sizes:
-    """Sizes when the Deployment's replicas changed, or while it is paused: in proportion, if several are active."""
+    """Return the sizes after a change of the Deployment's replicas, or in a pause.
+
+    The sizes are proportional if several ReplicaSets are active.
+    """
     only = _active_or_latest(plan)
     if only is not None:
         return [(only, plan.replicas)] if only.size != plan.replicas else []

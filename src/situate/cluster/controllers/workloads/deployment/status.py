@@ -1,4 +1,4 @@
-"""The status of a Deployment: counts, availability and progress (upstream: progress.go, sync.go)."""
+"""Compute the status of a Deployment: counts, availability and progress (upstream: progress.go, sync.go)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def new_condition(kind: str, status: str, reason: str, message: str, now: float)
 
 
 def with_condition(conditions: Conditions, new: dict[str, Any]) -> Conditions:
-    """Unchanged if status and reason are as before; the transition time stays while the status does."""
+    """Set a condition. Equal status and reason change nothing, and an equal status keeps the transition time."""
     current = find(conditions, new["type"])
     if current is not None:
         if (current.get("status"), current.get("reason")) == (new["status"], new["reason"]):
@@ -49,7 +49,7 @@ def without_condition(conditions: Conditions, kind: str) -> Conditions:
 
 
 def counted_status(plan: Rollout, now: float) -> dict[str, Any]:
-    """Counts and the condition Available; the other conditions as they are (upstream: calculateStatus)."""
+    """Return the counts and the condition Available. Other conditions stay (upstream: calculateStatus)."""
     available = sum(entry.count("availableReplicas") for entry in plan.all)
     status: dict[str, Any] = {
         "observedGeneration": plan.deployment["metadata"].get("generation", 0),
@@ -73,7 +73,7 @@ def counted_status(plan: Rollout, now: float) -> dict[str, Any]:
 
 
 def rollout_status(plan: Rollout, now: float) -> dict[str, Any]:
-    """The status while a rollout goes on or is done (upstream: syncRolloutStatus)."""
+    """Return the status during a rollout and after it (upstream: syncRolloutStatus)."""
     status = counted_status(plan, now)
     conditions: Conditions = status["conditions"]
     current = find(conditions, "Progressing")
@@ -91,7 +91,7 @@ def rollout_status(plan: Rollout, now: float) -> dict[str, Any]:
 
 
 def progress_check_at(plan: Rollout, status: Obj) -> float | None:
-    """When to look again whether the progress deadline has passed (upstream: requeueStuckDeployment)."""
+    """Return when to check the progress deadline again (upstream: requeueStuckDeployment)."""
     current = find(status.get("conditions") or (), "Progressing")
     if plan.progress_deadline is None or current is None or plan.complete(status):
         return None

@@ -1,6 +1,6 @@
-"""The StatefulSet controller: pods with a name and a number, made and given up in order.
+"""The StatefulSet controller: pods with a name and a number, created and deleted in order.
 
-Upstream: pkg/controller/statefulset. The feature MaxUnavailableStatefulSet is off, as it is there by default: an update
+Upstream: pkg/controller/statefulset. The feature MaxUnavailableStatefulSet is off, as by default upstream: an update
 replaces one pod at a time.
 """
 

@@ -1,6 +1,7 @@
-"""Claims of a StatefulSet's pods: made with the pod, owned as persistentVolumeClaimRetentionPolicy says.
+"""Claims of a StatefulSet's pods: created with the pod, owned according to persistentVolumeClaimRetentionPolicy.
 
-Upstream: stateful_set_utils.go, isClaimOwnerUpToDate. Nothing binds a claim to a volume here, and no pod waits for it.
+Upstream: stateful_set_utils.go, isClaimOwnerUpToDate. Claims are never bound to a volume here, and no pod waits for
+one.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from situate.cluster.controllers.workloads.statefulset.identity import claim_nam
 
 
 def retention(stateful_set: Obj) -> tuple[str, str]:
-    """What happens to claims when the set is deleted, and when it is scaled down: Retain or Delete."""
+    """Return the policy for claims on deletion of the set, and on scale-down: Retain or Delete."""
     policy = stateful_set["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
     return policy.get("whenDeleted", "Retain"), policy.get("whenScaled", "Retain")
 
 
 def missing_claims(cluster: Cluster, stateful_set: Obj, ordinal: int) -> Iterator[Create]:
-    """Claims of an ordinal that do not exist yet."""
+    """Create the missing claims of an ordinal."""
     name, pod = stateful_set["metadata"]["name"], pod_name(stateful_set, ordinal)
     owned = retention(stateful_set)[0] == "Delete"
     for claim in new_claims(stateful_set, ordinal):
@@ -43,7 +44,10 @@ def missing_claims(cluster: Cluster, stateful_set: Obj, ordinal: int) -> Iterato
 
 
 def blocking_claim(cluster: Cluster, stateful_set: Obj, ordinal: int) -> str | None:
-    """A claim of the ordinal that is being deleted, or still belongs to the pod before: no new pod until it is gone."""
+    """Return a claim that blocks a new pod: one being deleted, or still owned by the previous pod.
+
+    None if no claim does.
+    """
     for template in claim_templates(stateful_set):
         namespace = stateful_set["metadata"]["namespace"]
         claim = cluster.store.get(CLAIMS, namespace, claim_name(stateful_set, template, ordinal))
@@ -59,7 +63,7 @@ def blocking_claim(cluster: Cluster, stateful_set: Obj, ordinal: int) -> str | N
 
 
 def owner_patches(cluster: Cluster, stateful_set: Obj, pod: PodFacts, *, wanted: bool) -> Iterator[Action]:
-    """Owner references of a pod's claims as the policy asks: the set's, the condemned pod's, or none."""
+    """Set the owner of a pod's claims according to the policy: the set, the condemned pod, or none."""
     when_deleted, when_scaled = retention(stateful_set)
     set_uid = stateful_set["metadata"]["uid"]
     for template in claim_templates(stateful_set):

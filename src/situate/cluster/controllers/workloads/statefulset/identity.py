@@ -1,4 +1,4 @@
-"""The pod and the claims of one ordinal (upstream: stateful_set_utils.go)."""
+"""Build the pod and the claims of one ordinal (upstream: stateful_set_utils.go)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def claim_templates(stateful_set: Obj) -> list[Obj]:
 
 
 def new_pod(stateful_set: Obj, template: Obj, revision: str, ordinal: int) -> dict[str, Any]:
-    """The pod of an ordinal at a revision, with the volumes of its claims."""
+    """Build the pod of an ordinal at a revision, with the volumes of its claims."""
     pod = pod_from_template(template, stateful_set)
     name = pod_name(stateful_set, ordinal)
     metadata, spec = pod["metadata"], pod["spec"]
@@ -45,7 +45,7 @@ def new_pod(stateful_set: Obj, template: Obj, revision: str, ordinal: int) -> di
 
 
 def new_claims(stateful_set: Obj, ordinal: int) -> Iterator[dict[str, Any]]:
-    """The claims of an ordinal, made from the templates; without owners."""
+    """Build the claims of an ordinal from the templates, without owners."""
     selected = (stateful_set["spec"].get("selector") or {}).get("matchLabels") or {}
     for template in claim_templates(stateful_set):
         metadata = template["metadata"]
@@ -64,7 +64,7 @@ def new_claims(stateful_set: Obj, ordinal: int) -> Iterator[dict[str, Any]]:
 
 
 def identified(pod: PodFacts) -> Patch:
-    """Give a pod back the labels of its name and index."""
+    """Restore the labels of a pod's name and index."""
     body = {"metadata": {"uid": pod.uid, "labels": _own_labels(pod.name, pod.index)}}
     return Patch(PODS, pod.namespace, pod.name, body)
 

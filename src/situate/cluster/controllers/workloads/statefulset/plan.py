@@ -1,7 +1,7 @@
-"""What to do with the ordinals of a StatefulSet: which to make, which to give up, which to replace.
+"""Plan the next step for the ordinals of a StatefulSet: pods to create, delete or replace.
 
-Upstream: stateful_set_control.go, updateStatefulSet. The sum of the group (its ordinals in order, the pods that are not
-well) tells where the first thing to do is, so that a look does not walk over thousands of healthy pods.
+Upstream: stateful_set_control.go, updateStatefulSet. The group's summary (its sorted ordinals, the pods that are not
+well) shows where the first step is due. So a reconcile does not visit thousands of healthy pods.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from situate.cluster.controllers.node.pods import PodFacts
 
 
 class Reason(Enum):
-    """Why a pod is deleted."""
+    """Reason for the deletion of a pod."""
 
     FINISHED = "finished"
     SCALED_DOWN = "scaled down"
@@ -26,18 +26,18 @@ class Reason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The next moves; nothing at all while the set waits for a pod."""
+    """The next actions; empty while the set waits for a pod."""
 
     create: tuple[int, ...] = ()
-    """Ordinals."""
+    """Ordinals without a pod."""
     delete: tuple[tuple[PodFacts, Reason], ...] = ()
     pending: tuple[PodFacts, ...] = ()
-    """Pods whose claims may be missing."""
+    """Pods with possibly missing claims."""
 
 
 @dataclass(frozen=True)
 class Ordinals:
-    """The pods of a set against what it asks for."""
+    """The pods of a set compared with its spec."""
 
     stateful_set: Obj
     group: PodGroup
@@ -50,7 +50,7 @@ class Ordinals:
 
     @property
     def end(self) -> int:
-        """The first ordinal that is not asked for."""
+        """First ordinal after the requested range."""
         replicas: int = self.stateful_set["spec"].get("replicas", 1)
         return self.start + replicas
 
@@ -67,10 +67,10 @@ class Ordinals:
         return pod.index in range(self.start, self.end)
 
     def missing(self) -> Iterator[int]:
-        """Ordinals without a pod, ascending."""
+        """Yield the ordinals without a pod, ascending."""
         have = self.group.ordinals
         at = bisect_left(have, self.start)
-        # With distinct ordinals, as many as are asked for in the range means that none is missing.
+        # Ordinals are distinct, so none is missing if the range has as many pods as requested.
         if bisect_left(have, self.end) - at == self.end - self.start:
             return
         expected = self.start + self._unbroken(at)
@@ -83,14 +83,14 @@ class Ordinals:
             expected += 1
 
     def condemned(self) -> list[PodFacts]:
-        """Pods outside the range, highest ordinal first."""
+        """Return the pods outside the range, highest ordinal first."""
         have = self.group.ordinals
         outside = have[: bisect_left(have, self.start)] + have[bisect_left(have, self.end) :]
         name = self.stateful_set["metadata"]["name"]
         return [self.group.pods[f"{name}-{ordinal}"] for ordinal in reversed(outside)]
 
     def unavailable(self) -> Iterator[PodFacts]:
-        """Pods that are terminating, not Running and Ready, or not so for minReadySeconds."""
+        """Yield pods that are terminating, not Running and Ready, or not ready for minReadySeconds yet."""
         if self.min_ready_seconds == 0:
             yield from self.group.unsettled.values()
             return
@@ -99,7 +99,7 @@ class Ordinals:
                 yield pod
 
     def _unbroken(self, at: int) -> int:
-        """How many ordinals from `start` on are there without a gap."""
+        """Return how many ordinals from `start` on exist without a gap."""
         have = self.group.ordinals
         low, high = at, bisect_left(have, self.end)
         while low < high:
@@ -112,7 +112,7 @@ class Ordinals:
 
 
 def next_step(ordinals: Ordinals, update_revision: str) -> Step:
-    """What to do now."""
+    """Return the next step."""
     unavailable = [pod for pod in ordinals.unavailable() if pod.index >= 0]
     if ordinals.ordered:
         return _ordered(ordinals, unavailable, update_revision)
@@ -148,14 +148,14 @@ def _parallel(ordinals: Ordinals, unavailable: list[PodFacts], update_revision: 
 
 
 def _wait_for(pod: PodFacts) -> Step:
-    """An ordered set goes no further than the first pod that is not well."""
+    """Handle the first unhealthy pod. An ordered set does not go past it."""
     if pod.finished:
         return Step() if pod.terminating else Step(delete=((pod, Reason.FINISHED),))
     return Step(pending=(pod,) if pod.phase == "Pending" else ())
 
 
 def _replace(ordinals: Ordinals, unavailable: list[PodFacts], update_revision: str) -> Step:
-    """A rolling update deletes the highest outdated pod once all above it are available."""
+    """Delete the highest outdated pod in a rolling update, once all pods above it are available."""
     strategy = ordinals.stateful_set["spec"].get("updateStrategy") or {}
     if strategy.get("type", "RollingUpdate") != "RollingUpdate":
         return Step()

@@ -1,4 +1,4 @@
-"""One look at a StatefulSet: claims of pods, its history, the next step, the status."""
+"""Reconcile a StatefulSet: claims of pods, revision history, the next step, the status."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ from situate.cluster.controllers.workloads.statefulset.status import status_patc
 from situate.cluster.storage.selection import LabelTest
 
 BURST = 500
-"""So many pods are created at one look."""
+"""Largest number of pods created in one reconcile."""
 _CLAIM_RETRY = 1.0
-"""Seconds until a claim that is being deleted is looked at again."""
+"""Seconds until the next check of a claim that is being deleted."""
 
 
 class StatefulSetController:
@@ -89,7 +89,7 @@ class StatefulSetController:
         return self._advance(key, stateful_set, revisions, group, now)
 
     def refused(self, key: Key, refusal: Refusal) -> None:
-        """Nothing to remember: the next look finds the same thing to do."""
+        """Do nothing: the next reconcile repeats the action."""
 
     def _advance(self, key: Key, stateful_set: Obj, revisions: Revisions, group: PodGroup, now: float) -> Outcome:
         if "deletionTimestamp" in stateful_set["metadata"]:
@@ -130,7 +130,7 @@ class StatefulSetController:
         )
 
     def _fixes(self, key: Key, ordinals: Ordinals, step: Step) -> list[Action]:
-        """Lost labels, lost claims, and claims whose owners do not follow the policy."""
+        """Return repairs: missing labels, missing claims, and claims with an owner against the policy."""
         stateful_set, group = ordinals.stateful_set, ordinals.group
         fixes: list[Action] = [
             identified(pod) for pod in group.misnamed.values() if ordinals.wanted(pod) and not pod.terminating
@@ -149,7 +149,7 @@ class StatefulSetController:
         return fixes
 
     def _with_free_name(self, stateful_set: Obj) -> Obj:
-        """The set with a collision count under which no stranger holds the name of its next revision."""
+        """Return the set with a collision count for which the name of its next revision is free."""
         metadata = stateful_set["metadata"]
         namespace, own = metadata["namespace"], self._revisions.get(metadata["uid"], {})
         table = self._cluster.store.table(REVISIONS)
@@ -184,7 +184,10 @@ class StatefulSetController:
 
 
 def _revision_for(stateful_set: Obj, revisions: Revisions, ordinal: int) -> Obj:
-    """Ordinals below the partition stay at the current revision (upstream: newVersionedStatefulSetPod)."""
+    """Return the revision for an ordinal. Ordinals below the partition stay at the current one.
+
+    Upstream: newVersionedStatefulSetPod.
+    """
     spec = stateful_set["spec"]
     strategy = spec.get("updateStrategy") or {}
     if strategy.get("type", "RollingUpdate") != "RollingUpdate":
@@ -198,7 +201,7 @@ def _revision_for(stateful_set: Obj, revisions: Revisions, ordinal: int) -> Obj:
 
 
 def _burst(creations: list[tuple[Action, ...]]) -> list[tuple[Action, ...]]:
-    """1, 2, 4, ... pods at a time; of each its claims before the pod."""
+    """Return batches of 1, 2, 4, ... pods, each preceded by the claims of its pods."""
     batches: list[tuple[Action, ...]] = []
     size, at = 1, 0
     while at < len(creations):
@@ -212,7 +215,7 @@ def _burst(creations: list[tuple[Action, ...]]) -> list[tuple[Action, ...]]:
 
 
 def _live(group: PodGroup) -> set[str]:
-    """Revisions that pods are at."""
+    """Return the revisions of all pods."""
     terminating = (pod.labels.get(REVISION_LABEL, "") for pod in group.unsettled.values())
     return {*group.by_revision, *terminating}
 

@@ -1,6 +1,6 @@
-"""The history of a StatefulSet's template as ControllerRevisions (upstream: pkg/controller/history).
+"""History of a StatefulSet's template as ControllerRevisions (upstream: pkg/controller/history).
 
-Names have upstream's form; the hash in them is of our own JSON.
+Names have upstream's form, but the hash in them is that of our own JSON.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ HASH_LABEL = "controller.kubernetes.io/hash"
 
 @dataclass(frozen=True)
 class Revisions:
-    """Where a StatefulSet stands in its history."""
+    """Position of a StatefulSet in its history."""
 
     current: Obj
     update: Obj
     history: Sequence[Obj]
-    """All of them, from the oldest on."""
+    """All revisions, oldest first."""
 
 
 def by_age(revisions: Collection[Obj]) -> list[Obj]:
-    """From the lowest revision on."""
+    """Sort revisions by their number, lowest first."""
 
     def key(revision: Obj) -> tuple[int, str, str]:
         metadata = revision["metadata"]
@@ -44,7 +44,7 @@ def revision_name(revision: Obj) -> str:
 
 
 def revision_template(revision: Obj) -> Obj:
-    """The pod template that a revision keeps."""
+    """Return the pod template in a revision."""
     template = dict(revision["data"]["spec"]["template"])
     template.pop("$patch", None)
     return template
@@ -55,7 +55,10 @@ def revision_data(stateful_set: Obj) -> dict[str, Any]:
 
 
 def resolve(stateful_set: Obj, history: Sequence[Obj]) -> Revisions | Action:
-    """The present revisions, or the write that is needed first: a new revision, or an old one made the newest."""
+    """Return the present revisions, or the write that is needed first.
+
+    That write creates a revision, or makes an old one the newest.
+    """
     data = revision_data(stateful_set)
     newest = history[-1]["revision"] if history else 0
     update = next((entry for entry in reversed(history) if entry["data"] == data), None)
@@ -71,7 +74,7 @@ def resolve(stateful_set: Obj, history: Sequence[Obj]) -> Revisions | Action:
 
 
 def collision_count(stateful_set: Obj, taken: Collection[str]) -> int:
-    """The first count at or above the status' that gives the template a free name."""
+    """Return the first count, from that in the status on, for which the template gets a free name."""
     count: int = (stateful_set.get("status") or {}).get("collisionCount", 0)
     while _name(stateful_set, revision_data(stateful_set), count)[0] in taken:
         count += 1
@@ -79,7 +82,7 @@ def collision_count(stateful_set: Obj, taken: Collection[str]) -> int:
 
 
 def surplus(stateful_set: Obj, revisions: Revisions, live: Collection[str]) -> list[Action]:
-    """Revisions beyond revisionHistoryLimit that no pod and no status names, from the oldest on."""
+    """Delete revisions beyond revisionHistoryLimit that no pod and no status refers to, oldest first."""
     limit = stateful_set["spec"].get("revisionHistoryLimit", 10)
     kept = {revision_name(revisions.current), revision_name(revisions.update), *live}
     spare = [entry["metadata"] for entry in revisions.history if revision_name(entry) not in kept]

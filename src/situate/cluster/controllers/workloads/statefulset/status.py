@@ -1,4 +1,4 @@
-"""The status of a StatefulSet (upstream: stateful_set_control.go, updateStatus and completeRollingUpdate)."""
+"""Compute the status of a StatefulSet (upstream: stateful_set_control.go, updateStatus and completeRollingUpdate)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from situate.cluster.controllers.workloads.statefulset.revisions import Revision
 def status_patch(
     stateful_set: Obj, group: PodGroup, revisions: Revisions, now: float, replaced: int = 0
 ) -> Patch | None:
-    """The status as counted, if it differs from what is written. `replaced` outdated pods are being deleted."""
+    """Return a patch of the counted status if it changes. `replaced` is the number of outdated pods being deleted."""
     before = stateful_set.get("status") or {}
     after = _counted(stateful_set, group, revisions, now)
     after["currentReplicas"] -= replaced
