@@ -25,7 +25,7 @@ from situate.sharding.model.names import EPOCH, Cause
 from situate.sharding.model.object_view import Holder, ObjectView, Placement, view_of
 
 _JUMP = 1_000_003
-"""Step by which no epoch grows at once."""
+"""An increase of the epoch that no valid write makes."""
 _MOST_LISTED = 500
 """Number of objects listed in the search for an open one."""
 

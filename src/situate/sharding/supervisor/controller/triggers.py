@@ -29,8 +29,8 @@ class Looking:
     def at_all(self) -> None:
         """Queue all objects.
 
-        Completed objects and objects with a living holder get a lower priority: most of them need no action, and ten
-        thousand of them take more than a second.
+        Completed objects and objects with a living holder get a lower priority, because most of them need no action.
+        Ten thousand of them take more than a second.
         """
         living = self._standby.observer.members().living
         for request, view in self._listing.views.items():

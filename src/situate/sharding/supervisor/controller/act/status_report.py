@@ -1,7 +1,7 @@
 """Write the leader's report at intervals, and confirm each version of the table of partitions.
 
-The leader confirms a version when two conditions hold: the objects that the version gives us are listed, and no write
-decided under an earlier version is in progress. Tools that change the table rely on the confirmation.
+Before the leader confirms a version, two conditions hold. The objects that the version gives us are listed, and no
+write decided under an earlier version is in progress. Tools that change the table rely on the confirmation.
 """
 
 from __future__ import annotations

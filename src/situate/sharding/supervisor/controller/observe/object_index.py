@@ -111,7 +111,7 @@ class Listing:
         return self.views.get(self.requests[view.owner_uid]) if view.owner_uid in self.requests else None
 
     def dependents(self, view: ObjectView) -> Iterator[ObjectView]:
-        """Yield the objects that it controls, except its own owner: two objects may own each other."""
+        """Yield the objects that this object controls, except its own owner: two objects may own each other."""
         for request in self.of_owner(view.uid):
             if self.views[request].uid != view.owner_uid:
                 yield self.views[request]

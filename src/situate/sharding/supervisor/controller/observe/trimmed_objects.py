@@ -1,4 +1,4 @@
-"""Store of each object only the data that decisions and writes need: its identity, and its JSON without managed fields.
+"""Store objects with only the data that decisions and writes need: identity, and JSON without managed fields.
 
 A supervisor holds every object of its kind, so an unused field costs memory many thousand times. An object that is
 archived is read again from the API server, with all fields.
@@ -58,7 +58,7 @@ def _identity(meta: ObjectMeta) -> ObjectMeta:
 
 
 def _without_managed_fields(raw: bytes) -> bytes:
-    """Remove the managed fields, half of most objects; the other fields are copied without parsing."""
+    """Remove the managed fields, half the size of most objects; the other fields are copied without parsing."""
     if b'"managedFields"' not in raw:
         return raw
     fields = _FIELDS.decode(raw)
