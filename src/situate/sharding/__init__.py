@@ -1,10 +1,10 @@
-"""Spreads the objects of one operator over many replicas of it, and moves finished objects into an archive.
+"""Spread the objects of one operator over many replicas of it, and move completed objects into an archive.
 
-One leader, the supervisor, assigns each object to one executor, a replica with an identity of its own, much as
-kube-scheduler assigns pods to kubelets. Assignments are fenced: each has an epoch, and is made to one incarnation of
-an executor. The deciding half is pure; it leaves reading, writing, time and randomness to `controller`.
+One leader, the supervisor, assigns each object to one executor, a replica with an identity of its own. The pattern is
+that of kube-scheduler and kubelet. Assignments are fenced: each has an epoch, and names one incarnation of an executor.
+The deciding half is pure; it leaves reading, writing, time and randomness to `controller`.
 
-What writers of operators need is named here; what does I/O is loaded only when it is asked for.
+This module exports the names that authors of operators need. Modules that do I/O are imported on first use.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _LOADED: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    """The part that does I/O, on first use (PEP 562)."""
+    """Import the exported names that do I/O on first use (PEP 562)."""
     if name not in _LOADED:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

@@ -1,7 +1,7 @@
-"""What supervisors and executors need to be allowed: the one list behind the printed RBAC and the access check.
+"""List the permissions of supervisors and executors; the printed RBAC and the access check both use this list.
 
-Nothing here lets an executor write another one's Lease by name: RBAC knows no names before they are there. That an
-executor writes no object of another one's is the policy's (`situate.sharding.fencing.admission_policy`).
+RBAC cannot confine an executor to its own Lease, because Lease names are unknown before the Leases exist. The admission
+policy (`situate.sharding.fencing.admission_policy`) confines an executor to its own objects.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ def supervisor_permissions(
     archives: bool = False,
     table: str = "",
 ) -> tuple[Permission, ...]:
-    """`lease`: namespace and name of the supervisors' Lease; `namespace`: of the objects, None: all.
+    """Return the permissions of a supervisor.
 
-    `archives`: whether completed objects are deleted; `table`: the ConfigMap with the partitions, beside the Lease.
+    `lease`: namespace and name of the supervisors' Lease. `namespace`: of the objects; None means all. `archives`:
+    whether completed objects are deleted. `table`: the ConfigMap of the partition table, in the Lease's namespace.
     """
     within, name = lease
     deletes = (Permission(group, plural, ("delete",), "deleting what is archived", namespace),) if archives else ()
@@ -54,7 +55,11 @@ def supervisor_permissions(
 def executor_permissions(
     group: str, plural: str, lease_namespace: str, *, namespace: str | None = None
 ) -> tuple[Permission, ...]:
-    """`lease_namespace`: of the executors' pods, and so of their Leases; `namespace`: of the objects, None: all."""
+    """Return the permissions of an executor.
+
+    `lease_namespace`: of the executors' pods, and therefore of their Leases. `namespace`: of the objects; None means
+    all.
+    """
     return (
         Permission(group, plural, READ, "watching the objects that are assigned to it", namespace),
         Permission(group, plural, ("patch",), "releasing objects", namespace),
@@ -64,7 +69,7 @@ def executor_permissions(
 
 
 def archive_server_permissions(group: str, plural: str) -> tuple[Permission, ...]:
-    """Of what serves live and archived objects as one; it asks for each of its users what that one may do."""
+    """Return the permissions of the archive server, which checks the access of each of its users itself."""
     return (
         Permission(group, plural, ("get", "list"), "showing what is live"),
         Permission("authentication.k8s.io", "tokenreviews", ("create",), "knowing who asks"),

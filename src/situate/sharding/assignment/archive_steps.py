@@ -1,8 +1,9 @@
-"""When an object goes into the archive, and how, step by step, so that every crash and every lost answer is harmless.
+"""Decide when an object is archived, and give the next step, so that every crash and every lost answer is harmless.
 
-Steps: read it from the API, put it, read the copy back, let our finalizer go from just the version that was read back,
-delete it. Whatever goes wrong leads to reading it anew: what is written then is decided on the object as it is. The
-shell performs one step at a time and tells its outcome to `advanced`; it keeps nothing else.
+The steps: read the object from the API, put the record, and read the record back. Then remove our finalizer from the
+version that was read back, and only from that version. Last, delete the object. After any failure the first step is
+repeated, so that the next write is decided on the current object. The shell performs one step at a time and passes its
+outcome to `advanced`. The shell keeps only the `Progress`.
 """
 
 from __future__ import annotations
@@ -34,16 +35,17 @@ from situate.sharding.model.supervisor_config import OnUnavailable, SupervisorCo
 
 _ANNOTATIONS: Final = frozenset({ARCHIVED, ASSIGNED_AT, DRAIN, EPOCH, EXECUTOR_UID, LOSSES, REVOKED, TERM, WHY})
 RETRY_CAP_S: Final = 300.0
-"""Of the back-off after what may pass."""
+"""Maximum back-off after a temporary failure."""
 REFUSED_CAP_S: Final = 3600.0
-"""Of the back-off after what will not pass by itself."""
+"""Maximum back-off after a permanent failure."""
 
 
 def due_in(view: ObjectView, config: SupervisorConfig, wall: datetime, rank: int | None) -> float:
-    """Seconds until the object is to be archived by age: 0 or less is now, infinity never, unless an event changes it.
+    """Return the seconds until the object is archived by age.
 
-    Age counts from completion, or from creation where that is later: a restored object's completion is old. Equality
-    archives, as in KSched. `rank`: see `ranks`.
+    0 or less means now, infinity means never unless an event changes that. Age counts from completion, or from creation
+    if that is later, because the completion of a restored object is old. The object is due from age = TTL on, as in
+    KSched. `rank`: see `ranks`.
     """
     ttl = config.ttl.of(view.successful)
     if view.completed_at is None or ttl is None or view.held or not config.archive_when(view):
@@ -61,7 +63,7 @@ def owners_due_in(
     rank: Callable[[ObjectView], int | None],
     owner: Callable[[ObjectView], ObjectView | None],
 ) -> float:
-    """As `due_in`, of the owner, its owner and so on, whichever is due first: infinity if none of them ever is."""
+    """Return the least `due_in` of the owner, its owner and so on; infinity if none of them is ever due."""
     due_s, seen, above = math.inf, {view.uid}, owner(view)
     while above is not None and above.uid not in seen:
         seen.add(above.uid)
@@ -71,14 +73,17 @@ def owners_due_in(
 
 
 def hastened(view: ObjectView, config: SupervisorConfig, due_s: float, owners_due_s: float) -> float:
-    """When the object is due if it goes before its owner does; what may never go by age is not hastened."""
+    """Return the seconds until the object is due, given that it goes before its owners.
+
+    An object that must not be archived by age keeps `due_s`.
+    """
     if view.completed_at is None or view.held or not config.archive_when(view):
         return due_s
     return min(due_s, owners_due_s)
 
 
 def ranks(views: Iterable[ObjectView]) -> dict[str, int]:
-    """By UID, the place of each completed object among those of its controlling owner: the latest has 1."""
+    """Return, by UID, the rank of each completed object among those of its controlling owner; the latest has rank 1."""
     completed = [view for view in views if view.completed_at is not None and view.owner_uid]
     found: dict[str, int] = {}
     counts: dict[str, int] = {}
@@ -88,59 +93,61 @@ def ranks(views: Iterable[ObjectView]) -> dict[str, int]:
 
 
 class Step(Enum):
-    """What the shell performs next."""
+    """The next step that the shell performs."""
 
     READ = "read"
-    """The object from the API, not from a cache."""
+    """Read the object from the API, not from a cache."""
     PUT = "archive"
     VERIFY = "verify"
     """Read the record back, by UID."""
     RELEASE = "remove_finalizer"
     DELETE = "delete"
-    """With UID and resourceVersion of `Progress.view` as preconditions: a successor of the name is another object, and
-    what somebody has written since is not in the archive."""
+    """Delete the object with UID and resourceVersion of `Progress.view` as preconditions.
+
+    A later object of the same name is another object, and later writes are not in the archive.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the archiving of one object is. After a crash the next supervisor begins again; that is harmless."""
+    """The state of the archiving of one object. After a crash the next supervisor starts again, which is harmless."""
 
     uid: str
     delete: bool
-    """Whether to delete it in the end."""
+    """Whether to delete the object in the end."""
     step: Step = Step.READ
     view: ObjectView | None = None
-    """The version that is archived, and then the one without the finalizer; None before it was read."""
+    """The version that is archived, later the version without the finalizer; None before the first read."""
     digest: str = ""
-    """Of the record that was put."""
+    """Digest of the record that was put."""
     failures: int = 0
-    """In a row."""
+    """Number of consecutive failures."""
     failing_since: float | None = None
-    """On the monotonic clock; None while nothing has failed."""
+    """Time of the first of these failures, on the monotonic clock; None without a failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The object is there, maybe another one of the same name."""
+    """The object exists; it may be another object of the same name."""
 
     view: ObjectView
 
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """There is no such object, or not with this UID."""
+    """The object does not exist, or not with this UID."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The archive has the record."""
+    """The archive stored the record."""
 
     digest: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReadBack:
-    """The record in the archive."""
+    """The record, as read back from the archive."""
 
     digest: str
     resource_version: str
@@ -148,7 +155,7 @@ class ReadBack:
 
 @dataclass(frozen=True, slots=True)
 class NotThere:
-    """The archive has no such record, although it had taken it."""
+    """The archive does not have the record, although it accepted it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,25 +167,25 @@ class Corrupt:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The finalizer is gone, and the annotation is there."""
+    """The finalizer is removed, and the annotation is written."""
 
     view: ObjectView
-    """As the API answered."""
+    """The object in the answer of the API."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """The deletion was accepted."""
+    """The API server accepted the deletion."""
 
 
 @dataclass(frozen=True, slots=True)
 class Superseded:
-    """A conflict: the object, or the archive's record of it, is newer than what was read."""
+    """A conflict: the object, or its record in the archive, is newer than the version that was read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """It may succeed later, and may have been carried out. `archive`: whether it is the archive that failed."""
+    """A temporary failure; the call may still have been carried out. `archive`: whether the archive failed."""
 
     message: str
     archive: bool
@@ -186,7 +193,7 @@ class Unavailable:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """It will not succeed by itself: too large, no permission, a supervisor that leads no longer."""
+    """A permanent failure: too large, no permission, or a supervisor that no longer leads."""
 
     message: str
 
@@ -198,30 +205,30 @@ Outcome: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """Nothing is left to do; a change of the object is decided on anew."""
+    """The end of the archiving; a change of the object leads to a new decision."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Begin again after a back-off of so many failures, not longer than the cap."""
+    """A new start after the back-off for `progress.failures`, at most `cap_s`."""
 
     progress: Progress
     message: str
     cap_s: float = RETRY_CAP_S
     condition: bool = False
-    """Whether to say ArchiveFailed on the object, and to tell of it in an Event."""
+    """Whether to set the condition ArchiveFailed on the object, and to write an Event."""
     alert: bool = False
-    """Whether the archive holds something else than it was given."""
+    """Whether the archive holds a record that differs from the one that was put, or cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What an outcome is judged by."""
+    """The inputs for judging an outcome."""
 
     now: float
-    """Monotonic."""
+    """On the monotonic clock."""
     wall: datetime
     config: SupervisorConfig
     rank: int | None = None
@@ -230,7 +237,7 @@ class Moment:
 
 
 def advanced(progress: Progress, outcome: Outcome, moment: Moment) -> Progress | Retry | Finished:
-    """What to do after a step has had this outcome: the progress's next step at once, unless it says otherwise."""
+    """Return the state after a step with this outcome. The step of a returned `Progress` is performed at once."""
     match outcome:
         case Gone() | Deleted():
             return Finished("the object is gone")
@@ -259,23 +266,23 @@ def advanced(progress: Progress, outcome: Outcome, moment: Moment) -> Progress |
 
 
 def archived_already(view: ObjectView, config: SupervisorConfig) -> bool:
-    """Whether the object was archived just as it is, and our finalizer let it go: a crash came before the deletion."""
+    """Return whether the object was archived unchanged and our finalizer removed: a crash preceded the deletion."""
     if not view.archived or view.has_finalizer(config.finalizer):
         return False
     return view.archived == content_digest(view.content, marks_of(config))
 
 
 def released_write(view: ObjectView, config: SupervisorConfig, term: int, *, archived: bool) -> Write:
-    """Step 4: the finalizer goes from the version that was read back, and from no other.
+    """Return the write that removes the finalizer from exactly the version that was read back (step 4).
 
-    `archived` False: the user's delete is let through without a copy.
+    `archived` False: a user's delete goes through without a record in the archive.
     """
     digest = content_digest(view.content, marks_of(config)) if archived else ""
     return Write(guarded_patch(view.content, without_finalizer(view, config.finalizer, term, digest)))
 
 
 def marks_of(config: SupervisorConfig) -> Marks:
-    """What we write on objects, and what is therefore no part of what was archived."""
+    """Return the marks that situate writes on objects; the digest of an archived object ignores them."""
     return Marks(config.finalizer, _ANNOTATIONS, frozenset({EXECUTOR}))
 
 
@@ -329,6 +336,6 @@ def _again(
     alert: bool = False,
 ) -> Retry:
     since = moment.now if progress.failing_since is None else progress.failing_since
-    # the version stays, so that an outage knows whether a user waits for the deletion
+    # the view stays, so that during an outage it is known whether a user waits for the deletion
     after = replace(progress, step=Step.READ, failures=progress.failures + 1, failing_since=since, digest="")
     return Retry(after, message, cap_s, condition, alert)

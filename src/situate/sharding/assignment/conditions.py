@@ -1,7 +1,7 @@
-"""What is said of an object in its `status.conditions`: whether it is assigned, and whether archiving it fails.
+"""Build the writes of an object's `status.conditions`: whether it is assigned, and whether its archiving fails.
 
-A condition costs a write of its own, so it is written when it says something new that will last, and taken back when it
-is over. An object that is placed at once never gets one.
+A condition costs a write of its own. It is therefore written only for a new state that lasts, and reset when the state
+ends. An object that is assigned at once never gets a condition.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from situate.sharding.model.object_view import ObjectView
 from situate.sharding.model.patches import guarded_patch
 
 _LONGEST_MESSAGE = 1024
-"""Characters; what strategies and archives say may be of any length."""
+"""Maximum number of characters; messages of strategies and archives may have any length."""
 
 
 def verdict_write(view: ObjectView, verdict: Verdict | None, now: datetime) -> Write | None:
-    """The write that makes `Assigned` say so; None if it says so, or need not."""
+    """Return the write that sets `Assigned` to the verdict; None if it is set already or need not be set."""
     if verdict is None or verdict.brief:
         return None
     if verdict.assigned and _status(view, ASSIGNED) != "False":
@@ -31,7 +31,7 @@ def verdict_write(view: ObjectView, verdict: Verdict | None, now: datetime) -> W
 
 
 def archive_failed_write(view: ObjectView, message: str | None, now: datetime) -> Write | None:
-    """The write that makes `ArchiveFailed` say so; None if it does. `message` None: it has not failed, or no longer."""
+    """Return the write that sets `ArchiveFailed`; None if it is set already. `message` None: no failure any more."""
     if message is None and _status(view, ARCHIVE_FAILED) != "True":
         return None
     return _write(view, ARCHIVE_FAILED, message is not None, "ArchiveFailed" if message else "Archived", message, now)

@@ -1,7 +1,8 @@
-"""What a supervisor does about one object: the rules of section 5, in order, of which the first that matches decides.
+"""Decide about one object: apply the supervisor's rules in order; the first rule that matches decides.
 
-Each phase is a step of its own, gives a decision or None to hand on, and may be called alone. The order is KSched's:
-look at it, at its finalizer, at its completion, then at its holder, and place it if nobody has it.
+The rules are in docs/spec/sharding.md, "The supervisor, one object at a time". Each phase is a function of its own that
+may be called alone. It returns a decision, or None to pass on to the next phase. The order is KSched's: existence
+(rule 1), finalizer (rule 2), completion (rule 3), holder (rules 4 and 5), assignment of an unassigned object (rule 6).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from situate.sharding.model.object_view import ObjectView
 
 
 def decide(view: ObjectView | None, memory: Memory, situation: Situation) -> Decision:
-    """What to do about an object now; None: it is gone. The memory comes back changed, also if nothing is done."""
+    """Decide about an object now; `view` None: it is gone. The returned memory may differ even without actions."""
     if view is not None:
         memory = remembered(memory, view, situation)
     decision = start(view, memory, situation)
@@ -49,14 +50,14 @@ def decide(view: ObjectView | None, memory: Memory, situation: Situation) -> Dec
 
 
 def start(view: ObjectView | None, memory: Memory, situation: Situation) -> Decision | None:
-    """Rule 1: an object that is gone, or of another partition, is nothing to us."""
+    """Ignore an object that is gone, or that belongs to another partition."""
     if view is None or situation.ownership(view) is Ownership.FOREIGN:
         return Decision(memory, situation.limit)
     return None
 
 
 def handle_finalizer(view: ObjectView, memory: Memory, situation: Situation) -> Decision | None:
-    """Rule 2: of an object that is being deleted, the last version is archived, when nobody can write it any longer."""
+    """Archive an object that is being deleted once no executor can write it any longer."""
     if not view.deleting:
         return None
     config = situation.config
@@ -69,7 +70,7 @@ def handle_finalizer(view: ObjectView, memory: Memory, situation: Situation) -> 
 
 
 def check_for_completion(view: ObjectView, memory: Memory, situation: Situation) -> Decision | None:
-    """Rule 3: a completed object is never placed again; in time it is archived, and deleted."""
+    """Archive and delete a completed object when it is due; never assign it again."""
     if not view.completed:
         return None
     told: tuple[Action, ...] = ()
@@ -84,7 +85,7 @@ def check_for_completion(view: ObjectView, memory: Memory, situation: Situation)
         return Decision(memory, situation.limit, told, wake_at=situation.now + left_s, waits=True)
     if situation.has_archiver:
         if any(each.has_finalizer(config.finalizer) for each in situation.dependents(view)):
-            # with the owner they would be deleted, and must be in the archive by then
+            # the deletion of the owner deletes its dependents, so they must be in the archive first
             later = situation.now + config.requeue_delay
             return Decision(memory, situation.limit, told, wake_at=later, waits=True)
         return Decision(memory, situation.limit, (*told, Archive(delete=True)))
@@ -93,7 +94,7 @@ def check_for_completion(view: ObjectView, memory: Memory, situation: Situation)
 
 
 def check_holder(view: ObjectView, memory: Memory, situation: Situation) -> Decision | None:
-    """Rules 4 and 5: an object keeps its holder while that lives and is not drained."""
+    """Leave an object with its holder while the holder lives and is not drained."""
     if view.faults:
         verdict = Verdict(False, Reason.QUARANTINED, view.faults[0])
         return Decision(memory, situation.limit, waits=True, verdict=verdict)
@@ -117,7 +118,7 @@ def check_holder(view: ObjectView, memory: Memory, situation: Situation) -> Deci
 
 
 def schedule_if_ready(view: ObjectView, memory: Memory, situation: Situation) -> Decision:
-    """Rule 6: an object that nobody has, and that is ready, goes to the executor that the strategy chooses."""
+    """Assign an unassigned object that is ready to the executor that the strategy chooses."""
     config, members, now = situation.config, situation.members, situation.now
     later = now + config.requeue_delay
     if situation.ownership(view) is Ownership.FROZEN or not config.is_ready(view):
@@ -142,9 +143,9 @@ def schedule_if_ready(view: ObjectView, memory: Memory, situation: Situation) ->
 
 
 def _stopped(view: ObjectView, memory: Memory, situation: Situation) -> Decision | None:
-    """The next step until nobody can write the object that is being deleted; None: nobody can."""
+    """Return the next step until no executor can write an object that is being deleted; None: no executor can."""
     if view.faults:
-        # nobody may be given a new epoch here; whoever holds it reads the same and stops
+        # no new epoch may be given out here; a holder reads the same faults and stops
         until = unseen_until(memory, situation.members)
         if until is not None and situation.now >= until:
             return None
@@ -154,10 +155,10 @@ def _stopped(view: ObjectView, memory: Memory, situation: Situation) -> Decision
 
 
 def _unsettled_until(view: ObjectView, memory: Memory, situation: Situation) -> float | None:
-    """Until when the object waits for the set of executors to settle; None: it does not, or not any longer.
+    """Return until when the object waits for the set of executors to settle; None: it does not wait.
 
-    One that was somebody's waits for one change only: it is to be placed within a second, and in a rollout each holder
-    changes the set twice, when it drains and when it ends.
+    An object that was assigned before waits for one change only, because it must be assigned within 1 s. In a rollout
+    each holder changes the set twice: when it drains and when it ends.
     """
     changed_at, now, config = situation.members.changed_at, situation.now, situation.config
     if changed_at is None:
@@ -170,7 +171,7 @@ def _unsettled_until(view: ObjectView, memory: Memory, situation: Situation) -> 
 
 
 def _calm(memory: Memory, now: float) -> Memory:
-    """The memory of an object that does not wait for the set of executors to settle, or no longer."""
+    """Return the memory of an object that does not, or no longer, wait for the set of executors to settle."""
     if memory.jitter_since is None:
         return memory
     return replace(memory, jitter_since=None, jittered_s=memory.jittered_s + now - memory.jitter_since)

@@ -1,7 +1,8 @@
-"""How a holder is brought to give an object up: asked, waited for, and after a time revoked (8.1, 8.3).
+"""Drain an object from its holder: request the drain, wait for the ack, revoke after the timeout.
 
-An ack is a release: the holder removes itself from the object. Without one the object is taken back under the next
-epoch, so that the holder's writes fail at once, and goes to nobody before the holder's lease would have run out.
+The ack is a release: the holder removes itself from the object. Without an ack the object is revoked under the next
+epoch, so that the holder's writes fail at once. It is not assigned before the holder's Lease would have expired. The
+rules are "Loss" and "Drain and rollout" in docs/spec/sharding.md.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from situate.sharding.model.names import Cause, Reason
 from situate.sharding.model.object_view import DrainRequest, ObjectView
 
 UNEXPLAINED_S: Final = 0.5
-"""How much later than a release it may be seen why: of two watches either may be late."""
+"""How much later than a release its cause may be seen: the watches of objects and of executors may differ."""
 
 
 def stopping(
     view: ObjectView, memory: Memory, situation: Situation, standing: Standing, cause: Cause, limit: int | None = None
 ) -> Decision | None:
-    """The next step until nobody is at work on the object; None: nobody is.
+    """Return the next step until no executor works on the object; None: no executor does.
 
-    `limit`: how many objects may be asked to drain at a time; None: this one is not counted.
+    `limit`: how many objects may have a drain request at a time; None: no limit for this object.
     """
     match standing:
         case Free() | Lost():
@@ -54,13 +55,13 @@ def stopping(
 
 
 def drain_cause(view: ObjectView, executor: Executor, situation: Situation) -> Cause | None:
-    """Why the object's living holder is to give it up; None: it keeps it."""
+    """Return the cause for draining the object from its living holder; None: the holder keeps it."""
     if executor.status is ExecutorStatus.DRAINING:
         return Cause.DRAIN
     if situation.ownership(view) is Ownership.FROZEN:
         return Cause.REBALANCE
     if view.drain is not None:
-        # asked before; whoever withdraws a request removes it from the object
+        # requested before; to withdraw a request, a client removes it from the object
         return next((cause for cause in Cause if cause == view.drain.cause), Cause.DRAIN)
     unwell_until = grace_ends(executor, situation)
     if unwell_until is not None and situation.now >= unwell_until and view.migratable:
@@ -69,7 +70,7 @@ def drain_cause(view: ObjectView, executor: Executor, situation: Situation) -> C
 
 
 def grace_ends(executor: Executor, situation: Situation) -> float | None:
-    """When an unhealthy executor begins to be drained, on the monotonic clock; None: it is not."""
+    """Return when the drain of an unhealthy executor starts, on the monotonic clock; None: it is not drained."""
     config = situation.config
     if not config.drain_unhealthy or executor.status is not ExecutorStatus.UNHEALTHY:
         return None
@@ -77,8 +78,10 @@ def grace_ends(executor: Executor, situation: Situation) -> float | None:
 
 
 def successors(memory: Memory, situation: Situation) -> frozenset[str]:
-    """Ids of the eligible executors that have taken the place of the one that gave the object up: a new incarnation of
-    its id, or, during a rollout, one of the newest revision."""
+    """Return the ids of the eligible successors of the executor that released the object.
+
+    A successor is a new incarnation of its id, or, during a rollout, an executor of the newest revision.
+    """
     if memory.gave_up is None:
         return frozenset()
     members = situation.members
@@ -91,10 +94,10 @@ def successors(memory: Memory, situation: Situation) -> frozenset[str]:
 
 
 def successor_due(memory: Memory, situation: Situation) -> float | None:
-    """Until when a drained object waits for a successor of its holder; None: it does not.
+    """Return until when a drained object waits for a successor of its holder; None: it does not wait.
 
-    One that was released without having been asked for waits for a moment, in which it may turn out that its holder is
-    leaving.
+    An object that was released without a drain request waits at most `UNEXPLAINED_S`. In that time the supervisor may
+    see that the holder is leaving.
     """
     wait = situation.config.wait_for_successor
     if not wait or memory.gave_up is None or successors(memory, situation):
@@ -106,7 +109,7 @@ def successor_due(memory: Memory, situation: Situation) -> float | None:
 
 
 def under_way(views: Iterable[ObjectView]) -> int:
-    """How many of these objects are being drained: for `Situation.drains`."""
+    """Return how many of these objects are being drained, for `Situation.drains`."""
     return sum(view.drain is not None and view.holder is not None and not view.completed for view in views)
 
 
@@ -116,6 +119,6 @@ def _revoked(view: ObjectView, memory: Memory, situation: Situation, cause: Caus
 
 
 def _waiting(memory: Memory, situation: Situation, until: float | None, message: str) -> Decision:
-    # while it still has its holder it is assigned, and that is soon over
+    # an object that still has its holder is assigned, and only for a short time
     verdict = Verdict(False, Reason.DRAINING, message, brief=memory.holder is not None)
     return Decision(memory, situation.limit, wake_at=until, waits=True, verdict=verdict)

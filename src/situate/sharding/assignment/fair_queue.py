@@ -1,8 +1,8 @@
-"""In which order objects that wait get room: by priority, then by turns of namespaces, then by how long they wait.
+"""Order waiting objects for free capacity: by priority, then by namespace, then by waiting time.
 
-Matters only while nobody has room: then whoever asks first must not take everything. Of the namespaces that wait with
-the same priority, the one goes first that has least open work for its share, and of two with as little the one that was
-given something longest ago. A lower priority waits until no higher one does.
+The order matters only while no executor has free capacity, so that the first namespace does not take all of it. Among
+namespaces with the same priority, the one with the least open work per share goes first. Between equals, the one with
+the oldest last assignment goes first. Objects of a lower priority wait until none of a higher priority wait.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ class _Queue:
 
 
 class Waiting:
-    """Objects that are ready and have nobody. Asking for the next costs some comparisons, however many wait."""
+    """Objects that are ready and unassigned. `next` costs a few comparisons, independent of the number of objects."""
 
     def __init__(self, shares: Mapping[str, float] = _EQUAL) -> None:
-        """`shares`: by namespace, above 0; 1 where nothing is given. Raises `ValueError` for what is no share."""
+        """`shares`: by namespace, above 0; 1 if not given. Raises `ValueError` for an invalid share."""
         for namespace, share in shares.items():
             if not 0 < share < inf:
                 raise ValueError(f"shares.{namespace} is {share:g}, allowed: a number above 0")
         self._shares = shares
         self._queues: dict[_Queue, dict[str, ObjectFacts]] = {}
-        self._rankings: dict[int, Ranking] = {}  # by priority: the namespaces that wait
+        self._rankings: dict[int, Ranking] = {}  # by priority: the waiting namespaces
         self._queue_of: dict[str, _Queue] = {}  # by UID
         self._open = OpenObjects()  # by namespace instead of executor
         self._turn = 0
-        self._given: dict[str, int] = {}  # the turn at which a namespace was given something last
+        self._given: dict[str, int] = {}  # the turn of the last assignment of a namespace
 
     def __len__(self) -> int:
         return len(self._queue_of)
@@ -50,7 +50,7 @@ class Waiting:
         return uid in self._queue_of
 
     def add(self, obj: ObjectFacts) -> None:
-        """It waits from now on; one that waits already keeps its place, unless its priority has changed."""
+        """Add an object. One that waits already keeps its place unless its priority has changed."""
         queue = _Queue(obj.priority, obj.namespace)
         if self._queue_of.get(obj.uid, queue) != queue:
             self.remove(obj.uid)
@@ -59,14 +59,14 @@ class Waiting:
         self._rank(queue)
 
     def remove(self, uid: str) -> None:
-        """It waits no longer, if it did."""
+        """Remove an object, if it waits."""
         queue = self._queue_of.pop(uid, None)
         if queue is not None:
             del self._queues[queue][uid]
             self._rank(queue)
 
     def observe_scheduled(self, obj: ObjectFacts) -> None:
-        """It is assigned to somebody, or to nobody any more: only `add` makes it wait."""
+        """Record that an object is assigned or unassigned. An unassigned object waits only after `add`."""
         if obj.executor:
             self.remove(obj.uid)
         used = ObjectFacts(obj.uid, executor=_key(obj.namespace) if obj.executor else "", weight=obj.weight)
@@ -86,7 +86,7 @@ class Waiting:
         self._rank_namespace(obj.namespace)
 
     def next(self) -> ObjectFacts | None:
-        """Whose turn it is; None: nobody waits. It stays in its place until it is assigned or removed."""
+        """Return the next object; None: no object waits. It keeps its place until it is assigned or removed."""
         if not self._rankings:
             return None
         priority = max(self._rankings)
@@ -94,9 +94,11 @@ class Waiting:
         return next(iter(self._queues[_Queue(priority, namespace)].values()))
 
     def in_order(self) -> Iterator[ObjectFacts]:
-        """All of them, as if each were assigned before the next one is looked for: room for several is shared as room
-        for one after the other. All, for whoever is asked about first may be one that no executor suits. Nothing may be
-        added or removed meanwhile.
+        """Yield all objects in order, as if each were assigned before the next one is selected.
+
+        Capacity for several objects is therefore shared like capacity for one after the other. The iterator does not
+        stop at the free capacity, because no executor may fit the first objects. The caller must not add or remove
+        objects during the iteration.
         """
         taken: dict[str, float] = {}
         given, turn = dict(self._given), self._turn
@@ -125,7 +127,7 @@ class Waiting:
             self._rank(_Queue(priority, namespace))
 
     def _rank(self, queue: _Queue) -> None:
-        """Puts the namespace where it belongs among those that wait with this priority."""
+        """Update the rank of the namespace among the namespaces that wait with this priority."""
         ranking = self._rankings.setdefault(queue.priority, Ranking())
         if self._queues.get(queue):
             used = self._open.of(_key(queue.namespace)) / self._shares.get(queue.namespace, 1.0)
@@ -138,5 +140,5 @@ class Waiting:
 
 
 def _key(namespace: str) -> str:
-    """Objects that are in no namespace have one of their own here."""
+    """Return the key of a namespace in the counts; cluster-scoped objects share one key."""
     return f"namespace {namespace}"

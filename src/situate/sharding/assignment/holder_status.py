@@ -1,4 +1,4 @@
-"""Whether somebody may be at work on an object, as far as its marks, the members and our own clock say."""
+"""Judge whether an executor may be working on an object, from its marks, the members and our own clock."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from situate.sharding.model.object_view import Holder, ObjectView
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """Nobody is at work on it, and nobody holds it."""
+    """No executor holds the object or works on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Working:
-    """Its holder lives."""
+    """The holder of the object is alive."""
 
     executor: Executor
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Its holder is removed: released, expired or proven dead."""
+    """The holder of the object is removed: released, expired or proven dead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fading:
-    """Somebody that we do not see, or from whom it was taken, may be at work until then."""
+    """An executor that is not seen, or from which the object was revoked, may work on it until `until`."""
 
     until: float | None
     """On the monotonic clock; None while executors have not been listed."""
@@ -40,15 +40,18 @@ class Fading:
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """Somebody else has changed half of the assignment: who is at work on it lives, and does not hold it."""
+    """Another client changed half of the assignment: the incarnation is alive, and its id is not the assigned one."""
 
 
 Standing: TypeAlias = Free | Working | Lost | Fading | Edited
 
 
 def standing(view: ObjectView, memory: Memory, members: Members, now: float) -> Standing:
-    """An equal id under another incarnation is another executor. What was never seen lasts a lease's duration from when
-    executors had been listed, and from when this holder was first seen."""
+    """Return whether an executor may be working on the object.
+
+    The same id with another incarnation is another executor. A holder that was never seen counts for one lease
+    duration. The duration starts when executors had been listed and this holder had been seen on the object.
+    """
     holder = view.holder
     if holder is None:
         return _revoked(view, memory, members, now)
@@ -61,15 +64,17 @@ def standing(view: ObjectView, memory: Memory, members: Members, now: float) -> 
 
 
 def unseen_until(memory: Memory, members: Members) -> float | None:
-    """Until when somebody may be at work on an object whose holder we have never seen, or cannot read: whoever it is
-    cannot read it either. None while executors have not been listed."""
+    """Return until when an executor may work on an object whose holder was never seen, or cannot be read.
+
+    If we cannot read the holder, the executor cannot read it either. None while executors have not been listed.
+    """
     if members.synced_at is None:
         return None
     return max(members.synced_at, memory.since) + members.lease_s
 
 
 def remembered(memory: Memory, view: ObjectView, situation: Situation) -> Memory:
-    """The memory of an object after it was seen to be so."""
+    """Return the memory of an object, updated from this view."""
     now, holder = situation.now, view.holder
     if (holder, view.epoch) != (memory.holder, memory.epoch):
         released = holder is None and memory.holder is not None and view.epoch == memory.epoch
@@ -93,7 +98,7 @@ def remembered(memory: Memory, view: ObjectView, situation: Situation) -> Memory
     if view.drain is None and memory.drain_due is not None:
         memory = replace(memory, drain_due=None)
     elif view.drain is not None and memory.drain_due is None:
-        # no longer than a drain may last, whatever two supervisors' clocks say
+        # at most `drain_timeout`, even if the clocks of two supervisors differ
         left = (view.drain.deadline - situation.wall).total_seconds()
         due = now + min(max(left, 0.0), situation.config.drain_timeout)
         memory = replace(memory, drain_due=due, drain_cause=view.drain.cause)
@@ -114,12 +119,15 @@ def _revoked(view: ObjectView, memory: Memory, members: Members, now: float) -> 
 
 
 def _asked(memory: Memory) -> str:
-    """Of the drain for which it was released; empty if nobody had asked."""
+    """Return the cause of the drain that led to the release; empty without a drain request."""
     return memory.drain_cause if memory.drain_due is not None else ""
 
 
 def _is_leaving(holder: Holder, members: Members) -> bool:
-    """An executor that ends releases what it has before it is asked to, and its Lease may be seen later than that."""
+    """Return whether the holder is draining or gone.
+
+    An executor that ends releases its objects unasked, and the supervisor may see its Lease later than the releases.
+    """
     executor = members.living.get(holder.uid)
     return executor is None or executor.status is ExecutorStatus.DRAINING
 

@@ -1,7 +1,8 @@
-"""What becomes of an object whose holder is gone: reassigned, failed, or left for whoever comes (8.1).
+"""Handle an object whose holder is removed: reassign it, fail it, or unassign it until an executor joins.
 
-When a holder counts as gone is judged in `membership` and `holder_status`. Forced moves take turns, so that the loss
-of many executors does not flood the API server; a turn is late, never lost.
+`membership` and `holder_status` judge when a holder is removed. Forced moves are rate-limited, so that the loss of many
+executors does not flood the API server. The limit delays a move and never drops it. The rules are "Loss" in
+docs/spec/sharding.md.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from situate.sharding.model.supervisor_config import OrphanPolicy
 
 
 def lost(view: ObjectView, memory: Memory, situation: Situation) -> Decision:
-    """The object's holder is removed, and the object is open."""
+    """Decide about an open object whose holder is removed."""
     limit = situation.limit
     if memory.forced_at is None:
         at, limit = limit.reserved(situation.now)
@@ -45,6 +46,6 @@ def lost(view: ObjectView, memory: Memory, situation: Situation) -> Decision:
 
 
 def recent_losses(view: ObjectView, situation: Situation) -> tuple[datetime, ...]:
-    """Those within the window; times ahead of our clock count, for another supervisor's clock may be ahead."""
+    """Return the losses within the window. Times ahead of our clock count: another supervisor's clock may be ahead."""
     oldest = situation.wall - timedelta(seconds=situation.config.reassign_window)
     return tuple(each for each in view.losses if each >= oldest)

@@ -1,7 +1,7 @@
-"""Who gets an object now: the eligible executors, the strategy's choice among them, or the reasons against all.
+"""Choose the executor for an object: the strategy's choice among the eligible executors, or the reason against all.
 
-Only healthy executors are eligible, whatever a strategy says. What is moved prefers the newest revision of the pods,
-so that a rollout moves it once.
+Only healthy executors are eligible, even if the strategy chooses another one. A moved object prefers executors of the
+newest revision of the pods, so that a rollout moves it only once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from situate.sharding.model.object_view import Holder, ObjectView, Placement
 
 
 def chosen(view: ObjectView, situation: Situation, preferred: frozenset[str] = frozenset()) -> Executor | Verdict:
-    """The executor for the object, one of `preferred` if any of them can take it; or why there is none."""
+    """Return the executor for the object, one of `preferred` if any of them can take it; else the reason."""
     found = situation.members.eligible
     if not found:
         return nobody(situation.members)
@@ -32,7 +32,7 @@ def chosen(view: ObjectView, situation: Situation, preferred: frozenset[str] = f
 
 
 def nobody(members: Members) -> Verdict:
-    """What to say where no executor is eligible."""
+    """Return the verdict for an object while no executor is eligible."""
     if not members.living:
         return Verdict(False, Reason.NO_EXECUTORS, "no executor has a lease that lives")
     statuses = {executor.status for executor in members.living.values()}
@@ -41,14 +41,14 @@ def nobody(members: Members) -> Verdict:
 
 
 def newest(members: Members) -> frozenset[str]:
-    """The ids of the newest revision, while there are others; else nobody."""
+    """Return the ids of the executors of the newest revision during a rollout; else an empty set."""
     if members.one_revision:
         return frozenset()
     return frozenset(each.id for each in members.living.values() if each.revision == members.newest_revision)
 
 
 def assignment(executor: Executor, situation: Situation, why: str, losses: tuple[datetime, ...]) -> Assign:
-    """The order that gives the object to this executor. `losses`: of its holders, as far as they still count."""
+    """Return the action that assigns an object to this executor. `losses`: the object's losses that still count."""
     return Assign(
         Placement(
             holder=Holder(executor.id, executor.uid),
@@ -66,12 +66,12 @@ def _choice(view: ObjectView, situation: Situation, preferred: frozenset[str]) -
         try:
             return situation.choose(view, preferred)
         except Unschedulable:
-            pass  # none of these can take it, perhaps another one can
+            pass  # no preferred executor can take the object; another one may
     return situation.choose(view, None)
 
 
 def _reason(no: Unschedulable) -> Reason:
-    """A strategy's own word is no reason of this condition; its message carries it."""
+    """Return the reason for the condition. A strategy's own reason is not valid there; the message contains it."""
     return Reason(no.reason) if no.reason in tuple(Reason) else no.default_reason
 
 

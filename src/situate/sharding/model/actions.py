@@ -1,7 +1,7 @@
-"""What a supervisor may order for one object, each a value, and the one write that it is.
+"""Define the actions that a supervisor may take on one object, and the write of each action.
 
-Each write lands on the version of the object that was decided on, or not at all. Sending them is left to the shell,
-and what an archiving means, step by step, to `archive_steps`.
+The API server accepts a write only for the version of the object that the decision was made on. The shell sends the
+writes. `archive_steps` defines the steps of an archiving.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from situate.sharding.model.patches import Operations, guarded_patch
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Give the object to an executor: finalizer, assignment, incarnation, epoch and term in one write."""
+    """An assignment to an executor: finalizer, executor id, incarnation, epoch and term in one write."""
 
     placement: Placement
 
 
 @dataclass(frozen=True, slots=True)
 class RequestDrain:
-    """Ask the holder to stop and release the object."""
+    """A request to the holder to stop and release the object."""
 
     request: DrainRequest
 
 
 @dataclass(frozen=True, slots=True)
 class Revoke:
-    """Take the object from its holder without an ack: the next epoch, unassigned."""
+    """A revoke, without an ack of the holder: the object is unassigned, under the next epoch."""
 
     term: int
     cause: str
@@ -50,7 +50,7 @@ class Revoke:
 
 @dataclass(frozen=True, slots=True)
 class Complete:
-    """End the object as failed."""
+    """The completion of the object as failed."""
 
     now: datetime
     reason: str
@@ -58,7 +58,7 @@ class Complete:
 
 @dataclass(frozen=True, slots=True)
 class RemoveFinalizer:
-    """Let the object go without an archive."""
+    """The removal of our finalizer without archiving the object."""
 
     finalizer: str
     term: int
@@ -66,22 +66,22 @@ class RemoveFinalizer:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete the object that has this UID, and no successor of its name."""
+    """The deletion of the object with this UID; a later object of the same name stays."""
 
     uid: str
 
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """Begin to archive the object, or go on; in a queue of its own."""
+    """The start or continuation of an archiving, in a queue of its own."""
 
     delete: bool
-    """Whether it is deleted afterwards: not if somebody else has asked for that."""
+    """Whether to delete the object afterwards. False if a client already deletes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TellCompleted:
-    """Tell the strategy that the object's place is free. No write."""
+    """A report to the strategy that the object is completed and no longer counts. No write."""
 
 
 Action: TypeAlias = Assign | RequestDrain | Revoke | Complete | RemoveFinalizer | Delete | Archive | TellCompleted
@@ -93,13 +93,16 @@ class Write:
     """A JSON patch of the object."""
 
     operations: Operations
-    """Empty if the object is so already."""
+    """Empty if the object already has this content."""
     subresource: str = ""
 
 
 def write_of(action: Patching, view: ObjectView, adapter: ObjectAdapter) -> Write:
-    """The write that an action is. The status is a subresource of its own; with the default paths, completing is all
-    of that. Of a kind without the subresource the shell sends it to the object."""
+    """Return the write of an action.
+
+    The status is a subresource. With the default paths, `Complete` changes only the status. For a kind without the
+    subresource, the shell sends the write to the object itself.
+    """
     view = unpacked(view)
     match action:
         case Assign(placement):

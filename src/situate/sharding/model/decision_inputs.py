@@ -1,4 +1,4 @@
-"""All that a decision about one object depends on, besides the object, and what comes out of it: values alone."""
+"""Define the inputs of a decision about one object, besides the object, and its result: plain values."""
 
 from __future__ import annotations
 
@@ -20,79 +20,80 @@ from situate.sharding.model.supervisor_config import SupervisorConfig
 
 
 class Ownership(Enum):
-    """What the partitions say about an object."""
+    """The relation of an object to this supervisor's partition."""
 
     OURS = "ours"
     FROZEN = "frozen"
-    """Ours, and about to be another's: nobody assigns it, and whoever works on it is asked to stop."""
+    """Ours, and about to move to another partition: no supervisor assigns the object, and its holder is drained."""
     FOREIGN = "foreign"
 
 
 class Choose(Protocol):
-    """A strategy's choice. Raises `Unschedulable`."""
+    """The choice of a strategy. Raises `Unschedulable`."""
 
     def __call__(self, view: ObjectView, among: frozenset[str] | None, /) -> str:
-        """The id of a healthy executor; of one of `among` unless that is None."""
+        """Return the id of a healthy executor, one of `among` unless `among` is None."""
 
 
 @dataclass(frozen=True, slots=True)
 class MoveLimit:
-    """Forced moves take turns: each is given a moment, and none is refused."""
+    """The rate limit of forced moves: each move gets a time slot, and no move is refused."""
 
     per_s: float
     next_at: float = 0.0
-    """The first moment that nobody has yet, on the monotonic clock."""
+    """The first time slot that is still free, on the monotonic clock."""
 
     def reserved(self, now: float) -> tuple[float, MoveLimit]:
-        """The moment for one move, not before now, and the limit for those after it."""
+        """Return the time of one move, not before now, and the limit for the moves after it."""
         at = max(now, self.next_at)
         return at, MoveLimit(self.per_s, at + 1 / self.per_s)
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """What one supervisor remembers of one object. Lost with the process, it costs at most one more lease's wait.
+    """The memory of one supervisor about one object.
 
-    Times are the monotonic clock's.
+    If the memory is lost with the process, the object waits at most one lease duration longer. Times are on the
+    monotonic clock.
     """
 
     holder: Holder | None = None
     epoch: int = 0
     since: float = 0.0
-    """When this holder under this epoch was first seen."""
+    """When the supervisor first saw this holder under this epoch."""
     drain_due: float | None = None
-    """When the drain request that was seen is to be revoked; None: there is none."""
+    """When the supervisor revokes the object if the holder does not answer its drain request; None: no request."""
     revoked_at: float | None = None
-    """When the revocation that made the present epoch was first seen; None: there is none."""
+    """When the supervisor first saw the revocation that made the present epoch; None: no revocation."""
     drain_cause: str = ""
-    """Of that request."""
+    """Cause of the drain request."""
     gave_up: Holder | None = None
-    """Who released it last; None if that was not seen, or somebody else holds it."""
+    """The holder that released the object last; None if no release was seen, or the assignment changed since."""
     gave_up_cause: str = ""
-    """Of the drain for which it was released; empty if nobody had asked for that."""
+    """Cause of the drain that led to the release; empty if no drain was requested."""
     gave_up_at: float = 0.0
     gave_up_revision: str = ""
     jitter_since: float | None = None
-    """When the present wait for the set of executors to settle began; None: there is none."""
+    """When the object began to wait for a stable set of executors; None while it does not wait."""
     jittered_s: float = 0.0
-    """Earlier waits of that kind, in sum."""
+    """Sum of the earlier waits for a stable set of executors."""
     forced_at: float | None = None
-    """When its move from a lost holder may be made; None: no moment was reserved."""
+    """When the object may be moved from a lost holder; None: no time slot is reserved."""
     told: bool = False
-    """Whether the strategy knows that it is completed."""
+    """Whether the completion was reported to the strategy."""
 
 
 NEW: Final = Memory(epoch=-1)
-"""Of an object that was never seen."""
+"""The memory about an object that was never seen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """The same for all objects that are decided on at one moment."""
+    """The inputs that are equal for all decisions of one moment."""
 
     now: float
-    """Monotonic."""
+    """On the monotonic clock."""
     wall: datetime
-    """The supervisor's clock, for what is written on objects and for the age of completed ones."""
+    """The supervisor's wall clock, for times written on objects and for the age of completed objects."""
     members: Members
     choose: Choose
     term: int
@@ -101,31 +102,32 @@ class Situation:
     has_archiver: bool = False
     ownership: Callable[[ObjectView], Ownership] = lambda _: Ownership.OURS
     rank: Callable[[ObjectView], int | None] = lambda _: None
-    """Among the completed objects of its controlling owner, 1 is the latest; None: no owner. See `archiving.ranks`."""
+    """Rank among the completed objects of its controlling owner, 1 for the latest; None: no owner. See
+    `archive_steps.ranks`."""
     owners_due_s: Callable[[ObjectView], float] = lambda _: math.inf
-    """Seconds until an owner is to be archived by age: its dependents go first. See `archiving.owners_due_in`."""
+    """Seconds until an owner is archived by age: its dependents go first. See `archive_steps.owners_due_in`."""
     dependents: Callable[[ObjectView], Iterable[ObjectView]] = lambda _: ()
-    """The objects that go when it goes, as far as they are supervised here."""
+    """The objects that are deleted together with an object, as far as this supervisor is responsible for them."""
     drains: int = 0
-    """Open objects with a drain request, from the listing, and requests that are on their way."""
+    """Number of open objects with a drain request in the listing, plus the requests that are being sent."""
     limit: MoveLimit = MoveLimit(math.inf)
-    """Of the last decision; begin with the configuration's."""
+    """The limit that the last decision returned; the first one comes from the configuration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the condition `Assigned` shall say."""
+    """The content of the condition `Assigned`."""
 
     assigned: bool
     reason: Reason
     message: str = ""
     brief: bool = False
-    """It will be over in a moment: for `explain`, not worth a write."""
+    """The state lasts only a moment: shown by `explain`, not worth a write."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do about one object now, in this order, and when to look again."""
+    """The actions for one object, in order, and the time of the next decision."""
 
     memory: Memory
     limit: MoveLimit
@@ -133,7 +135,9 @@ class Decision:
     wake_at: float | None = None
     """When time alone may change the decision, on the monotonic clock; None: it cannot."""
     waits: bool = False
-    """Whether an event, of the object or of executors, is awaited. Of a living holder that is all: it is removed by
-    `Members`, for all that it holds at once."""
+    """Whether an event of the object or of executors may change the decision.
+
+    An object with a living holder needs no `wake_at`: `Members` reports the removal of the holder for all its objects.
+    """
     verdict: Verdict | None = None
-    """None: nothing new is to be said."""
+    """None: the condition does not change."""

@@ -1,5 +1,6 @@
-"""Why an object cannot be placed now, or not be decided on. Strategies raise the former, as in KSched;
-`situate.sharding.assignment.decide` turns it into a condition.
+"""Define the errors for an object that cannot be placed, or not be decided on.
+
+Strategies raise `Unschedulable`, as in KSched. `situate.sharding.assignment.decide` turns it into a condition.
 """
 
 from __future__ import annotations
@@ -8,12 +9,12 @@ from situate.sharding.model.names import Reason
 
 
 class Unschedulable(Exception):
-    """No executor can take the object. A member event may change that; asking again at once does not."""
+    """No executor can take the object. Only a member event may change that; an immediate retry does not."""
 
     default_reason = Reason.NO_HEALTHY_EXECUTORS
 
     def __init__(self, reason: str = "", cause: BaseException | None = None) -> None:
-        """`reason`: a word for conditions, the class's own if empty; `cause`: what a strategy met, if anything."""
+        """`reason`: the reason for conditions, the class's own if empty. `cause`: the error in the strategy, if any."""
         self.reason: str = reason or self.default_reason
         self.cause = cause
         super().__init__(f"{self.reason}: {cause}" if cause is not None else self.reason)
@@ -30,14 +31,14 @@ class NoHealthyExecutors(Unschedulable):
 
 
 class NoCapacity(NoHealthyExecutors):
-    """All that could be chosen hold as many objects as they can."""
+    """All executors that could be chosen are full."""
 
     default_reason = Reason.NO_CAPACITY
 
 
 class NoMetrics(NoHealthyExecutors):
-    """No executor has a usable sample, and there is no other strategy to fall back on."""
+    """No executor has a usable sample, and no fallback strategy is configured."""
 
 
 class RuleFailed(Exception):
-    """A rule of the user's about objects has raised; the message names it."""
+    """A rule that the user wrote for objects raised an exception; the message names the rule."""

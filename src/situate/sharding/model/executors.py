@@ -1,6 +1,6 @@
-"""Executors as the supervisor sees them at one moment: values for strategies and for `decide`.
+"""Define the executors as the supervisor sees them at one moment: values for strategies and for `decide`.
 
-How they come about, from leases and pods, is in `situate.sharding.leases.membership`.
+`situate.sharding.leases.membership` derives them from Leases and pods.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NO_METRICS: Final[Mapping[str, float]] = MappingProxyType({})
 
 
 class ExecutorStatus(StrEnum):
-    """What may be done with an executor that is not removed. Only HEALTHY ones are chosen."""
+    """The status of an executor that is not removed. Strategies choose only HEALTHY executors."""
 
     HEALTHY = "Healthy"
     FULL = "Full"
@@ -29,36 +29,36 @@ class ExecutorStatus(StrEnum):
 
 
 class Executor(msgspec.Struct, frozen=True):
-    """One incarnation of an executor whose lease lives."""
+    """One incarnation of an executor with a live Lease."""
 
     id: str
-    """What stands in the objects' assignment: the pod's name, or `namespace/name` when they come from several."""
+    """The id in the assignment of objects: the pod's name, or `namespace/name` if executors may be in any namespace."""
     uid: str
-    """The incarnation: the pod's UID. An equal id with another uid is another executor and inherits nothing."""
+    """The incarnation: the pod's UID. An executor with the same id and another UID inherits nothing."""
     status: ExecutorStatus = ExecutorStatus.HEALTHY
     namespace: str = ""
     labels: Mapping[str, str] = NO_LABELS
-    """The pod's."""
+    """Labels of the pod."""
     revision: str = ""
-    """Of the pod template, newest as the workload's controller says; empty if unknown."""
+    """Revision of the pod template, from the pod's label of its workload controller; empty if unknown."""
     capacity: float | None = None
-    """Open objects, or their weight, that it takes; None: no limit is declared."""
+    """Maximum number, or weight, of open objects; None: no limit is declared."""
     open: int = 0
-    """Objects assigned to it and not completed, as listed."""
+    """Number of open objects assigned to the executor, as listed."""
     metrics: Mapping[str, float] = NO_METRICS
-    """Its latest sample, such as cpu and memory; hostile until a strategy has looked at each value."""
+    """The latest sample, such as cpu and memory. Untrusted: a strategy must check each value."""
     sampled_at: float | None = None
-    """When that sample was seen, on the observer's monotonic clock; None if there is none."""
+    """When the observer saw the sample, on its monotonic clock; None without a sample."""
     lease_s: float = 15.0
-    """d: how long it may be at work after it was last heard of, or after what it holds was revoked."""
+    """d: how long the executor may still work after its last sign of life, or after a revoke."""
     expires_at: float = math.inf
-    """When its lease runs out unless it is seen to be renewed, on the observer's monotonic clock."""
+    """When the Lease expires unless the observer sees a renewal, on the observer's monotonic clock."""
     unhealthy_since: float | None = None
-    """On the observer's monotonic clock; None while its pod is ready."""
+    """On the observer's monotonic clock; None while the pod is ready."""
 
 
 class Ending(StrEnum):
-    """How it is known that an incarnation works no more, or may not."""
+    """The evidence that an incarnation no longer works, or must not work."""
 
     RELEASED = "released"
     EXPIRED = "expired"
@@ -67,7 +67,7 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """One incarnation that holds nothing any longer; forgotten after some time."""
+    """An incarnation that no longer holds objects; its record is dropped after some time."""
 
     id: str
     uid: str
@@ -76,7 +76,10 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """An executor whose lease seems to have run out: it gets no work, and keeps what it has until that is certain."""
+    """An executor whose Lease seems expired.
+
+    It gets no new objects. It keeps its own until a read of the Lease confirms the expiry.
+    """
 
     uid: str
     namespace: str
@@ -86,42 +89,42 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """The Lease of an executor that was removed so long ago that nothing is left of it but this."""
+    """The Lease of an executor whose pod is gone and whose record was dropped."""
 
     executor_uid: str
     namespace: str
     lease: str
     """The Lease's name."""
     uid: str
-    """The Lease's own."""
+    """UID of the Lease itself."""
     version: str
-    """As it was last seen: whoever lives has changed it since."""
+    """The resourceVersion last seen. A live executor would have changed it since."""
 
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """All executors at one moment. Times are the observer's monotonic clock's."""
+    """All executors at one moment. Times are on the observer's monotonic clock."""
 
     lease_s: float
-    """d: how long a silent executor is believed to be at work."""
+    """d: how long a silent executor counts as alive."""
     living: Mapping[str, Executor] = field(default_factory=dict)
     """By uid."""
     removed: Mapping[str, Removed] = field(default_factory=dict)
     """By uid."""
     synced_at: float | None = None
-    """When leases and pods had been listed; None before that."""
+    """When the first list of Leases and pods was complete; None before that."""
     changed_at: float | None = None
-    """When the set of (id, uid, status) last changed; None if there has never been anybody."""
+    """When the set of (id, uid, status) last changed; None if no executor was ever seen."""
     newest_revision: str = ""
-    """Of the youngest pod; empty if unknown."""
+    """Revision of the youngest pod; empty if unknown."""
     suspects: tuple[Suspect, ...] = ()
-    """Among the living."""
+    """The living executors whose Lease seems expired."""
     leftovers: tuple[Leftover, ...] = ()
 
     current: Mapping[str, Executor] = field(init=False, compare=False, repr=False)
-    """By id, the incarnation that may be given work under it: of two the one whose pod is there."""
+    """By id, the incarnation that may get objects: of two incarnations, the one with an existing pod."""
     eligible: Mapping[str, Executor] = field(init=False, compare=False, repr=False)
-    """By id, those of them that are healthy."""
+    """By id, the healthy ones among `current`."""
 
     def __post_init__(self) -> None:
         current: dict[str, Executor] = {}
@@ -130,22 +133,25 @@ class Members:
             if other is None or _preferred(executor) > _preferred(other):
                 current[executor.id] = executor
         healthy = {id_: each for id_, each in current.items() if each.status is ExecutorStatus.HEALTHY}
-        object.__setattr__(self, "current", current)  # derived: what is frozen is what it is derived from
+        object.__setattr__(self, "current", current)  # derived from the frozen fields
         object.__setattr__(self, "eligible", healthy)
 
     @property
     def one_revision(self) -> bool:
-        """Whether no rollout is under way, as far as the pods' labels say."""
+        """Whether no rollout is in progress, judged by the labels of the pods."""
         return len({executor.revision for executor in self.living.values()}) <= 1
 
     @property
     def next_expiry(self) -> float | None:
-        """When time alone may make somebody a suspect; None while nobody is there who is none."""
+        """When the next Lease may expire and make its executor a suspect; None if all living executors are suspects."""
         doubted = {suspect.uid for suspect in self.suspects}
         return min((each.expires_at for uid, each in self.living.items() if uid not in doubted), default=None)
 
 
 def _preferred(executor: Executor) -> tuple[int, float, str]:
-    """A vanished pod's executor is unhealthy and renews no more; the uid makes the order total."""
+    """Rank the incarnations of one id: the executor of a vanished pod is unhealthy and renews no more.
+
+    The UID makes the order total.
+    """
     ranks = (ExecutorStatus.UNHEALTHY, ExecutorStatus.DRAINING, ExecutorStatus.FULL, ExecutorStatus.HEALTHY)
     return ranks.index(executor.status), executor.expires_at, executor.uid

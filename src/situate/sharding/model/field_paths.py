@@ -1,7 +1,7 @@
-"""Where in a custom resource the assignment and the marks of completion stand (KSched's `object.Object`).
+"""Read and write the assignment and the marks of completion of a custom resource (KSched's `object.Object`).
 
-Functions of plain objects, which are never changed: what writes gives back a copy. Reading is strict, for anybody may
-have written anything; whoever reads decides what an unreadable field means.
+The functions never change their argument: writers return a copy. Reading is strict, because any client may have written
+any value. The caller decides how to treat an unreadable field.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ _LONGEST_ID: Final = 512  # a namespace, a slash and a pod's name are 317 at mos
 
 
 class UnreadableField(ValueError):
-    """A field of an object holds what it may not; the message names object, field, value and what is allowed."""
+    """A field of an object has an invalid value; the message names object, field, value and allowed values."""
 
 
 class BadFieldPath(ValueError):
-    """A path that no adapter can use; the message names the option, the value and what is allowed."""
+    """A path that no adapter can use; the message names the option, the value and the allowed values."""
 
 
 class ObjectAdapter(Protocol):
-    """How one kind of object says what every kind must say. Reading may raise `UnreadableField`."""
+    """Access to the fields that every kind of object must have. Reading may raise `UnreadableField`."""
 
     def assigned_to(self, obj: Content) -> str | None:
-        """The executor's id; None while unassigned, which an empty text also means."""
+        """Return the executor's id; None if the field is absent or empty, which means unassigned."""
 
     def assign_to(self, obj: Content, executor: str | None) -> Content:
-        """The object assigned to it; None: to nobody."""
+        """Return the object assigned to `executor`; None unassigns it."""
 
     def complete(self, obj: Content, now: datetime, successful: bool) -> Content:
-        """The object as finished now."""
+        """Return the object completed at `now`."""
 
     def completed_at(self, obj: Content) -> datetime | None:
-        """When it was finished, by the clock of whoever finished it; None while it is open."""
+        """Return the time of completion, by the clock of the process that completed it; None while it is open."""
 
     def successful(self, obj: Content) -> bool | None:
-        """How it ended; None if it does not say."""
+        """Return whether the object succeeded; None if the field is absent."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldPaths:
-    """The adapter for fields at dotted paths, such as `spec.assignedTo`."""
+    """Adapter for fields at dotted paths, such as `spec.assignedTo`."""
 
     assigned_to_path: str = "spec.assignedTo"
     completed_at_path: str = "status.completedAt"
@@ -96,7 +96,7 @@ class FieldPaths:
             if isinstance(value, str):
                 return parse_time(value)
         except BadTime:
-            pass  # told below, with the object's name
+            pass  # raised below, with the object's name
         raise unreadable(obj, self.completed_at_path, value, "a time such as 2024-01-31T12:00:00Z")
 
     def successful(self, obj: Content) -> bool | None:
@@ -110,7 +110,7 @@ _RESERVED: Final = ("apiVersion", "kind", "metadata")
 
 
 def unreadable(obj: Content, field: str, value: object, allowed: str) -> UnreadableField:
-    """The error for a field that holds what it may not."""
+    """Return the error for a field whose value is not allowed."""
     metadata = obj.get("metadata")
     named = metadata if isinstance(metadata, Mapping) else {}
     name = "/".join(str(part) for part in (named.get("namespace"), named.get("name")) if part)
@@ -121,7 +121,7 @@ def unreadable(obj: Content, field: str, value: object, allowed: str) -> Unreada
 
 
 def _read(obj: Content, path: str) -> object:
-    """What lies there; None where a field on the way is absent or null."""
+    """Return the value at the path; None if a field on the path is absent or null."""
     found: object = obj
     walked: list[str] = []
     for step in path.split("."):
@@ -135,7 +135,7 @@ def _read(obj: Content, path: str) -> object:
 
 
 def _written(obj: Content, path: str, value: object) -> Content:
-    """A copy with that value there; None removes the field, and nothing else."""
+    """Return a copy with the value at the path; None removes only that field."""
     step, _, rest = path.partition(".")
     if not rest:
         return {key: each for key, each in obj.items() if key != step} | ({} if value is None else {step: value})

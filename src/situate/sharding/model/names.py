@@ -1,7 +1,7 @@
-"""Every name that sharding writes on objects, leases and pods: keys, condition types, reasons, causes.
+"""Name every key, condition type, reason and cause that sharding uses on objects, Leases and pods.
 
-The values of the annotations are read and written in `situate.sharding.model.object_view` and
-`situate.sharding.leases.membership`.
+`situate.sharding.model.object_view` and `situate.sharding.leases.membership` parse and write the values of the
+annotations.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 PREFIX: Final = "sharding.situate.dev/"
 
 EPOCH: Final = PREFIX + "epoch"
-"""Annotation of an object: its fencing number, 0 or absent when it was never assigned."""
+"""Annotation of an object: its fencing number; 0 or absent if it was never assigned."""
 EXECUTOR_UID: Final = PREFIX + "executor-uid"
 """Annotation of an object and of an executor's Lease: the incarnation, a pod's UID."""
 TERM: Final = PREFIX + "term"
@@ -22,12 +22,14 @@ ASSIGNED_AT: Final = PREFIX + "assigned-at"
 WHY: Final = PREFIX + "why"
 """Annotation of an object: one of `Cause`."""
 DRAIN: Final = PREFIX + "drain"
-"""Annotation of an object, `EPOCH DEADLINE CAUSE`: its holder is asked to stop and release it."""
+"""Annotation of an object, `EPOCH DEADLINE CAUSE`: a request to its holder to stop and release the object."""
 REVOKED: Final = PREFIX + "revoked"
-"""Annotation of an object, `EPOCH CAUSE UID EXECUTOR`: taken from a holder that has not agreed and may run until its
-lease would have run out. The next assignment removes it."""
+"""Annotation of an object, `EPOCH CAUSE UID EXECUTOR`: revoked from a holder without an ack.
+
+The holder may run until its Lease would have expired. The next assignment removes the annotation.
+"""
 LOSSES: Final = PREFIX + "losses"
-"""Annotation of an object: when its holders were lost, RFC 3339 times joined by commas, the latest last."""
+"""Annotation of an object: the times at which its holders were lost, in RFC 3339, joined by commas, latest last."""
 ARCHIVE_HOLD: Final = PREFIX + "archive-hold"
 """Annotation of an object; `true`: never archived by age."""
 MIGRATABLE: Final = PREFIX + "migratable"
@@ -35,25 +37,28 @@ MIGRATABLE: Final = PREFIX + "migratable"
 ARCHIVED: Final = PREFIX + "archived"
 """Annotation of an object: the digest of its verified record in the archive."""
 PRIORITY: Final = PREFIX + "priority"
-"""Annotation of an object: an integer; the larger goes first when no executor has room."""
+"""Annotation of an object: an integer; larger values go first when no executor has free capacity."""
 EXECUTOR_SELECTOR: Final = PREFIX + "executor-selector"
 """Annotation of an object: a label selector over executors' labels."""
 RESTORING: Final = PREFIX + "restoring"
-"""A label that no executor has: what is being restored selects it, so that nobody works on it before it is whole."""
+"""A label that no executor has.
+
+An object that is being restored selects this label, so that no executor gets it before the restore is complete.
+"""
 
 EXECUTOR: Final = PREFIX + "executor"
-"""Label of an object, for watches: the executor's id, or what stands for it. Annotation of a Lease: the pod's name."""
+"""Label of an object, for watches: the executor's id or its hash. Annotation of a Lease: the pod's name."""
 POOL: Final = PREFIX + "pool"
 """Label of an executor's Lease."""
 PARTITION: Final = PREFIX + "partition"
 """Label of an executor's Lease."""
 STATUS: Final = PREFIX + "status"
-"""Annotation of an executor's Lease, and of supervisors': what its holder reports of itself, as JSON."""
+"""Annotation of an executor's or a supervisors' Lease: the status report of its holder, as JSON."""
 CORDON: Final = PREFIX + "cordon"
-"""Annotation of an executor's pod or Lease; `true`: no new objects, and those that it has are drained."""
+"""Annotation of an executor's pod or Lease; `true`: it gets no new objects, and its objects are drained."""
 
 FINALIZER: Final = PREFIX + "archive"
-"""The default of the finalizer that keeps an object until it is archived."""
+"""Default name of the finalizer that holds back a deletion until the object is archived."""
 
 ASSIGNED: Final = "Assigned"
 """Condition type of an object."""
@@ -62,7 +67,7 @@ ARCHIVE_FAILED: Final = "ArchiveFailed"
 
 
 class Reason(StrEnum):
-    """Why the condition `Assigned` is what it is."""
+    """Reasons of the condition `Assigned`."""
 
     ASSIGNED = "Assigned"
     NO_EXECUTORS = "NoExecutors"
@@ -76,20 +81,20 @@ class Reason(StrEnum):
 
 
 class Cause(StrEnum):
-    """Why an object was assigned, or is drained."""
+    """Causes of an assignment, a drain or a revoke."""
 
     NEW = "new"
     LOST = "lost"
     DRAIN = "drain"
     REBALANCE = "rebalance"
     DELETE = "delete"
-    """Of a drain only: the object is being deleted."""
+    """Only of a drain: the object is being deleted."""
     EDITED = "edited"
-    """Of a revocation only: somebody else has changed the assignment."""
+    """Only of a revoke: another client changed the assignment."""
 
 
 class Failure(StrEnum):
-    """`status.reason` of objects that the supervisor completes itself."""
+    """Values of `status.reason` for objects that the supervisor completes itself."""
 
     EXECUTOR_LOST = "ExecutorLost"
     REASSIGN_LIMIT = "ReassignLimit"

@@ -1,9 +1,9 @@
-"""The view of one object that decisions are made on, and the marks that an assignment leaves on it.
+"""Parse one object into the view that decisions use, and write the marks of an assignment on it.
 
-Everything is hostile until it is parsed here. A field that fencing depends on and that cannot be read is a *fault*: the
-object is not placed until somebody corrects it, for a wrong guess could give an epoch out twice. Of what only advises,
-an unreadable value counts as absent and is an *oddity*. Who may make which change is left to `admit`, when to make
-one to `decide`.
+All input is untrusted until it is parsed here. An unreadable field on which fencing depends is a *fault*. An object
+with a fault is not assigned until a user corrects the field, because a wrong guess could give out an epoch twice. An
+unreadable value of an advisory field counts as absent and is an *oddity*. `admit` defines the allowed changes, `decide`
+their time.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ from situate.sharding.model.names import (
 )
 
 LARGEST: Final = 10**18 - 1
-"""Of an epoch and of a term: what any language can read, and the policy's expression too."""
+"""Largest epoch and term: every language, and the expression of the admission policy, can read this number."""
 _MOST_LOSSES: Final = 1000
 _NO_CHANGES: Final[Mapping[str, str | None]] = MappingProxyType({})
 _T = TypeVar("_T")
 _moment = lru_cache(maxsize=4096)(parse_time)
-"""Many objects share a second: each is read once, and kept once."""
+"""Parses a time. Many objects share the same second, so each time is parsed and stored only once."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrainRequest:
-    """The holder is asked to stop and release the object."""
+    """A request to the holder to stop and release the object."""
 
     epoch: int
-    """The assignment that is to end: under a later one the request is void."""
+    """The epoch of the assignment that is to end; under a later epoch the request is void."""
     deadline: datetime
-    """When it will be revoked, by the supervisor's clock; informs the holder and whoever leads next."""
+    """When the object will be revoked, by the supervisor's clock. Information for the holder and the next leader."""
     cause: str
 
     def __str__(self) -> str:
@@ -65,15 +65,15 @@ class DrainRequest:
 
 @dataclass(frozen=True, slots=True)
 class Revocation:
-    """The object was taken from a holder that had not agreed."""
+    """A record that the object was taken from its holder without an ack."""
 
     epoch: int
-    """The one that the revocation made, under which nobody writes."""
+    """The epoch that the revocation made. No executor holds it."""
     cause: str
     executor_uid: str
-    """Empty if the object did not say."""
+    """Empty if the object did not name the incarnation."""
     executor: str
-    """Empty if the object did not say."""
+    """Empty if the object did not name the executor."""
 
     def __str__(self) -> str:
         return f"{self.epoch} {self.cause} {self.executor_uid} {self.executor}"
@@ -81,15 +81,15 @@ class Revocation:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Whom an object is assigned to: an executor, and one incarnation of it."""
+    """The executor, and its incarnation, to which an object is assigned."""
 
     executor: str
     uid: str
-    """Empty if the object does not say."""
+    """Empty if the object does not name the incarnation."""
 
 
 Source: TypeAlias = Content | bytes
-"""An object as plain data, or as JSON, which takes an eighth of the memory."""
+"""An object as plain data, or as JSON, which needs an eighth of the memory."""
 
 
 class ObjectView(msgspec.Struct, frozen=True, eq=False):
@@ -103,7 +103,7 @@ class ObjectView(msgspec.Struct, frozen=True, eq=False):
     deleting: bool = False
     finalizers: tuple[str, ...] = ()
     owner_uid: str = ""
-    """Of the controlling owner; empty if there is none."""
+    """UID of the controlling owner; empty if there is none."""
 
     executor: str = ""
     """Empty while unassigned."""
@@ -113,28 +113,28 @@ class ObjectView(msgspec.Struct, frozen=True, eq=False):
     assigned_at: datetime | None = None
     why: str = ""
     drain: DrainRequest | None = None
-    """Only one that is about the present epoch."""
+    """Only a request for the present epoch."""
     revoked: Revocation | None = None
-    """Only one that made the present epoch."""
+    """Only a revocation that made the present epoch."""
     losses: tuple[datetime, ...] = ()
 
     completed_at: datetime | None = None
     successful: bool | None = None
     reason: str = ""
     held: bool = False
-    """Never archived by age."""
+    """Whether the object is never archived by age."""
     migratable: bool = True
     priority: str | None = None
-    """As the annotation has it; None if there is none."""
+    """The unparsed value of the annotation; None if absent."""
     executor_selector: str = ""
-    """As the annotation has it; empty if there is none."""
+    """The unparsed value of the annotation; empty if absent."""
     archived: str = ""
-    """Digest of the verified record; empty if there is none."""
+    """Digest of the verified record in the archive; empty if there is none."""
 
     faults: tuple[str, ...] = ()
     oddities: tuple[str, ...] = ()
     source: Source = msgspec.field(default_factory=dict)
-    """Not compared: the other fields say what it says."""
+    """Not compared, because the other fields hold the same facts."""
 
     def __eq__(self, other: object) -> bool:
         return type(other) is ObjectView and _said(self) == _said(other)
@@ -144,17 +144,17 @@ class ObjectView(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def content(self) -> Content:
-        """The whole object, for strategies, filters and patches. Ask once: it may have to be read from JSON."""
+        """Return the whole object, for strategies, filters and patches. May parse JSON: call once."""
         return content_of(self.source)
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """For users' rules; read from `content`."""
+        """Return the labels for users' rules, read from `content`."""
         return _texts(_mapping(self.content.get("metadata")).get("labels"))
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        """For users' rules; read from `content`."""
+        """Return the annotations for users' rules, read from `content`."""
         return _texts(_mapping(self.content.get("metadata")).get("annotations"))
 
     @property
@@ -163,10 +163,10 @@ class ObjectView(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def holder(self) -> Holder | None:
-        """Who may be at work on it; None: nobody, as far as the object says.
+        """Return the holder that the object names, which may be working on it; None if it names none.
 
-        A release removes executor and incarnation together. Of an object where one of them is left, somebody else has
-        changed the assignment, and its incarnation may not know yet.
+        A release removes executor and incarnation together. If only one of them is left, another client changed the
+        assignment, and the incarnation may not know yet.
         """
         return Holder(self.executor, self.executor_uid) if self.executor or self.executor_uid else None
 
@@ -178,12 +178,12 @@ _said = attrgetter(*ObjectView.__struct_fields__[:-1])
 
 
 def content_of(source: Source) -> Content:
-    """Plain data; from JSON a new copy each time."""
+    """Return the object as plain data; from JSON, a new copy on each call."""
     return msgspec.json.decode(source) if isinstance(source, bytes) else source
 
 
 def view_of(content: Content, adapter: ObjectAdapter, source: Source | None = None) -> ObjectView:
-    """What the object says; never raises, whatever it is. `source`: what to keep of it instead of `content`."""
+    """Parse the object into a view; never raises. `source`: stored in the view instead of `content`."""
     reading = _Reading(content)
     annotations, metadata = reading.annotations, reading.metadata
     epoch = reading.number(EPOCH)
@@ -222,12 +222,12 @@ def view_of(content: Content, adapter: ObjectAdapter, source: Source | None = No
 
 
 def unpacked(view: ObjectView) -> ObjectView:
-    """The same, so that asking for its content often costs nothing."""
+    """Return the same view with parsed content, so that repeated reads of `content` cost nothing."""
     return msgspec.structs.replace(view, source=view.content) if isinstance(view.source, bytes) else view
 
 
 def executor_label(executor: str) -> str:
-    """What stands for an executor's id in a label: the id where a label may hold it, else 32 hexadecimal digits."""
+    """Return the label value of an executor's id: the id if valid, else the first 32 hex digits of its SHA-256."""
     if executor and valid_label_value(executor):
         return executor
     return hashlib.sha256(executor.encode()).hexdigest()[:32]
@@ -235,20 +235,20 @@ def executor_label(executor: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What one patch writes to place an object."""
+    """The values that one patch writes to assign an object."""
 
     holder: Holder
     term: int
     assigned_at: datetime
     why: str
     finalizer: str | None
-    """Added with it; None while no archive is configured."""
+    """The finalizer to add in the same patch; None while no archive is configured."""
     losses: tuple[datetime, ...] = ()
-    """All that still count, for the reassign limit."""
+    """All losses that still count for the reassign limit."""
 
 
 def placed(view: ObjectView, adapter: ObjectAdapter, placement: Placement) -> Content:
-    """The object with everything that an assignment is: finalizer, executor, incarnation, the next epoch, term."""
+    """Return the assigned object: with finalizer, executor, incarnation, the next epoch and term."""
     finalizers = view.finalizers
     if placement.finalizer is not None and placement.finalizer not in finalizers:
         finalizers = (*finalizers, placement.finalizer)
@@ -271,14 +271,17 @@ def placed(view: ObjectView, adapter: ObjectAdapter, placement: Placement) -> Co
 
 
 def released(content: Content, adapter: ObjectAdapter) -> Content:
-    """The object given up by its holder: unassigned, the epoch as it is, no drain request (the drain's ack)."""
+    """Return the object released by its holder (the ack of a drain): unassigned, same epoch, no drain request."""
     return _with_metadata(adapter.assign_to(content, None), {EXECUTOR_UID: None, DRAIN: None}, {EXECUTOR: None})
 
 
 def revoked(
     view: ObjectView, adapter: ObjectAdapter, term: int, cause: str, losses: tuple[datetime, ...] = ()
 ) -> Content:
-    """The object taken from its holder: unassigned, under the next epoch, with a note of who may still be running."""
+    """Return the object revoked from its holder: unassigned, under the next epoch.
+
+    The annotation `REVOKED` records the holder, which may still be running.
+    """
     note = Revocation(view.epoch + 1, cause, view.executor_uid, view.executor)
     annotations = {
         EPOCH: str(note.epoch),
@@ -292,14 +295,14 @@ def revoked(
 
 
 def asked_to_drain(view: ObjectView, request: DrainRequest) -> Content:
-    """The object with a drain request."""
+    """Return the object with a drain request."""
     return _with_metadata(view.content, {DRAIN: str(request)})
 
 
 def without_finalizer(view: ObjectView, finalizer: str, term: int, digest: str = "") -> Content:
-    """The object that our finalizer holds no longer; `digest` says which record in the archive is its copy.
+    """Return the object without our finalizer; `digest` names its record in the archive.
 
-    The term is written with it, so that the policy can refuse a supervisor that leads no longer.
+    The term is written in the same patch, so that the admission policy can refuse a supervisor that no longer leads.
     """
     left = tuple(each for each in view.finalizers if each != finalizer)
     annotations = {TERM: str(term), **({ARCHIVED: digest} if digest else {})}
@@ -307,7 +310,7 @@ def without_finalizer(view: ObjectView, finalizer: str, term: int, digest: str =
 
 
 def finished(view: ObjectView, adapter: ObjectAdapter, now: datetime, successful: bool, reason: str) -> Content:
-    """The object completed by the supervisor; all of the change lies in its status, with the default paths."""
+    """Return the object completed by the supervisor; with the default paths, only its status changes."""
     content = adapter.complete(view.content, now, successful)
     return {**content, "status": {**_mapping(content.get("status")), "reason": reason}}
 
@@ -318,7 +321,10 @@ def _with_metadata(
     labels: Mapping[str, str | None] = _NO_CHANGES,
     finalizers: Iterable[str] | None = None,
 ) -> Content:
-    """A copy with these annotations and labels, of which None removes one, and these finalizers; None leaves them."""
+    """Return a copy with changed annotations, labels and finalizers.
+
+    An annotation or label with the value None is removed. `finalizers` None leaves the finalizers unchanged.
+    """
     metadata = dict(_mapping(content.get("metadata")))
     if annotations:
         metadata["annotations"] = _changed(metadata.get("annotations"), annotations)
@@ -337,7 +343,7 @@ def _changed(old: object, changes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Reading:
-    """Reads one object and collects what cannot be read."""
+    """A reader of one object that collects the values that cannot be read."""
 
     def __init__(self, content: Content) -> None:
         self._content = content
@@ -347,7 +353,7 @@ class _Reading:
         self.oddities: list[str] = []
 
     def number(self, annotation: str) -> int:
-        """0 if absent, and with a fault if it is no number."""
+        """Return the number in an annotation; 0 if absent, and 0 with a fault if it is not a number."""
         text = self.annotations.get(annotation)
         if text is None:
             return 0
@@ -371,7 +377,7 @@ class _Reading:
         return self._asked(read, self.faults)
 
     def text(self, field: str, value: object) -> str:
-        """Empty if absent, and with an oddity if it is none."""
+        """Return the text; empty if absent, and empty with an oddity if the value is not a text."""
         if value is not None and not isinstance(value, str):
             self.oddities.append(str(unreadable(self._content, field, value, "a text")))
         return _text(value)
@@ -384,7 +390,7 @@ class _Reading:
             return read(self._content)
         except UnreadableField as error:
             told.append(str(error))
-        except Exception as error:  # an adapter of the user's may raise anything, and must not hide the object
+        except Exception as error:  # a user's adapter may raise any exception; the object must stay visible
             told.append(f"the adapter's {getattr(read, '__name__', 'reading')} has raised {error!r:.200}; correct it")
         return None
 
@@ -435,7 +441,7 @@ def _boolean(text: str) -> bool:
 
 
 def _time_or_none(value: object) -> datetime | None:
-    """A time that the server sets."""
+    """Parse a time that the server sets; None if it is not a time."""
     try:
         return _moment(value) if isinstance(value, str) else None
     except BadTime:
@@ -456,7 +462,7 @@ def _controller_uid(value: object) -> str:
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
-    if type(value) is dict:  # nearly always, and quicker to tell
+    if type(value) is dict:  # the usual case, and a faster check
         return value
     return value if isinstance(value, Mapping) else {}
 

@@ -1,4 +1,4 @@
-"""What values options of sharding may have, where supervisors and executors have the same ones."""
+"""Define the allowed values and help texts of the options that supervisors and executors share."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ LEASE_HELP: Final = "Of executors' Leases: how long one that is silent keeps its
 
 
 def path_mistakes(assigned_to: str, completed_at: str, successful: str) -> Iterator[Mistake]:
-    """Of paths that are each in order."""
+    """Check paths that are valid one by one against each other."""
     try:
         FieldPaths(assigned_to, completed_at, successful)
     except BadFieldPath as bad:
@@ -66,5 +66,5 @@ def path_mistakes(assigned_to: str, completed_at: str, successful: str) -> Itera
 
 
 def partition_name(partition: str | None) -> str:
-    """As it stands in labels and in Leases' names: `0-of-4`, or the number that a table gives; empty for None."""
+    """Return the partition as written in labels and Lease names: `0-of-4`, or the number in a table; empty for None."""
     return "" if partition is None else partition.replace("/", "-of-")

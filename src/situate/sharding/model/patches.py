@@ -1,4 +1,4 @@
-"""JSON patches (RFC 6902) from what an object is to what it shall be; they land on that version or not at all."""
+"""Build JSON patches (RFC 6902) that apply only to the version of the object they were computed from."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Operations = tuple[Mapping[str, Any], ...]
 
 
 def guarded_patch(before: Content, after: Content) -> Operations:
-    """Makes `after` of `before`; empty if they are equal. Lists are replaced whole.
+    """Return the patch from `before` to `after`; empty if they are equal. A changed list is replaced whole.
 
-    The UID is tested: a successor of the same name is refused as invalid (422). The resourceVersion is written back as
-    it was read: any change since is a conflict (409).
+    The patch tests the UID: the API server refuses a later object of the same name as invalid (422). The patch writes
+    the resourceVersion back as it was read: any change since is a conflict (409).
     """
     changes = tuple(_differences(before, after, ""))
     if not changes:
@@ -29,7 +29,7 @@ def guarded_patch(before: Content, after: Content) -> Operations:
 
 
 def fenced_patch(before: Content, after: Content, epoch: int, executor_uid: str) -> Operations:
-    """As `guarded_patch`, and the object must still be this incarnation's, under this epoch: what executors write."""
+    """Return the patch of an executor: a `guarded_patch` that also tests its epoch and incarnation."""
     changes = guarded_patch(before, after)
     if not changes:
         return ()

@@ -1,4 +1,4 @@
-"""What a supervisor is told about when to place, move, fail and archive; every number checked, all mistakes at once."""
+"""Configure when a supervisor assigns, moves, fails and archives objects; one error names all invalid values."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from situate.sharding.model.object_view import ObjectView
 
 
 class BadConfiguration(ValueError):
-    """The message names every mistake: field, value, what is allowed."""
+    """An invalid configuration; the message names every mistake with field, value and allowed values."""
 
 
 class OrphanPolicy(StrEnum):
-    """What becomes of the open objects of an executor that is gone."""
+    """The treatment of open objects whose executor is removed."""
 
     REASSIGN = "reassign"
     FAIL = "fail"
 
 
 class OnUnavailable(StrEnum):
-    """What becomes of a user's delete while the archive cannot be reached."""
+    """The treatment of a user's delete while the archive is unavailable."""
 
     WAIT = "wait"
     RELEASE = "release"
@@ -34,56 +34,56 @@ class OnUnavailable(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ArchiveTtl:
-    """Seconds from completion to the archive, by outcome; None: never by age."""
+    """Seconds from completion to archiving, by outcome; None: never by age."""
 
     successful: float | None = None
     failed: float | None = None
 
     def of(self, successful: bool | None) -> float | None:
-        """An object that does not say how it ended counts as failed, as in KSched."""
+        """Return the TTL for an outcome. None counts as failed, as in KSched."""
         return self.successful if successful is True else self.failed
 
 
 def always(_: ObjectView) -> bool:
-    """Every object."""
+    """Accept every object."""
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class SupervisorConfig:
-    """Seconds, unless said otherwise."""
+    """Settings of a supervisor, in seconds unless stated otherwise."""
 
     requeue_delay: float = 30.0
-    """The safety net of whatever waits for an event."""
+    """Safety net: the interval of re-evaluation for objects that wait for an event."""
     scheduler_jitter: float = 0.5
-    """Nobody is placed before the set of executors has been the same for so long."""
+    """How long the set of executors must be unchanged before objects are assigned."""
     max_jitter_wait: float = 2.0
-    """The most that one object waits for that, in sum."""
+    """How long one object waits at most, in sum, for the set of executors to be unchanged."""
     archive_ttl: float | ArchiveTtl | None = None
     finalizer: str = FINALIZER
     keep_last_per_owner: int | None = None
-    """So many of one controlling owner, the latest completed, are not archived by age."""
+    """The number of latest completed objects per controlling owner that are not archived by age."""
     delete_without_archive: bool = False
-    """Whether completed objects are deleted by age where no archive is configured."""
+    """Whether completed objects are deleted by age if no archive is configured."""
     archive_on_unavailable: OnUnavailable = OnUnavailable.WAIT
     release_after: float = 300.0
-    """With `release`: how long a user's delete waits for the archive."""
+    """With `OnUnavailable.RELEASE`: how long a user's delete waits for the archive."""
     orphan_policy: OrphanPolicy = OrphanPolicy.REASSIGN
     max_reassigns: int = 3
     reassign_window: float = 3600.0
     max_forced_moves_per_s: float = 200.0
-    """Moves each second."""
+    """Maximum moves of orphans per second."""
     drain_timeout: float = 30.0
     max_parallel_drains: int = 100
     drain_unhealthy: bool = False
-    """Whether executors that are unhealthy for longer than `grace_unhealthy` are drained."""
+    """Whether to drain executors that are unhealthy for longer than `grace_unhealthy`."""
     grace_unhealthy: float = 5.0
     wait_for_successor: float = 0.0
-    """How long a drained object waits for an executor that takes its holder's place."""
+    """How long a drained object waits for the successor of its holder."""
     is_ready: Callable[[ObjectView], bool] = field(default=always, repr=False)
-    """An object for which it says no is left alone until it changes."""
+    """An object for which this function returns False is not assigned until it changes."""
     archive_when: Callable[[ObjectView], bool] = field(default=always, repr=False)
-    """An object for which it says no is not archived by age."""
+    """An object for which this function returns False is not archived by age."""
 
     def __post_init__(self) -> None:
         """Raises `BadConfiguration`."""

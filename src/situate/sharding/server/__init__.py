@@ -1,5 +1,5 @@
-"""A read-only, Kubernetes-style endpoint over what is live and what is archived: `situate sharding archive serve`.
+"""Serve live and archived objects at a read-only, Kubernetes-style endpoint: `situate sharding archive serve`.
 
-What a request asks for (`request`), and how lists look (`tables`), is plain functions. Live objects are read from the
-API server (`live_objects`); the port, and who may ask, are `situate.runtime.serving`.
+`request` parses requests, and `tables` formats lists; both are plain functions. `live_objects` reads live objects from
+the API server. `situate.runtime.serving` opens the port and checks the access of users.
 """

@@ -1,4 +1,4 @@
-"""Which resources are served, and how clients discover them: the API server's own words, less what is not done here."""
+"""Describe the served resources to clients: the API server's discovery data, without the verbs not served here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VERBS: Final = ("get", "list")
 
 
 class NotServed(Exception):
-    """The cluster has no such resource; the message says what it has."""
+    """The cluster has no such resource; the message lists the known ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Served:
 
     type: ResourceType[Unstructured]
     entry: Mapping[str, Any]
-    """As it stands in an APIResourceList."""
+    """The entry in an APIResourceList."""
 
     @property
     def place(self) -> tuple[str, str, str]:
@@ -32,7 +32,7 @@ class Served:
 
 
 async def discovered(client: Client, group: str, version: str, plural: str) -> Served:
-    """What the API server says of a resource. Raises `NotServed`, and what the client raises."""
+    """Return the API server's description of a resource. Raises `NotServed` and the client's errors."""
     entries = await served_resources(client, f"{group}/{version}")
     if not entries:
         raise NotServed(
@@ -49,7 +49,7 @@ async def discovered(client: Client, group: str, version: str, plural: str) -> S
 
 
 def document(path: str, served: Sequence[Served]) -> dict[str, Any] | None:
-    """What is told at a path of discovery; None if there is nothing."""
+    """Return the document at a discovery path; None if there is none."""
     match [step for step in path.split("/") if step]:
         case ["api"]:
             return {"kind": "APIVersions", "versions": [], "serverAddressByClientCIDRs": []}

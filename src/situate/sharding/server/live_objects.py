@@ -1,19 +1,19 @@
-"""The objects of one resource that are in the cluster, for `situate.archive.operations.object_reader`."""
+"""Read the live objects of one resource from the cluster, for `situate.archive.reading`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from situate.archive.operations.object_reader import LivePage, Selection
+from situate.archive.reading import LivePage, Selection
 from situate.kube.client import Client
 from situate.kube.errors import NotFound, UnreadableAnswer
-from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import ResourceType
+from situate.objects.unstructured import Unstructured
 
 
 class ClientObjects:
-    """As the API server gives them. Where the resource itself is not served any more, nothing is live."""
+    """The live objects, as the API server returns them; none if the resource is no longer served."""
 
     def __init__(self, client: Client, resource: ResourceType[Unstructured]) -> None:
         self._client = client
@@ -43,10 +43,10 @@ class ClientObjects:
 
 
 def _check_is_an_answer(problem: NotFound) -> None:
-    """Raises `UnreadableAnswer` for a proxy's own page, which says nothing of objects."""
+    """Raise `UnreadableAnswer` if the 404 comes from a proxy: that says nothing about the objects."""
     if problem.reason != "NotFound" and problem.message.strip() != _NO_SUCH_PATH:
         raise UnreadableAnswer(f"no API server answers here, but something else: {problem.message:.100}") from problem
 
 
 _NO_SUCH_PATH: Final = "404 page not found"
-"""What an API server says where a whole group is not served any more."""
+"""The API server's message if a whole API group is no longer served."""

@@ -1,4 +1,4 @@
-"""What a request asks for: one object, a list, or what a client has to know before. Everything else is refused here.
+"""Parse a request for one object, a list, discovery or the version; refuse all other requests.
 
 Paths and parameters are those of the Kubernetes API (https://kubernetes.io/docs/reference/using-api/api-concepts).
 """
@@ -24,18 +24,18 @@ NO_WATCH: Final = (
 READ_ONLY: Final = "what is live and archived can only be read here: get and list; write to the API server itself"
 _TRUE: Final = ("1", "t", "true")
 _LONGEST_LIMIT: Final = 18
-"""Digits: Kubernetes' limits are integers of 64 bits."""
+"""Maximum number of digits: Kubernetes' limits are 64-bit integers."""
 
 
 class Form(Enum):
-    """How objects are shown."""
+    """The form in which objects are returned."""
 
     WHOLE = "whole"
     TABLE = "Table"
 
 
 class Include(Enum):
-    """What stands beside a row of a table (meta/v1 `IncludeObjectPolicy`)."""
+    """The object data that each row of a table includes (meta/v1 `IncludeObjectPolicy`)."""
 
     NONE = "None"
     METADATA = "Metadata"
@@ -50,14 +50,14 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Get:
-    """One object."""
+    """A request for one object."""
 
     served: Served
     namespace: str
-    """Empty for objects of the cluster."""
+    """Empty for cluster-scoped objects."""
     name: str
     uid: str
-    """Empty: whichever is live, else the newest archived; ours, Kubernetes has no such parameter."""
+    """Empty: the live object, else the newest archived one. This parameter is not part of the Kubernetes API."""
     shape: Shape
 
     @property
@@ -67,7 +67,7 @@ class Get:
 
 @dataclass(frozen=True, slots=True)
 class List:
-    """A page."""
+    """A request for one page of a list."""
 
     served: Served
     selection: Selection
@@ -77,7 +77,7 @@ class List:
 
     @property
     def action(self) -> ResourceAttributes:
-        """Who asks for one name by a field selector needs to be allowed that name only, as in Kubernetes."""
+        """Return the access to check; a field selector for one name needs access to that name only."""
         names = self.selection.names or frozenset()
         return _action(
             "list", self.served, self.selection.namespace or "", next(iter(names)) if len(names) == 1 else ""
@@ -86,7 +86,7 @@ class List:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Discovery, or the version."""
+    """A request for a discovery document, or for the version."""
 
     path: str
 
@@ -99,12 +99,12 @@ Asked: TypeAlias = Get | List | Document
 
 
 def asked(request: Request, served: Sequence[Served]) -> Asked:
-    """Raises `Declined`. A HEAD asks for what a GET does."""
+    """Parse a request. Raises `Declined`. A HEAD is parsed like a GET."""
     if request.method not in ("GET", "HEAD"):
         raise method_not_allowed(READ_ONLY)
     steps = request.path.split("/")[1:]
     if any(step in (".", "..") or "%" in step for step in steps):
-        raise no_such_path()  # no object has such a name, and a path with one may lead elsewhere
+        raise no_such_path()  # such a name is invalid, and a path with it may lead to another resource
     match steps:
         case ["apis", group, version, "watch", plural, *_] if _find(served, group, version, plural):
             raise method_not_allowed(NO_WATCH)
@@ -123,11 +123,11 @@ def asked(request: Request, served: Sequence[Served]) -> Asked:
                     return _list(request, found, namespace)
                 case [name] if name:
                     return _get(request, found, namespace, name)
-            raise no_such_path()  # subresources: what is archived has none
+            raise no_such_path()  # archived objects have no subresources
         case ["apis", _, _, _, *_]:
             raise no_such_path()
         case ["api", "v1", "namespaces", _]:
-            # kubectl asks for it after each 404, and would tell of a missing namespace in place of a missing object
+            # kubectl requests the namespace after each 404, and would report it missing instead of the object
             raise Declined(403, "Forbidden", "namespaces are not served here; ask the API server itself")
     return Document(request.path)
 
@@ -174,7 +174,7 @@ def _shape(request: Request) -> Shape:
 
 
 def _form(accept: str) -> Form:
-    """The first that can be written."""
+    """Return the first accepted form that this server can write."""
     for choice in accept.split(",") if accept.strip() else ["*/*"]:
         media, *rest = [part.strip().lower() for part in choice.split(";")]
         if media not in ("application/json", "application/*", "*/*"):

@@ -1,7 +1,7 @@
-"""One request after the other: who asks, what for, whether he may, and the answer. Knows no sockets.
+"""Answer requests: authenticate the user, parse the request, check the access, and read. Independent of sockets.
 
-Whatever fails is told to the client as a Status: what is not archived is 404, an archive that does not answer 503, and
-what cannot be read 500, never an empty list. Failures of the API server's own are handed on.
+The client gets every failure as a Status, never as an empty list. An object that is not archived is 404, an archive
+that does not answer is 503, and an unreadable record is 500. A 4xx error of the API server is passed on.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ from situate.sharding.server.tables import table
 
 HEALTH: Final = ("/healthz", "/livez", "/readyz")
 _AT_ONCE: Final = 16
-"""Requests that read at a time: each may hold a whole list in memory."""
+"""Maximum number of parallel reads: each may hold a whole list in memory."""
 _ARCHIVE_S: Final = 30.0
-"""Then an archive counts as unavailable."""
+"""Seconds after which a read ends, and the archive counts as unavailable."""
 
 _LEFT_OUT: Final = "records of the archive that cannot be read and are left out"
 
 
 class Answering:
-    """Answers requests for some resources."""
+    """A handler of requests for the served resources."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Answering:
         access: Access,
         clock: Callable[[], datetime],
     ) -> None:
-        """Without an archiver nothing is archived, as for a supervisor. `clock`: the time of the day."""
+        """`archiver` None: no object counts as archived, as for a supervisor. `clock`: the current wall-clock time."""
         self._client = client
         self._served = tuple(served)
         self._access = access
@@ -76,7 +76,7 @@ class Answering:
         self._log = structlog.get_logger()
 
     async def answer(self, request: Request) -> Response:
-        """Never raises but when cancelled. The answer to a HEAD has the body of the GET's, which is not sent."""
+        """Answer a request; raises only when cancelled. The answer to a HEAD has the body of a GET; it is not sent."""
         try:
             return await self._answered(request)
         except Declined as declined:
@@ -145,7 +145,7 @@ class Answering:
         page = await self._readers[wanted.served.place].list(wanted.selection, wanted.limit, wanted.continue_)
         for bad in page.corrupt:
             self._log.error("a record of the archive cannot be read", error=str(bad))
-        # whose they are cannot be told, so neither can who may know their names
+        # the owner of an unreadable record is unknown, so its name is not shown to any user
         warnings = [f"{_LEFT_OUT}: {len(page.corrupt)}"] if page.corrupt else []
         metadata = {"resourceVersion": page.resource_version} | ({"continue": page.continue_} if page.continue_ else {})
         return answered(self._shown(page, metadata, wanted.served, wanted.shape), warnings)
@@ -161,7 +161,7 @@ class Answering:
         }
 
     def _of_cluster(self, problem: KubeError) -> Declined:
-        """A no to us, and not to who asks, is ours to mend; any other no is his."""
+        """Map an error of the API server. A refused read by this server is a 500; any other 4xx goes to the user."""
         if isinstance(problem, Forbidden | Unauthorized):
             self._log.error("the API server lets nothing be read", error=str(problem))
             return failed("the API server does not let this server read; see its log")

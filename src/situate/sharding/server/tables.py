@@ -1,4 +1,4 @@
-"""Objects as kubectl shows them in columns, with where they are (meta/v1 `Table`)."""
+"""Format objects as the columns that kubectl shows, live or archived (meta/v1 `Table`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COLUMNS: Final = (
 
 
 def table(items: Sequence[Found], metadata: Mapping[str, Any], include: Include, now: datetime) -> dict[str, Any]:
-    """A row an object."""
+    """Return a Table with one row per object."""
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",

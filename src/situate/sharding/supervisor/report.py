@@ -1,7 +1,7 @@
-"""What the leader of a partition says of itself in the status annotation of the supervisors' Lease.
+"""Define the report of a partition's leader in the status annotation of the supervisors' Lease.
 
-For autoscalers, for `situate sharding`, and for changes to the table of partitions. Only the leader of the Lease's
-present term confirms a version of the table.
+Autoscalers, `situate sharding` and the tools that change the table of partitions read it. Only the leader of the
+Lease's present term confirms a version of the table.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from situate.sharding.partitions.repartition import PartitionLoad
 
 
 class SupervisorReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One look, as old as the safety net is wide."""
+    """One report; the leader refreshes it every `requeue_delay`."""
 
     term: int
-    """Of the Lease, while which this was written."""
+    """The term of the Lease in which the report was written."""
     open: int = 0
-    """Weight of the open objects that somebody holds."""
+    """Weight of the open objects that are assigned."""
     unassigned: int = 0
-    """Open objects that nobody holds."""
+    """Number of open objects that are not assigned."""
     queue_age_s: float = 0.0
-    """How long the oldest object waits that is to be decided on."""
+    """How long the oldest object in the queue waits for its decision."""
     writes_per_s: float = 0.0
     desired_executors: int | None = None
-    """None: nobody has asked."""
+    """None: the sizing of executors is not configured."""
     table_version: int | None = None
-    """Of the table of partitions, confirmed; None: there is none, or none is confirmed."""
+    """Confirmed version of the table of partitions; None: there is no table, or no version is confirmed."""
     write_refused: str = ""
-    """Why the fencing policy refuses the leader's writes, and the next step; empty if it does not."""
+    """Why the fencing policy refuses the leader's writes, and the next step; empty if it does not refuse them."""
 
 
 def report_text(report: SupervisorReport) -> str:
-    """The annotation's value."""
+    """Return the value of the annotation."""
     return msgspec.json.encode(report).decode()
 
 
 def supervisor_report(lease: Lease) -> SupervisorReport | None:
-    """What the present leader says; None: nothing that can be read. Of an earlier leader, nothing counts."""
+    """Return the report of the present leader; None if it is unreadable, or from an earlier term."""
     text = lease.metadata.annotations.get(STATUS, "")
     try:
         report = msgspec.json.decode(text.encode("utf-8", "replace"), type=SupervisorReport)
@@ -53,7 +53,10 @@ def supervisor_report(lease: Lease) -> SupervisorReport | None:
 
 
 def confirmed_versions(leases: Mapping[int, Lease]) -> dict[int, int]:
-    """By partition, for `slots.hand_over_waits_for`. `leases`: of the partitions' supervisors."""
+    """Return the confirmed version of the table by partition, for `slots.hand_over_waits_for`.
+
+    `leases`: the supervisors' Leases, by partition.
+    """
     reports = {partition: supervisor_report(lease) for partition, lease in leases.items()}
     return {
         partition: report.table_version
@@ -63,5 +66,5 @@ def confirmed_versions(leases: Mapping[int, Lease]) -> dict[int, int]:
 
 
 def partition_load(partition: int, report: SupervisorReport) -> PartitionLoad:
-    """For `resizing.scaling_signals`."""
+    """Return the load of a partition, for `repartition.scaling_signals`."""
     return PartitionLoad(partition, report.open + report.unassigned, report.queue_age_s, report.writes_per_s)

@@ -1,6 +1,6 @@
-"""What one supervisor has to do with: which objects, which executors, which partition, under which Leases.
+"""Define the scope of one supervisor: its objects, executors, partition and Leases.
 
-When to place, move, fail and archive is said by `SupervisorConfig`.
+`SupervisorConfig` defines when the supervisor assigns, moves, fails and archives objects.
 """
 
 from __future__ import annotations
@@ -30,45 +30,47 @@ PROPAGATIONS: Final = ("Background", "Foreground", "Orphan")
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Seconds, unless said otherwise."""
+    """The scope of one supervisor; times in seconds."""
 
     resource: ResourceType[Unstructured]
     executors: ExecutorWatch
     identity: str
-    """Of this process in elections: no two processes may ever have the same."""
+    """Identity of this process in elections. No two processes may ever have the same identity."""
     lease_namespace: str
-    """Of the supervisors' Lease."""
+    """Namespace of the supervisors' Lease."""
     namespace: str | None = None
-    """Of the objects; None: all."""
+    """Namespace of the objects; None: all."""
     status_subresource: bool = True
     pool: str = "default"
     partition: str = ""
-    """As executors' Leases name it; empty: not partitioned."""
+    """The partition, as named in executors' Leases; empty: not partitioned."""
     keyspace: Keyspace = EVERYTHING
     """The objects of this partition."""
     partition_table: str = ""
-    """Name of a ConfigMap in `lease_namespace` with the elastic table, in which `partition` is a number; it says which
-    objects are ours, of `keyspace` only what is hashed. Empty: `keyspace` says all."""
+    """Name of a ConfigMap in `lease_namespace` with the elastic table, in which `partition` is a number.
+
+    The table defines our objects; `keyspace` then only defines the hashed field. Empty: `keyspace` defines both.
+    """
     times: LeaseTimes = field(default_factory=LeaseTimes)
-    """Of executors' Leases."""
+    """Times of executors' Leases."""
     election: ElectionTimes = field(default_factory=ElectionTimes)
     rules: Rules | None = None
-    """That narrow what the strategy may choose; None: there are none but executor selectors."""
+    """Rules that narrow the strategy's choice; None: only executor selectors narrow it."""
     weight_of: Callable[[ObjectView], int] | None = field(default=None, repr=False)
-    """Units of work of an object, at least 1; None: each counts 1."""
+    """Function that returns the weight of an object, at least 1; None: each object counts 1."""
     shares: Mapping[str, float] = field(default_factory=dict)
-    """Of namespaces, while no executor has room: above 0, and 1 where nothing is given."""
+    """Shares of namespaces while no executor has free capacity: above 0; 1 if not given."""
     rebalance: RebalanceConfig = field(default_factory=RebalanceConfig)
     sizing: SizingConfig | None = None
-    """For the metric of how many executors are wanted; None: it is not shown."""
+    """Sizing for the metric of desired executors; None: the metric is not shown."""
     write_concurrency: int = 64
-    """Objects that are written at a time."""
+    """Maximum number of objects written in parallel."""
     archive_concurrency: int = 8
-    """Objects that are archived at a time."""
+    """Maximum number of objects archived in parallel."""
     archive_timeout: float = 30.0
-    """After which a call of the archive counts as failed."""
+    """How long a call of the archive may take before it counts as failed."""
     archive_propagation: str = "Background"
-    """What becomes of the dependents of an object that is deleted after it was archived."""
+    """Propagation policy of the deletion of an archived object: the treatment of its dependents."""
 
     def __post_init__(self) -> None:
         """Raises `BadConfiguration`."""
@@ -77,7 +79,7 @@ class Scope:
 
     @property
     def lease(self) -> LeaseName:
-        """By which supervisors of this partition elect their leader."""
+        """Return the Lease by which the supervisors of this partition elect their leader."""
         part = f".{self.partition}" if self.partition else ""
         return LeaseName(self.lease_namespace, f"{self.resource.group_resource}.{self.pool}{part}.supervisor")
 
@@ -107,4 +109,4 @@ class Scope:
 
 
 _NUMBER: Final = re.compile("[0-9]{1,4}", re.ASCII)
-_POOL: Final = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # as executors have it
+_POOL: Final = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # the same pattern as for executors

@@ -1,8 +1,8 @@
-"""Whether an API server itself refuses what fencing forbids: tried with a write that changes nothing.
+"""Check with a dry run whether the API server itself enforces fencing.
 
-An epoch that jumps is refused to everybody by the policy (`situate.sharding.fencing.admission_policy`), and by nothing
-else. The write is a dry run, so that nothing happens where the policy is missing. Without an object there is nothing
-to try it on.
+The admission policy (`situate.sharding.fencing.admission_policy`) refuses a jump of an epoch to every client. No other
+check refuses such a jump. The write is a dry run, so that nothing changes if the policy is missing. The check needs at
+least one object.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from situate.sharding.model.names import EPOCH, Cause
 from situate.sharding.model.object_view import Holder, ObjectView, Placement, view_of
 
 _JUMP = 1_000_003
-"""No epoch grows by so much at once."""
+"""An increase of the epoch that no valid write makes."""
 _MOST_LISTED = 500
-"""Objects among which an open one is looked for."""
+"""Number of objects listed in the search for an open one."""
 
 
 class Fence(Enum):
-    """What was found."""
+    """The outcome of the fence check."""
 
     ENFORCED = "enforced"
     MISSING = "missing"
@@ -40,7 +40,7 @@ class Fence(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FenceFinding:
-    """And how."""
+    """The outcome of the fence check, and a sentence about it."""
 
     fence: Fence
     said: str
@@ -49,7 +49,10 @@ class FenceFinding:
 async def check_fence(
     client: Client, resource: ResourceType[Unstructured], namespace: str | None = None
 ) -> FenceFinding:
-    """Raises nothing that the world does: what cannot be found out is unknown, with the reason."""
+    """Try a jump of an epoch as a dry run.
+
+    Raises no error of the API server: if the check fails, the outcome is `UNKNOWN`, with the reason.
+    """
     try:
         page = await client.list(resource, namespace, limit=1)
     except KubeError as problem:
@@ -79,7 +82,7 @@ async def check_fence(
 
 
 class Writing(Enum):
-    """Whether the fence lets a supervisor write."""
+    """The outcome of the write check: whether the fencing policy lets a supervisor write."""
 
     ALLOWED = "allowed"
     REFUSED = "refused"
@@ -104,8 +107,9 @@ async def check_writing(
 ) -> WritingFinding:
     """Try an assignment of an open object as a dry run.
 
-    `supervisor` acts as the supervisor's ServiceAccount; `term`: of its Lease; `ours`: whether its partition has an
-    object. A term on the object that is later counts, as it does for a supervisor. Raises nothing that the world does.
+    `supervisor`: a client with the supervisor's ServiceAccount. `term`: the term of its Lease. `ours`: whether an
+    object belongs to its partition. If the object bears a later term, the check writes that term, like a supervisor.
+    Raises no error of the API server.
     """
     try:
         listed = (await supervisor.list(resource, namespace, limit=_MOST_LISTED)).items

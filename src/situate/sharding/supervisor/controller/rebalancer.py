@@ -1,7 +1,7 @@
-"""Looks now and then whether objects are to be moved so that executors become more equal; off unless a goal is set.
+"""Check at intervals whether objects must move to balance the executors; off unless a goal is set.
 
-What is to be moved, and when, is decided in `situate.sharding.rebalancing`; a move is a drain with the holder's
-consent, which whoever decides on the object asks for.
+`situate.sharding.rebalancing` decides which objects move, and when. A move is a drain with an ack; the worker that
+decides on the object requests it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from situate.sharding.rebalancing import Held, RebalanceConfig, RebalanceState, 
 from situate.sharding.supervisor.controller.observe.object_index import Listing
 
 LOOK_S: Final = 5.0
-"""Between two looks: a goal is missed for a minute before anything is moved."""
+"""Seconds between two checks; a goal must be missed for a minute before any object moves."""
 _LIVE: Final = (ExecutorStatus.HEALTHY, ExecutorStatus.FULL)
 
 
 class Balancing:
-    """Of one term."""
+    """The rebalancing of one term."""
 
     def __init__(
         self, config: RebalanceConfig, listing: Listing, weight_of: Callable[[ObjectView], int] | None
@@ -36,7 +36,7 @@ class Balancing:
         self._log = structlog.get_logger()
 
     def due(self, members: Members, now: float) -> list[Request]:
-        """The objects whose holders are to be asked to give them up."""
+        """Return the objects that must be drained for the balance."""
         live = [each.id for each in members.current.values() if each.status in _LIVE]
         held = [self._held(view, members) for view in self._listing.views.values() if not view.completed]
         surface = Surface(held, live, members.changed_at, members.one_revision)

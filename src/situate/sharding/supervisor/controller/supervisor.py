@@ -1,7 +1,7 @@
-"""Assigns the objects of one partition to executors, and archives them: KSched's `Supervisor`, made safe.
+"""Assign the objects of one partition to executors, and archive them: KSched's `Supervisor`, made safe.
 
-This is the wiring: what is watched, who leads, and when. What is done about each object in a term of leading is in
-`term`; who is an executor, in `executor_watch`.
+This module wires the parts together: the watches, the election and the terms. `term` handles each object during one
+term. `executor_watch` determines the executors.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from situate.sharding.supervisor.report import SupervisorReport
 from situate.sharding.supervisor.scope import Scope
 
 COMPONENT: Final = "situate-supervisor"
-"""What Events are from."""
+"""Reporting component of Events."""
 
 
 class Supervisor:
@@ -66,10 +66,10 @@ class Supervisor:
         surroundings: Surroundings = REAL,
         metrics: Metrics | None = None,
     ) -> None:
-        """`connect` makes a client in the event loop where it is called: one for the work, one for the election.
+        """`connect` makes a client in the event loop of its caller: one for the work, one for the election.
 
-        `metrics`: where everything is counted, if anywhere. The strategy is this supervisor's alone from now on; the
-        archiver is not closed.
+        `metrics`: the registry of all metrics; None: no metrics. The strategy must not be shared with another
+        supervisor. The supervisor does not close the archiver.
         """
         self._log = structlog.get_logger(controller=f"supervisor {scope.lease}")
         self.scope = scope if scope.weight_of is None else replace(scope, weight_of=weighing(scope.weight_of))
@@ -84,7 +84,7 @@ class Supervisor:
         self.counts = Counts()
         self._watches = Watches(scope)
         self.store: Store[Unstructured] = self._watches.objects
-        """All objects, also those of other partitions; of each what `KeptObjects` keeps."""
+        """All objects, also those of other partitions, with only the data that `KeptObjects` keeps."""
         self._adapter = adapter
         self._placer = Placer(strategy, scope.rules, self.scope.weight_of)
         self._archiver = archiver
@@ -98,39 +98,39 @@ class Supervisor:
         self._figuring: Figuring | None = None
 
     def setup(self, manager: Manager) -> None:
-        """Runs with the manager; what is added after it starts when executors and objects are known."""
+        """Add the supervisor to the manager; services added later start when executors and objects are listed."""
         manager.add(self, ready=self.wait_synced)
 
     async def wait_synced(self) -> None:
-        """Until executors and objects are known; whether or not it leads."""
+        """Wait until executors and objects are listed, whether or not this process leads."""
         await self._began.wait()
         assert self._knowing is not None
         await self._knowing.wait_synced()
 
     def not_ready(self) -> str | None:
-        """For readiness: why executors, objects or their partitions are not known yet; None if they are."""
+        """Return, for readiness, why executors, objects or partitions are not known yet; None if they are."""
         return f"{self.name} has not been started" if self._knowing is None else self._knowing.not_ready()
 
     def leading(self) -> bool:
-        """Whether this process leads at this moment."""
+        """Return whether this process leads now."""
         return self._elector is not None and self._elector.leading()
 
     def stop(self) -> None:
-        """Ends `run`: what is in flight is waited for, the Lease is released."""
+        """End `run`: it waits for the calls in progress and releases the Lease."""
         self._stopping = True
         if self._elector is not None:
             self._elector.stop()
 
     async def reconcile(self, request: Request) -> Result:
-        """Decides on one object and does what was decided; nothing while this process does not lead."""
+        """Decide on one object and carry out the decision; do nothing while this process does not lead."""
         return DONE if self.term is None else await self.term.reconcile(request)
 
     def dry_run(self, request: Request) -> Explanation | None:
-        """Where the object would go now, and why not elsewhere; see `Standby.dry_run`. None before the start, too."""
+        """Explain the executor that the object would get now; None also before the start. See `Standby.dry_run`."""
         return None if self._knowing is None else self._knowing.standby.dry_run(request)
 
     def figures(self) -> Figures | None:
-        """For metrics: the state now; None before the first listings."""
+        """Return the state now, for metrics; None before the first lists are complete."""
         knowing = self._knowing
         if knowing is None or self._figuring is None or not knowing.synced:
             return None
@@ -142,7 +142,7 @@ class Supervisor:
         return replace(found, archiving=len(archive), archive_lag_s=archive.lag_s())
 
     async def run(self) -> None:
-        """Watches and stands for election. Raises what a defect of ours raises."""
+        """Watch, and take part in the election, until stopped. Raises only on a defect in situate."""
         client, elections = self._connect(), self._connect()
         scope, around, watches = self.scope, self._around, self._watches
         knowing = self._knowing = Knowing(
@@ -201,7 +201,7 @@ class Supervisor:
             await elections.close()
 
     async def _lead(self, leadership: Leadership, client: Client, knowing: Knowing, record: Record) -> None:
-        """One term."""
+        """Run one term."""
         scope, table = self.scope, knowing.table
         number, known = self._term(leadership, knowing.highest_term()), knowing.listing.views.get
         sender = Sender(client, scope, self._adapter, leadership, number, knowing.learn, known, self.counts)
@@ -220,7 +220,10 @@ class Supervisor:
             self.term = None
 
     def _term(self, leadership: Leadership, highest: int) -> int:
-        """The Lease's; after what is written on objects where somebody has deleted the Lease and so begun anew."""
+        """Return the term of the Lease.
+
+        If the Lease was deleted, its terms start again. The term is then 1 above the highest term on objects.
+        """
         if highest < leadership.term:
             return leadership.term
         self._log.warning(
@@ -229,7 +232,7 @@ class Supervisor:
         return min(highest + 1, LARGEST)
 
     def _report(self, leadership: Leadership, term: Supervising) -> SupervisorReport:
-        """As of the term that the Lease counts, which what is written on objects may be ahead of."""
+        """Return the report, with the term of the Lease; the term written on objects may be higher."""
         found = self.figures()
         assert found is not None, "nobody leads before the first listings"
         queue_age_s, writes_per_s = term.pace()
@@ -244,6 +247,6 @@ class Supervisor:
         )
 
     def _lease_changed(self, _: Lease | None, __: Lease | None) -> None:
-        """A candidate that sees each renewal when it comes waits for its end no longer than it has to."""
+        """Wake the candidate at each change of the Lease, so that it takes over as early as possible."""
         if self._elector is not None and not self._elector.leading():
             self._elector.wake()

@@ -1,7 +1,7 @@
-"""One term of a supervisor: decides on each object whenever something bears on it, and does what was decided.
+"""Run one term of a supervisor: decide on each object after a relevant change, and carry out the decision.
 
-Deciding takes no time and waits for nothing; writes wait, each for itself. What a decision leaves behind is stored
-before anything is awaited, so that two decisions never know less than the first.
+A decision is synchronous; only writes are awaited, each one independently. The results of a decision are stored before
+the first await, so that each decision knows all earlier ones.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ from situate.sharding.supervisor.controller.triggers import Looking
 from situate.sharding.supervisor.controller.turns import Turns
 
 RETRY: Final = Backoff(initial_s=1.0, cap_s=300.0)
-"""Of one object after a call that failed."""
+"""Back-off of one object after a failed call."""
 MOST_CONFLICTS: Final = 3
-"""In a row, after which an object is read again and decided on no more at once, but after the back-off."""
+"""Consecutive conflicts on an object after which the next attempt waits for the back-off."""
 SAYING: Final = 8
-"""Conditions that are written at a time."""
+"""Maximum number of conditions written in parallel."""
 Order: TypeAlias = Patching | Delete | Archive
-"""What takes time to carry out."""
+"""An action that is carried out by calls; `TellCompleted` needs none."""
 
 
 class Supervising:
@@ -73,9 +73,9 @@ class Supervising:
         relist: Callable[[], Awaitable[None]],
         metrics: Metrics | None = None,
     ) -> None:
-        """`relist` compares what is known with fresh listings. `metrics`: where attempts are counted, if anywhere."""
+        """`relist` compares the stores with fresh lists. `metrics` counts the attempts; None: they are not counted."""
         self.queue: WorkQueue[Request] = WorkQueue(rng=around.rng, backoff=RETRY)
-        """Of `reconcile`."""
+        """Queue of `reconcile`."""
         self.term = sender.term
         scope, config = standby.scope, standby.config
         self._standby = standby
@@ -102,17 +102,17 @@ class Supervising:
         """By UID."""
         self._limit = MoveLimit(config.max_forced_moves_per_s)
         self._unsure: set[Request] = set()
-        """What became of the last write of these is not known, or somebody else has written."""
+        """Objects whose last write has an unknown outcome, or that another client wrote."""
         self._balancing = Balancing(scope.rebalance, standby.listing, scope.weight_of)
         self._moves: set[Request] = set()
-        """Whose holders are to be asked to give them up, for the sake of balance."""
+        """Objects that must be drained for the balance."""
         self._turns = Turns(self.queue, standby.listing, standby.waiting, config.max_parallel_drains)
         self.looking = Looking(self.queue, standby, self._turns)
         self._asked = around.now(), self._counts.writes
         self._log = structlog.get_logger().bind(term=self.term)
 
     async def run(self, *beside: Coroutine[Any, Any, None]) -> None:
-        """Until cancelled, with what else belongs to a term. Raises what a defect of ours raises."""
+        """Run until cancelled, together with the coroutines `beside`. Raises only on a defect in situate."""
         scope, name = self._scope, self._scope.resource.group_resource
         services = [
             self._service(f"supervisor of {name}", self.queue, self.reconcile, scope.write_concurrency),
@@ -143,8 +143,10 @@ class Supervising:
         return Reconciler(name, queue, reconcile, workers=workers, observe=self._metrics.observe_attempts(name))
 
     def pace(self) -> tuple[float, float]:
-        """For how many seconds the oldest object waits that is to be decided on; writes each second since last asked,
-        or since the begin."""
+        """Return the wait of the oldest queued object in seconds, and the writes per second since the last call.
+
+        The first call counts the writes from the start of the term.
+        """
         now, writes = self._around.now(), self._counts.writes
         since, before = self._asked
         self._asked = now, writes
@@ -152,7 +154,7 @@ class Supervising:
         return self.queue.statistics().oldest_wait_s, (writes - before) / elapsed if elapsed > 0 else 0.0
 
     def changed(self, request: Request, before: ObjectView | None, view: ObjectView | None) -> None:
-        """An object was seen to be so, or to be gone."""
+        """Handle a change of an object; `view` None: it is gone."""
         if before is not None and (view is None or view.uid != before.uid):
             self._memories.pop(before.uid, None)
             self._turns.forget(request)
@@ -162,7 +164,7 @@ class Supervising:
         self.looking.changed(request, before, view)
 
     async def reconcile(self, request: Request) -> Result:
-        """Decides on one object and does what was decided; says when to look again."""
+        """Decide on one object and carry out the decision; the result contains the time of the next one."""
         for _ in range(MOST_CONFLICTS):
             if request in self._unsure:
                 await self._read_again(request)
@@ -181,7 +183,7 @@ class Supervising:
                 return self._rested(request, view, decision)
             try:
                 await self._act(request, view, orders)
-                return DONE  # what was done is seen, and decided on
+                return DONE  # the watch shows the writes, which leads to the next decision
             except Conflict:
                 self._counts.rejected += 1
                 self._unsure.add(request)
@@ -195,7 +197,7 @@ class Supervising:
         raise Retriable(f"{request}: somebody else keeps writing it, so nothing could be written")
 
     async def _beyond_doubt(self, request: Request) -> ObjectView | None:
-        """The object, when it is known whether its holder is gone; None: the object is."""
+        """Return the object once it is known whether its holder is removed; None: the object is gone."""
         observer = self._standby.observer
         while (view := self._listing.views.get(request)) is not None:
             since = self._listing.since[request]
@@ -206,7 +208,7 @@ class Supervising:
         return None
 
     def _decided(self, request: Request, view: ObjectView) -> Decision:
-        """What it leaves behind is stored, and what it orders counts, from here on."""
+        """Decide on one object, store the new memory, and count the actions from now on."""
         standby, around = self._standby, self._around
         situation = Situation(
             now=around.now(),
@@ -237,7 +239,7 @@ class Supervising:
         return decision
 
     async def _act(self, request: Request, view: ObjectView, orders: Sequence[Order]) -> None:
-        """In their order; each on what the one before has left."""
+        """Carry out the actions in order; each acts on the object that the previous one returned."""
         for action in orders:
             match action:
                 case Assign() | RequestDrain() | Revoke() | Complete() | RemoveFinalizer():
@@ -246,7 +248,7 @@ class Supervising:
                         view = await self._sender.patch(request, write)
                     was_refused = self._counts.refusal
                     self._telling.done(request, view, action)
-                    if was_refused:  # the fence lets us write again: what it refused need not wait for its back-off
+                    if was_refused:  # the policy accepts writes again: refused writes need not wait for their back-off
                         self.looking.at_all()
                 case Delete(uid):
                     await self._sender.delete(request, uid)
@@ -257,7 +259,7 @@ class Supervising:
                     assert_never(never)
 
     def _left_alone(self, request: Request, view: ObjectView, problem: RuleFailed) -> Result:
-        """A rule of the user's cannot be asked about it; what it says of others stands."""
+        """Leave an object alone because a user's rule failed on it; other objects are not affected."""
         self._telling.rule_failed(view, problem)
         if view.completed:
             self.saying.archive_failed(request, str(problem))
@@ -266,7 +268,7 @@ class Supervising:
         return Result(self._config.requeue_delay)
 
     def _rested(self, request: Request, view: ObjectView, decision: Decision) -> Result:
-        """Nothing is to be done now: says why, and lets others take their turn."""
+        """Finish a decision without actions: set the condition, and give other objects their turn."""
         self.saying.verdict(request, view, decision.verdict)
         self._turns.rested(request, view, facts_of(view, self._scope.weight_of), decision.verdict)
         if decision.wake_at is None:
@@ -274,14 +276,14 @@ class Supervising:
         return Result(max(0.001, decision.wake_at - self._around.now()))
 
     async def _read_again(self, request: Request) -> None:
-        """What the API server has: events may be late."""
+        """Read the object from the API server, because events may be late."""
         view = await self._sender.read(request)
         self._unsure.discard(request)
         if view is None and (before := self._standby.saw(request, None)) is not None:
             self.changed(request, before, None)
 
     def _voluntary(self, request: Request, view: ObjectView) -> list[Order]:
-        """The drain of an object that still has a living holder."""
+        """Return the drain request for the balance, if the object still has a living holder."""
         living = view.executor_uid in self._standby.observer.members().living
         settled = view.completed or view.deleting or view.drain is not None or view.faults
         if settled or not living or not self._turns.may_drain():
@@ -298,7 +300,7 @@ class Supervising:
             await asyncio.sleep(LOOK_S)
 
     async def _sweep(self) -> None:
-        """Whatever was missed is found again."""
+        """Relist and re-evaluate everything every `requeue_delay`, to repair missed events."""
         while True:
             try:
                 await self._relist()
@@ -309,8 +311,11 @@ class Supervising:
             await asyncio.sleep(self._config.requeue_delay)
 
     async def _clear(self) -> None:
-        """Deletes the Leases of executors of which nothing else is left. By its Lease a process that begins in the pod
-        of such a one, if there is a pod after all, knows that what it finds was given to another one."""
+        """Delete the Leases of removed executors of which nothing else is left.
+
+        A Lease stays while objects still name its executor. If the pod exists after all, a process that starts in it
+        learns from the Lease that the objects were assigned to an earlier process.
+        """
         observer = self._standby.observer
         for leftover in observer.leftovers():
             if self._listing.held_by(leftover.executor_uid):
@@ -318,7 +323,7 @@ class Supervising:
             try:
                 await self._sender.clear(leftover)
             except (NotFound, Conflict):
-                pass  # somebody was quicker, or it is alive
+                pass  # another client deleted the Lease, or its executor is alive
             except (KubeError, Retriable) as problem:
                 self._log.warning("a Lease that nobody needs stays", lease=leftover.lease, error=str(problem))
                 continue

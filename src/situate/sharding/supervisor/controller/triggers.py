@@ -1,4 +1,4 @@
-"""Who is to be looked at when something has changed, and what may wait behind that."""
+"""Select the objects to re-evaluate after a change, and the priority of each."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from situate.sharding.supervisor.controller.observe.object_index import NOBODYS
 from situate.sharding.supervisor.controller.turns import Turns
 
 BEHIND: Final = -1
-"""Priority of what is looked at although nothing has happened to it."""
+"""Priority of objects that are re-evaluated without a change of their own."""
 
 
 class Looking:
-    """Of one term: fills its queue."""
+    """The triggers of one term, which fill its queue."""
 
     def __init__(self, queue: WorkQueue[Request], standby: Standby, turns: Turns) -> None:
         self._queue = queue
@@ -27,15 +27,18 @@ class Looking:
         self._turns = turns
 
     def at_all(self) -> None:
-        """Queues everything: behind whatever happens what is completed or has a living holder, for most of that needs
-        nothing, and ten thousand of them take more than a second."""
+        """Queue all objects.
+
+        Completed objects and objects with a living holder get a lower priority, because most of them need no action.
+        Ten thousand of them take more than a second.
+        """
         living = self._standby.observer.members().living
         for request, view in self._listing.views.items():
             calm = view.completed or view.executor_uid in living
             self._queue.add(request, priority=BEHIND if calm else 0)
 
     def changed(self, request: Request, before: ObjectView | None, view: ObjectView | None) -> None:
-        """An object was seen to be so, or to be gone."""
+        """Queue the objects affected by a change of one object; `view` None: it is gone."""
         self._queue.add(request)
         for each in (before, view):
             if each is not None and each.completed:
@@ -43,7 +46,7 @@ class Looking:
         self._turns.next_drains()
 
     def members_changed(self, before: Members, after: Members, change: MembersChanged) -> None:
-        """Who is an executor has changed."""
+        """Queue the objects affected by a change of the executors."""
         if before.synced_at != after.synced_at:
             self.at_all()
             return
@@ -58,7 +61,7 @@ class Looking:
             self._queue.add(request)
 
     def _at_family(self, view: ObjectView) -> None:
-        """At those whose time for the archive this one's completion, or its end, may have changed."""
+        """Queue the objects whose archive time may depend on the completion or deletion of this object."""
         listing = self._listing
         for other in listing.of_owner(view.uid):
             self._queue.add(other)

@@ -1,6 +1,6 @@
-"""Whose turn it is where not all can be served at once: room at executors, and requests to drain.
+"""Share limited resources among objects in turn: the free capacity of executors, and drain requests.
 
-Objects that wait are asked one after the other, in the order of `Waiting`; whoever cannot take its turn hands it on.
+Waiting objects get their turn in the order of `Waiting`. An object that cannot use its turn passes it to the next one.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from situate.sharding.strategies import ObjectFacts
 from situate.sharding.supervisor.controller.observe.object_index import Listing
 
 LOOK_AHEAD: Final = 64
-"""More objects than there is room for that are looked at when there is some: for those that cannot take it."""
+"""How many objects beyond the free capacity are offered a turn, because some objects cannot use theirs."""
 _NO_ROOM: Final = (Reason.NO_CAPACITY, Reason.NO_EXECUTORS, Reason.NO_HEALTHY_EXECUTORS)
 
 
 class Turns:
-    """Of one term."""
+    """The turns of one term."""
 
     def __init__(self, queue: WorkQueue[Request], listing: Listing, waiting: Waiting, max_parallel_drains: int) -> None:
         self._queue = queue
@@ -34,12 +34,12 @@ class Turns:
         self._waiting = waiting
         self._most = max_parallel_drains
         self._undrained: dict[Request, None] = {}
-        """Whose holder will be asked to stop when fewer others are."""
+        """Objects that get a drain request as soon as fewer drains are in progress."""
         self._round: Iterator[str] = iter(())
-        """UIDs of objects that are offered the room that there is, one after the other."""
+        """UIDs of the objects that are next to be offered the free capacity."""
 
     def rested(self, request: Request, view: ObjectView, facts: ObjectFacts, verdict: Verdict | None) -> None:
-        """Nothing is to be done about it now, because of this: others may have what it cannot take."""
+        """Record that an object needs no action now because of `verdict`; others may use what it cannot take."""
         refused = verdict is not None and not verdict.assigned
         reason = None if verdict is None else verdict.reason
         if refused and reason in _NO_ROOM and view.holder is None:
@@ -54,7 +54,7 @@ class Turns:
             self._undrained.pop(request, None)
 
     def offer(self, members: Members) -> None:
-        """Some room was found: as many of those that wait look again, in their order."""
+        """Queue as many waiting objects, in their order, as the executors have free capacity for."""
         room = 0.0
         for executor in members.eligible.values():
             room += inf if executor.capacity is None else max(0.0, executor.capacity - executor.open)
@@ -65,21 +65,21 @@ class Turns:
             self._queue.add(self._listing.requests[uid])
 
     def all_may_look(self) -> None:
-        """Everybody who waits, in their order."""
+        """Queue all waiting objects, in their order."""
         for facts in self._waiting.in_order():
             self._queue.add(self._listing.requests[facts.uid])
 
     def may_drain(self) -> bool:
-        """Whether one more holder may be asked."""
+        """Return whether one more drain may be requested."""
         return len(self._listing.drains) < self._most
 
     def next_drains(self) -> None:
-        """As many as may be asked now."""
+        """Queue as many objects for a drain request as the limit allows now."""
         left = self._most - len(self._listing.drains)
         for request in [*islice(self._undrained, max(0, left))]:
             del self._undrained[request]
             self._queue.add(request)
 
     def forget(self, request: Request) -> None:
-        """The object is gone."""
+        """Forget an object that is gone."""
         self._undrained.pop(request, None)

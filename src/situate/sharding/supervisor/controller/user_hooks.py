@@ -1,4 +1,4 @@
-"""What users say about objects in code of their own, which may fail without stopping anything but that object."""
+"""Call the users' functions about objects, so that a failure affects only the object it is about."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from situate.sharding.model.object_view import ObjectView
 
 
 def weighing(weight_of: Callable[[ObjectView], int]) -> Callable[[ObjectView], int]:
-    """As the user's; what that cannot weigh counts 1."""
+    """Wrap the user's weight function; an object on which it fails counts 1."""
     log = structlog.get_logger()
 
     def weigh(view: ObjectView) -> int:
         try:
             return max(1, int(weight_of(view)))
-        except Exception as problem:  # a user's code may raise anything, and must not stop other objects
+        except Exception as problem:  # user code may raise any exception; it must not affect other objects
             log.error(
                 "an object cannot be weighed, so it counts 1", key=f"{view.namespace}/{view.name}", error=repr(problem)
             )
@@ -27,12 +27,12 @@ def weighing(weight_of: Callable[[ObjectView], int]) -> Callable[[ObjectView], i
 
 
 def asking(name: str, rule: Callable[[ObjectView], bool]) -> Callable[[ObjectView], bool]:
-    """As the user's rule; raises `RuleFailed` where that raises."""
+    """Wrap the user's rule; if the rule raises, the wrapper raises `RuleFailed`."""
 
     def ask(view: ObjectView) -> bool:
         try:
             return bool(rule(view))
-        except Exception as problem:  # a user's code may raise anything, and must not stop other objects
+        except Exception as problem:  # user code may raise any exception; it must not affect other objects
             raise RuleFailed(f"the rule {name} has failed: {problem!r:.500}") from problem
 
     return ask

@@ -1,6 +1,6 @@
-"""Says on objects what becomes of them: conditions, behind the work that matters more, and Events.
+"""Write conditions and Events about objects, with a lower priority than the work itself.
 
-A condition waits for a moment before it is written: most of what could be said of an object is over by then.
+A condition is written only after a short pause, because most states of an object have ended by then.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from situate.sharding.supervisor.controller.observe.object_index import Listing
 from situate.sharding.supervisor.scope import Scope
 
 Record = Callable[[ObjectReference, str, str, str], None]
-"""Writes an Event: object, `Normal` or `Warning`, reason, message. Never blocks and never raises."""
+"""Function that writes an Event: object, `Normal` or `Warning`, reason, message. Never blocks and never raises."""
 PAUSE_S: Final = 1.0
-"""What is over sooner is not worth a write."""
+"""Seconds before a condition is written: a shorter state is not worth a write."""
 RETRY: Final = Backoff(initial_s=1.0, cap_s=300.0)
 
 
 class Saying:
-    """Of one term. What is told of an object takes the place of what was told before."""
+    """The conditions and Events of one term. A later condition of an object replaces a pending one."""
 
     def __init__(
         self,
@@ -45,21 +45,21 @@ class Saying:
         wall: Callable[[], datetime],
     ) -> None:
         self.queue: WorkQueue[Request] = WorkQueue(rng=rng, backoff=RETRY)
-        """Of `reconcile`."""
+        """Queue of `reconcile`."""
         self._sender = sender
         self._scope = scope
         self._listing = listing
         self._record = record
         self._wall = wall
         self._verdicts: dict[Request, Verdict] = {}
-        """That are to be written."""
+        """Verdicts to be written."""
         self._said: dict[Request, Reason] = {}
-        """That were written, or stood there already."""
+        """Reasons that were written, or that the objects already had."""
         self._failures: dict[Request, str | None] = {}
-        """That are to be written; None: that there is none."""
+        """Archive failures to be written; None: no failure any more."""
 
     def verdict(self, request: Request, view: ObjectView, verdict: Verdict | None) -> None:
-        """What `Assigned` is to say. Only another reason is worth a write: messages count executors."""
+        """Set the verdict for `Assigned`. Only a new reason is written, because messages contain changing counts."""
         if verdict is None or verdict.brief or self._said.get(request) is verdict.reason:
             self._verdicts.pop(request, None)
         elif verdict_write(view, verdict, self._wall()) is None:
@@ -70,7 +70,7 @@ class Saying:
             self.queue.add_after(request, PAUSE_S)
 
     def archive_failed(self, request: Request, message: str | None) -> None:
-        """What `ArchiveFailed` is to say; None: that it has not failed, or no longer."""
+        """Set the message for `ArchiveFailed`; None: no failure, or no longer."""
         view = self._listing.views.get(request)
         if view is None or archive_failed_write(view, message, self._wall()) is None:
             self._failures.pop(request, None)
@@ -79,7 +79,7 @@ class Saying:
             self.queue.add(request)
 
     def event(self, view: ObjectView, type_: str, reason: str, message: str) -> None:
-        """Tells it as an Event."""
+        """Record an Event about an object."""
         resource = self._scope.resource
         about = ObjectReference(
             resource.api_version, resource.kind, view.namespace, view.name, view.uid, view.resource_version
@@ -87,12 +87,12 @@ class Saying:
         self._record(about, type_, reason, message)
 
     def forget(self, request: Request) -> None:
-        """The object is gone."""
+        """Forget an object that is gone."""
         for told in (self._verdicts, self._said, self._failures):
             told.pop(request, None)
 
     async def reconcile(self, request: Request) -> Result:
-        """Writes what is to be said of one object now."""
+        """Write the pending conditions of one object."""
         verdict, view = self._verdicts.get(request), self._listing.views.get(request)
         if verdict is not None and view is not None and not view.completed and not self._listing.is_promised(request):
             write = verdict_write(view, verdict, self._wall())

@@ -1,4 +1,4 @@
-"""Adds up what a supervisor knows, for a scrape and for the Lease: both say the same."""
+"""Sum up the state of a supervisor; the metrics and the report on the Lease show the same figures."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from situate.sharding.supervisor.controller.observe.object_index import NOBODYS
 
 
 class Figuring:
-    """Of one process."""
+    """The figures of one process."""
 
     def __init__(self, standby: Standby, sizing: SizingConfig | None, now: Callable[[], float]) -> None:
-        """`sizing`: None if nobody asks how many executors are wanted."""
+        """`sizing`: None if the desired executors are not computed."""
         self._standby = standby
         self._sizing = sizing
         self._now = now
         self._smoothed = SizingState()
 
     def figures(self) -> Figures:
-        """The state now; nothing is on its way into an archive."""
+        """Return the state now, without the figures of the archive queue."""
         standby, now = self._standby, self._now()
         members, listing = standby.observer.members(), standby.listing
         unassigned = len(listing.held_by(NOBODYS))

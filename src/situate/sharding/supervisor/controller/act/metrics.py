@@ -1,6 +1,6 @@
-"""What a scrape shows of sharding (B11): computed from what the supervisor knows when somebody asks.
+"""Expose the metrics of sharding to Prometheus, computed at each scrape from the supervisor's state.
 
-Executors are shown by name, for there are as many as replicas; objects never.
+Executors are shown by name, because there are only as many as replicas. Objects are never shown by name (B11).
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from situate.sharding.model.executors import ExecutorStatus, Members
 
 @dataclass(slots=True)
 class Counts:
-    """Totals since the process began, over all terms."""
+    """Totals since the start of the process, over all terms."""
 
     assigned: int = 0
     moves: Counter[str] = field(default_factory=Counter)
-    """Assignments of objects that were somebody else's, by cause."""
+    """Assignments of objects that had a holder before, by cause."""
     revoked: Counter[str] = field(default_factory=Counter)
-    """By cause."""
+    """Revoked objects, by cause."""
     rejected: int = 0
-    """Writes that did not land, because the object was another one by then."""
+    """Writes that failed with a conflict, because the object had changed."""
     archived: int = 0
-    """Objects that the archive has and that were read back."""
+    """Objects whose archive record was read back."""
     archive_failures: int = 0
     writes: int = 0
-    """That the API server has carried out."""
+    """Writes that the API server has carried out."""
     fence_refusals: int = 0
     """Writes that a fencing policy refused."""
     refusal: str = ""
-    """Why a fencing policy refuses this supervisor's writes, and the next step; empty once a write has landed."""
+    """Why a fencing policy refuses this supervisor's writes, and the next step; empty after a successful write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,29 +48,29 @@ class Figures:
     """Weight of open objects, by UID of the executor."""
     unassigned: int
     orphan_age_s: float
-    """Since when the object waits that has waited longest for its lost holder's successor; 0: none does."""
+    """Age of the oldest orphan: the seconds since its holder was removed; 0: no orphan."""
     archiving: int = 0
-    """Objects that are on their way into the archive."""
+    """Number of objects that are being archived."""
     archive_lag_s: float = 0.0
-    """Since when the one is on its way that is longest; 0: none is."""
+    """How long the oldest archiving has been in progress; 0: none is."""
     desired_executors: int | None = None
-    """Executors that the open work wants; None: nobody has asked."""
+    """Number of executors that the open work needs; None: the sizing is not configured."""
     table_version: int | None = None
-    """Of the table of partitions, as confirmed; None: there is none."""
+    """Confirmed version of the table of partitions; None: no version is confirmed."""
 
 
 class Shown(Protocol):
     counts: Counts
 
     def figures(self) -> Figures | None:
-        """None: there is nothing to show yet."""
+        """Return the figures; None: nothing to show yet."""
 
 
 class ShardMetrics(Collector):
-    """Of one supervisor."""
+    """The metrics of one supervisor."""
 
     def __init__(self, shown: Shown, supervisor: str) -> None:
-        """`supervisor`: the label that tells several in one process apart."""
+        """`supervisor`: the label value that distinguishes several supervisors in one process."""
         self._shown = shown
         self._label = supervisor
 
@@ -81,7 +81,7 @@ class ShardMetrics(Collector):
             yield from self._gauges(figures)
 
     def describe(self) -> Iterator[Metric]:
-        """What is there cannot be known before the start."""
+        """Return nothing: the metrics are unknown before the start."""
         return iter(())
 
     def _totals(self) -> Iterator[Metric]:

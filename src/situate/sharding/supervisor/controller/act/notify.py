@@ -1,4 +1,4 @@
-"""Tells what a supervisor has done to objects, and what it cannot do: logs, counts, Events."""
+"""Record the supervisor's writes and failures in logs, counts and Events."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from situate.sharding.supervisor.controller.act.metrics import Counts
 
 
 class Telling:
-    """Of one term."""
+    """The recording of one term."""
 
     def __init__(self, saying: Saying, counts: Counts, term: int) -> None:
         self._saying = saying
@@ -28,7 +28,7 @@ class Telling:
         self._log = structlog.get_logger().bind(term=term)
 
     def done(self, request: Request, view: ObjectView, action: Patching) -> None:
-        """A write has landed. An assignment of a new object is no news: there are too many."""
+        """Record a successful write. First assignments of objects are only counted: there are too many."""
         key, event = str(request), self._saying.event
         self._counts.refusal = ""
         match action:
@@ -53,7 +53,7 @@ class Telling:
                 self._log.debug("an object is let go", key=key)
 
     def unreadable(self, request: Request, before: ObjectView | None, view: ObjectView | None) -> None:
-        """Of an object with faults, when they are new, and of one where something counts as absent."""
+        """Record new faults and new oddities of an object."""
         if view is None:
             return
         if view.faults and (before is None or before.faults != view.faults):
@@ -85,6 +85,6 @@ class Telling:
             self._saying.verdict(request, view, Verdict(False, Reason.WRITE_REFUSED, said))
 
     def rule_failed(self, view: ObjectView, problem: Exception) -> None:
-        """A rule of the user's has raised: the object is left alone until it has not."""
+        """Record that a user's rule raised: the object is left alone until the rule succeeds."""
         self._log.error("a rule has failed", key=f"{view.namespace}/{view.name}", error=str(problem))
         self._saying.event(view, WARNING, "RuleFailed", str(problem))

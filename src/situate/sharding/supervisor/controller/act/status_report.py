@@ -1,7 +1,7 @@
-"""Writes now and then what the leader says of itself, and confirms each version of the table of partitions.
+"""Write the leader's report at intervals, and confirm each version of the table of partitions.
 
-A version is confirmed when what it gives us has been listed, and nothing is under way any more that was decided under
-an earlier one: then whoever changes the table may rely on it.
+Before the leader confirms a version, two conditions hold. The objects that the version gives us are listed, and no
+write decided under an earlier version is in progress. Tools that change the table rely on the confirmation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RETRY_S: Final = 1.0
 
 
 class Reporting:
-    """Of one term: `run` until cancelled."""
+    """The reports of one term: `run` until cancelled."""
 
     name = "reports"
 
@@ -37,7 +37,7 @@ class Reporting:
         every_s: float,
         known: Callable[[], Awaitable[None]],
     ) -> None:
-        """`table`: None where partitions are fixed. `known`: until what its newest version gives us is known."""
+        """`table`: None with static partitions. `known` waits until the objects of the newest version are listed."""
         self._sender = sender
         self._lease = lease
         self._report = report
@@ -49,13 +49,13 @@ class Reporting:
         self._log = structlog.get_logger()
 
     async def run(self) -> None:
-        """Soon after there is a new version of the table, and as often as the safety net is drawn."""
+        """Write the report after each new version of the table, and every `every_s` seconds."""
         read = self._table is None
         while True:
             delay_s = self._every_s
             try:
                 if self._table is not None and not read:
-                    # what a standby has seen may be old: another supervisor may rely on what the last leader confirmed
+                    # a standby's table may be old: another supervisor may rely on the last leader's confirmation
                     self._table.saw(None, await self._sender.read_table(self._table.namespace, self._table.name))
                     read = True
                 await self._write()

@@ -1,7 +1,8 @@
-"""What a supervisor reads of its objects and writes to them, in one term of leading.
+"""Read and write the supervisor's objects in one term.
 
-A write leaves only while nobody else can lead, and is given up before anybody can: its time-out is no longer than
-what lies between the end of a term and the moment in which the Lease may be taken.
+The supervisor sends a write only while no other supervisor can lead, and abandons it before another one can lead. The
+timeout of a write is therefore at most the time between the end of a term and the first possible take-over of the
+Lease.
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ from situate.sharding.supervisor.controller.act.metrics import Counts
 from situate.sharding.supervisor.scope import Scope
 
 READ_S: Final = 10.0
-"""How long a reading may take before it counts as failed."""
+"""How long a read may take before it counts as failed."""
 _T = TypeVar("_T")
 
 
 class NotLeading(Retriable):
-    """A write was about to leave that only the leader may make."""
+    """A write that only the leader may send was not sent, because this process may no longer lead."""
 
 
 class NoStatusSubresource(KubeError):
-    """The object is there, and its status cannot be written by itself."""
+    """The object exists, but its kind has no status subresource."""
 
 
 class Sender:
-    """Reads and writes of one term."""
+    """The reads and writes of one term."""
 
     def __init__(
         self,
@@ -56,7 +57,7 @@ class Sender:
         known: Callable[[Request], ObjectView | None],
         counts: Counts,
     ) -> None:
-        """`term` is what is written; `learn` is told of what the server answers, and `known` asked for it then."""
+        """`term` is written on objects. `learn` gets each object that the server returns; `known` then has its view."""
         self.term = term
         self._client = client
         self._guarded = client.guarded(self._check)
@@ -70,16 +71,18 @@ class Sender:
         self._write_s = scope.election.lease_s - scope.election.renew_deadline_s
 
     def term_for(self, view: ObjectView) -> int:
-        """What to write on this object. One that came from another partition bears a term of another Lease, and none
-        may be written that is older."""
+        """Return the term to write on this object.
+
+        An object from another partition bears a term of another Lease, and the written term must not be lower.
+        """
         return max(self.term, view.term) if self._scope.partition_table else self.term
 
     def leading(self) -> bool:
-        """Whether a write may leave now."""
+        """Return whether a write may be sent now."""
         return self._leadership.valid_now()
 
     async def read(self, request: Request) -> ObjectView | None:
-        """The object as the API server has it now; None: there is none. Raises what the client raises."""
+        """Read the object from the API server; None: it does not exist. Raises the client's errors."""
         namespace = request.namespace or None
         try:
             found = await _within(READ_S, lambda: self._client.get(self._scope.resource, request.name, namespace))
@@ -89,7 +92,7 @@ class Sender:
         return view_of(found.content, self._adapter, found.raw)
 
     async def patch(self, request: Request, write: Write) -> ObjectView:
-        """The object after the write. Raises `NotLeading`, and what the client raises."""
+        """Patch the object and return its new view. Raises `NotLeading` and the client's errors."""
         subresource = write.subresource if self._scope.status_subresource else ""
         patch = JsonPatch(write.operations)
         namespace = request.namespace or None
@@ -106,7 +109,7 @@ class Sender:
             raise
         self._counts.writes += 1
         meta = answer.metadata
-        if meta.deletion_timestamp is None or meta.finalizers:  # else it has gone with this write
+        if meta.deletion_timestamp is None or meta.finalizers:  # else this write removed the object
             self._learn(answer)
             known = self._known(request)
             if known is not None and known.resource_version == meta.resource_version:
@@ -114,7 +117,7 @@ class Sender:
         return view_of(answer.content, self._adapter, answer.raw)
 
     async def delete(self, request: Request, uid: str, resource_version: str = "") -> None:
-        """Deletes it if it has this UID, and this version where one is given. Raises as `patch` does."""
+        """Delete the object if it has this UID, and this version if one is given. Raises like `patch`."""
         await self._write(
             lambda: self._guarded.delete(
                 self._scope.resource,
@@ -127,7 +130,7 @@ class Sender:
         )
 
     async def clear(self, leftover: Leftover) -> None:
-        """Deletes an executor's Lease as it was last seen. Raises as `patch` does."""
+        """Delete an executor's Lease if it is unchanged since it was last seen. Raises like `patch`."""
         await self._write(
             lambda: self._guarded.delete(
                 LEASES, leftover.lease, leftover.namespace, uid=leftover.uid, resource_version=leftover.version
@@ -135,23 +138,23 @@ class Sender:
         )
 
     async def read_table(self, namespace: str, name: str) -> ConfigMap | None:
-        """A ConfigMap as the API server has it now; None: there is none. Raises what the client raises."""
+        """Read a ConfigMap from the API server; None: it does not exist. Raises the client's errors."""
         try:
             return await _within(READ_S, lambda: self._client.get(CONFIGMAPS, name, namespace))
         except NotFound:
             return None
 
     async def report(self, lease: LeaseName, text: str) -> None:
-        """Says it in the Lease of supervisors; the claim stays as it is. Raises as `patch` does."""
+        """Write the report to the supervisors' Lease without changing its holder. Raises like `patch`."""
         said = MergePatch({"metadata": {"annotations": {STATUS: text}}})
         await self._write(lambda: self._guarded.patch(LEASES, lease.name, said, lease.namespace))
 
     async def settled(self) -> None:
-        """Waits for the answers to what is under way now."""
+        """Wait for the answers to all writes in progress."""
         await self._actuator.finish()
 
     async def finish(self) -> None:
-        """Waits for the answers that are still due, before somebody else may lead."""
+        """Wait for the answers to all writes in progress at the end of the term, before another process may lead."""
         await self._actuator.finish()
 
     async def _write(self, call: Callable[[], Awaitable[_T]]) -> _T:

@@ -1,4 +1,4 @@
-"""Owners and dependents of one kind: which go into the archive first, because they would be deleted with the others."""
+"""Relate owners and dependents of one kind: dependents are archived first, because they are deleted with the owner."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from situate.sharding.supervisor.controller.observe.object_index import Listing
 
 
 class Family:
-    """Of one term. Where dependents are orphaned nobody has to go before anybody."""
+    """The owners and dependents of one term. With propagation `Orphan` the order does not matter."""
 
     def __init__(
         self, listing: Listing, config: SupervisorConfig, propagation: str, wall: Callable[[], datetime]
@@ -24,11 +24,11 @@ class Family:
         self._wall = wall
 
     def owners_due_s(self, view: ObjectView) -> float:
-        """For `Situation.owners_due_s`."""
+        """Return the value of `Situation.owners_due_s`."""
         if not self._together or not view.owner_uid:
             return inf
         return owners_due_in(view, self._config, self._wall(), self.listing.rank, self.listing.owner)
 
     def dependents(self, view: ObjectView) -> Iterable[ObjectView]:
-        """For `Situation.dependents`."""
+        """Return the value of `Situation.dependents`."""
         return self.listing.dependents(view) if self._together else ()

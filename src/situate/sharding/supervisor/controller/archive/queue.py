@@ -1,7 +1,7 @@
-"""Archives objects, each step by step as `situate.sharding.assignment.archive_steps` says, with workers of its own.
+"""Archive objects, each by the steps of `situate.sharding.assignment.archive_steps`, with workers of its own.
 
-An archive that is slow or away holds up nothing but archiving. What is under way is lost with the term: the next
-leader begins again, which does no harm.
+A slow or unavailable archive delays only archiving. The progress is lost at the end of the term: the next leader starts
+again, which is harmless.
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ from situate.sharding.supervisor.scope import Scope
 
 FIRST_RETRY_S: Final = 1.0
 MOST_CONFLICTS: Final = 3
-"""In a row, after which the next attempt waits: somebody may keep writing, or the archive hold a later version."""
+"""Consecutive conflicts after which the next attempt waits: a client may write all the time, or the archive may hold a
+later version."""
 AGAIN_S: Final = 1.0
-"""After an archiving that came to nothing, the object is not looked at sooner."""
+"""Seconds before the next decision on an object whose archiving ended without its deletion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +56,20 @@ class _Job:
     request: Request
     progress: Progress
     since: float
-    """When it was begun, on the monotonic clock."""
+    """Start of the archiving, on the monotonic clock."""
     conflicts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """`now` is monotonic."""
+    """The monotonic clock `now` and the wall clock."""
 
     now: Callable[[], float]
     wall: Callable[[], datetime]
 
 
 class ArchiveQueue:
-    """Of one term."""
+    """The archive queue of one term."""
 
     def __init__(
         self,
@@ -83,9 +84,9 @@ class ArchiveQueue:
         look_again: Callable[[Request, float], None],
         counts: Counts,
     ) -> None:
-        """`look_again` is asked to decide on an object anew, after so many seconds."""
+        """`look_again` schedules a new decision on an object, after a number of seconds."""
         self.queue: WorkQueue[Request] = WorkQueue(rng=rng)
-        """Of `reconcile`."""
+        """Queue of `reconcile`."""
         self._steps = ArchiveSteps(archiver, sender, scope, config, clocks.wall)
         self._config = config
         self._family = family
@@ -102,11 +103,11 @@ class ArchiveQueue:
         return len(self._jobs)
 
     def lag_s(self) -> float:
-        """Since when the one is under way that is longest; 0: none is."""
+        """Return how long the oldest archiving has been in progress; 0: none is."""
         return max((self._clocks.now() - job.since for job in self._jobs.values()), default=0.0)
 
     def begin(self, request: Request, uid: str, *, delete: bool) -> None:
-        """Archives the object of this UID, if that is not under way; a user's delete does not wait for a back-off."""
+        """Start to archive the object with this UID, if not in progress; a user's delete ends a back-off."""
         job = self._jobs.get(request)
         if job is None or job.progress.uid != uid:
             self._jobs[request] = _Job(request, Progress(uid, delete), self._clocks.now())
@@ -115,14 +116,14 @@ class ArchiveQueue:
             self.queue.add(request)
 
     async def reconcile(self, request: Request) -> Result:
-        """Goes on with one object until it waits, or is done."""
+        """Perform the steps of one object until it must wait, or is done."""
         while (job := self._jobs.get(request)) is not None:
             if request not in self._listing.views:
-                del self._jobs[request]  # gone, or another partition's by now
+                del self._jobs[request]  # gone, or moved to another partition
                 break
             outcome = await self._steps.perform(request, job.progress)
             if self._jobs.get(request) is not job:
-                continue  # another object has the name, and its own job
+                continue  # another object has this name now, with its own job
             after = advanced(job.progress, outcome, self._moment(job.progress))
             match after:
                 case Progress():
@@ -150,7 +151,7 @@ class ArchiveQueue:
         return Result(max(delay_s, self._steps.not_before_s.pop(request, 0.0)))
 
     def _went_on(self, job: _Job, after: Progress, outcome: Outcome) -> None:
-        """Tells what is worth telling of a step that has led to another one."""
+        """Record that an object was archived, or that it is released without a record in the archive."""
         if after.step is not Step.RELEASE:
             return
         if after.digest:

@@ -1,8 +1,7 @@
-"""Brings an archived object back into the cluster: what `situate.archive.records.restored_object` makes of its record
-is created.
+"""Restore an archived object: create the object that `situate.archive.restoring` derives from its record.
 
-An object without its status would look unfinished, and be given to an executor before the status arrives. So it comes
-with an executor selector that nobody fits, which goes when the status is there.
+An object without its status looks open, and would be assigned before its status is written. The object is therefore
+created with an executor selector that no executor matches. The selector is removed after the status is written.
 """
 
 from __future__ import annotations
@@ -11,30 +10,30 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from situate.archive.records.record import Record
-from situate.archive.records.restored_object import CannotRestore, Content, Owner, Restored, owners_of, restored
+from situate.archive.record import Record
+from situate.archive.restoring import CannotRestore, Content, Owner, Restored, owners_of, restored
 from situate.kube.client import Client
+from situate.kube.discovery import Served, discover_kind
 from situate.kube.errors import Conflict, NotFound
 from situate.kube.patches import MergePatch
-from situate.kube.queries.discovery import Served, discover_kind
-from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import ResourceType
+from situate.objects.unstructured import Unstructured
 from situate.sharding.assignment.archive_steps import marks_of
 from situate.sharding.model.field_paths import FieldPaths, ObjectAdapter
 from situate.sharding.model.names import EXECUTOR_SELECTOR, RESTORING
 from situate.sharding.model.supervisor_config import SupervisorConfig
 
 _TRIES: Final = 10
-"""Others may write between reading and writing."""
+"""Maximum attempts to write the status: other clients may write between read and write."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestoredObject:
-    """What was created, or would be."""
+    """The object that was created, or would be created by a dry run."""
 
     content: Mapping[str, Any]
     left_out: tuple[Owner, ...]
-    """Owners that are gone."""
+    """The owners that are gone and were left out."""
 
 
 async def restore(
@@ -48,12 +47,14 @@ async def restore(
     convert: Callable[[dict[str, Any]], Content] | None = None,
     dry_run: bool = False,
 ) -> RestoredObject:
-    """Creates the object, its status through its subresource. `AlreadyExists` if the name is taken.
+    """Create the object, with its status through the subresource. Raises `AlreadyExists` if the name is taken.
 
-    `name`: instead of its own. `keep_owners`: also those that are gone, with which the garbage collector takes it.
-    `convert` turns it into another version. With `dry_run` the API server checks it, and nothing is stored. Raises
-    `CannotRestore`, and what the client raises: if the status was not written then, the object stays and is given to
-    nobody; delete it, and restore it again.
+    `name`: the new name, if not the old one. `keep_owners`: also keep references to owners that are gone; the garbage
+    collector then deletes the object. `convert` turns the object into another version. With `dry_run` the API server
+    checks the object and stores nothing.
+
+    Raises `CannotRestore` and the client's errors. If the status was not written, the object stays and is not assigned:
+    delete it, and restore it again.
     """
     paths = FieldPaths() if adapter is None else adapter
     marks = marks_of(SupervisorConfig() if config is None else config)
@@ -79,7 +80,7 @@ def _held(content: Mapping[str, Any]) -> dict[str, Any]:
 async def _completed(
     client: Client, resource: ResourceType[Unstructured], created: Unstructured, new: Restored
 ) -> Unstructured:
-    """With its status, and then with its own executor selector."""
+    """Write the status, and then the object's own executor selector."""
     meta = created.metadata
     namespace = meta.namespace or None
     for tries in range(1, _TRIES + 1):
@@ -108,7 +109,7 @@ async def _resource(client: Client, content: Mapping[str, Any], key: str) -> Ser
 
 
 async def _present(client: Client, content: Content, namespace: str) -> frozenset[str]:
-    """UIDs of the owners that are still there."""
+    """Return the UIDs of the owners that still exist."""
     found = set()
     for owner in owners_of(content):
         served = await discover_kind(client, owner.api_version, owner.kind)

@@ -1,4 +1,4 @@
-"""The steps of archiving one object, each a call of the API server or of the archive, and what it came to."""
+"""Perform the steps of archiving one object: each calls the API server or the archive, and returns an outcome."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _T = TypeVar("_T")
 
 
 class ArchiveSteps:
-    """Of one term."""
+    """The archive steps of one term."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class ArchiveSteps:
         wall: Callable[[], datetime],
     ) -> None:
         self.not_before_s: dict[Request, float] = {}
-        """What the API server has asked for in Retry-After; whoever waits that long takes it out."""
+        """Delays from the API server's Retry-After; the caller removes an entry when it applies the delay."""
         self._archiver = archiver
         self._sender = sender
         self._scope = scope
@@ -66,7 +66,7 @@ class ArchiveSteps:
         self._log = structlog.get_logger()
 
     async def perform(self, request: Request, progress: Progress) -> Outcome:
-        """The step that is next."""
+        """Perform the next step."""
         match progress.step:
             case Step.READ:
                 return await self._api(request, self._read(request))
@@ -94,7 +94,7 @@ class ArchiveSteps:
         return Deleted()
 
     async def _api(self, request: Request, step: Awaitable[Outcome]) -> Outcome:
-        """What a call of the API server came to."""
+        """Await a call of the API server, and map its errors to outcomes."""
         try:
             return await step
         except NotFound:
@@ -130,7 +130,7 @@ class ArchiveSteps:
             return Unavailable(str(problem), archive=True)
         except (ArchiveRefused, BadRecord) as problem:
             return Refused(str(problem))
-        except Exception as defect:  # an archiver of the user's may raise anything
+        except Exception as defect:  # a user's archiver may raise any exception
             return self._odd(defect)
         return Stored(record.digest)
 
@@ -155,7 +155,7 @@ class ArchiveSteps:
         return ReadBack(record.digest, record.subject.resource_version)
 
     def _odd(self, defect: Exception) -> Refused:
-        """What no archiver should raise. Its words may hold a password, and are for those who read the log."""
+        """Map an unexpected exception of the archiver. Its text may hold a password, so it goes only to the log."""
         self._log.error("an archiver has failed as none should", exc_info=defect)
         return Refused(f"the archiver has raised {type(defect).__name__}; see the supervisor's log")
 

@@ -1,4 +1,4 @@
-"""Options of supervisors and executors on command lines, of argparse and of typer."""
+"""Add the options of supervisors and executors to command lines, with argparse or typer."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from situate.sharding.supervisor.controller.config.options import SupervisorOpti
 
 
 def add_supervisor_options(parser: argparse.ArgumentParser, prefix: str = "") -> None:
-    """Adds the flags; `SupervisorOptions.from_namespace` reads them."""
+    """Add the flags to a parser; `SupervisorOptions.from_namespace` reads them."""
     add_flags(parser, SupervisorOptions, "supervisor", prefix)
 
 
 def add_executor_options(parser: argparse.ArgumentParser, prefix: str = "") -> None:
-    """Adds the flags; `ExecutorOptions.from_namespace` reads them."""
+    """Add the flags to a parser; `ExecutorOptions.from_namespace` reads them."""
     add_flags(parser, ExecutorOptions, "executor", prefix)
 
 
@@ -26,7 +26,7 @@ def with_supervisor_options(function: F, /) -> F: ...
 @overload
 def with_supervisor_options(*, prefix: str = "") -> Callable[[F], F]: ...
 def with_supervisor_options(function: F | None = None, /, *, prefix: str = "") -> F | Callable[[F], F]:
-    """A decorator for a typer command: its parameter of the type `SupervisorOptions` becomes the flags."""
+    """Decorate a typer command: its parameter of type `SupervisorOptions` becomes the flags."""
 
     def read(given: Mapping[str, object]) -> SupervisorOptions:
         return SupervisorOptions.from_namespace(argparse.Namespace(**given), prefix=prefix)
@@ -40,7 +40,7 @@ def with_executor_options(function: F, /) -> F: ...
 @overload
 def with_executor_options(*, prefix: str = "") -> Callable[[F], F]: ...
 def with_executor_options(function: F | None = None, /, *, prefix: str = "") -> F | Callable[[F], F]:
-    """A decorator for a typer command: its parameter of the type `ExecutorOptions` becomes the flags."""
+    """Decorate a typer command: its parameter of type `ExecutorOptions` becomes the flags."""
 
     def read(given: Mapping[str, object]) -> ExecutorOptions:
         return ExecutorOptions.from_namespace(argparse.Namespace(**given), prefix=prefix)

@@ -1,6 +1,6 @@
-"""The options of supervisors: one table for flags, the environment, files and `from_mapping`.
+"""Define the options of supervisors: one table for flags, the environment, files and `from_mapping`.
 
-What else a program decides in code (weights, filters, what is ready) it puts into what `scope` and `config` return.
+A program adds settings that need code (weights, filters, readiness) to the results of `scope` and `config`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from situate.sharding.supervisor.scope import Scope
 
 
 class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a supervisor is told. Seconds, unless said otherwise."""
+    """Options of a supervisor, in seconds unless stated otherwise."""
 
     resource: Annotated[
         ResourceName, Meta(description="The objects: GROUP/VERSION/PLURAL.", examples=["batch.example.com/v1/reports"])
@@ -171,20 +171,24 @@ class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel
         file: object = None,
         environment: Mapping[str, str] | None = None,
     ) -> SupervisorOptions:
-        """Of what `add_supervisor_options` has added: flags over the environment over `file`, a mapping, over defaults.
+        """Read the options that `add_supervisor_options` added.
 
-        `environment`: None is the process's. Raises `BadOptions` with every mistake.
+        A flag overrides the environment, which overrides the mapping `file`, which overrides the default.
+        `environment`: None means that of the process. Raises `BadOptions` with every mistake.
         """
         around = os.environ if environment is None else environment
         return require_options(cls, Sources(vars(namespace), around, file), prefix)
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any], path: str = "") -> SupervisorOptions:
-        """Of a mapping alone; keys as `drainTimeout` or `drain_timeout`. Raises `BadOptions`, paths below `path`."""
+        """Read the options from a mapping alone, with keys such as `drainTimeout` or `drain_timeout`.
+
+        Raises `BadOptions`; its paths start with `path`.
+        """
         return read_mapping(cls, mapping, path)
 
     def mistakes(self) -> Iterable[Mistake]:
-        """What is wrong between fields, or beyond their types."""
+        """Yield the mistakes between fields, and the mistakes that types do not exclude."""
         yield from self._of_objects()
         if self.executor_selector is not None:
             try:
@@ -223,7 +227,7 @@ class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel
             yield from bad.mistakes
             if any(each.path == "strategy" for each in bad.mistakes):
                 yield from found
-        except Exception as problem:  # somebody else's builder may raise anything
+        except Exception as problem:  # a builder from another package may raise any exception
             yield Mistake("strategyArgs", shown(self.strategy_args), f"what {self.strategy} takes", repr(problem)[:200])
 
     def _of_election(self) -> Iterator[Mistake]:
@@ -246,12 +250,12 @@ class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
     @property
     def partition_name(self) -> str:
-        """As executors' Leases have it; empty where there are no partitions."""
+        """Return the partition as named in executors' Leases; empty without partitions."""
         return partition_name(self.partition)
 
     @property
     def selector(self) -> str:
-        """Of the executors' pods."""
+        """Return the label selector of the executors' pods."""
         if self.executor_selector is not None:
             return self.executor_selector
         part = f",{PARTITION}={self.partition_name}" if self.partition_name else ""
@@ -261,13 +265,19 @@ class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel
         return FieldPaths(self.assigned_to_path, self.completed_at_path, self.successful_path)
 
     def keyspace(self) -> Keyspace:
-        """Of a static partition; everything where there is none, and beside a table, which says what of it is ours."""
+        """Return the keyspace of a static partition.
+
+        Without a partition, and with a partition table, it covers all objects; the table then selects ours.
+        """
         if self.partition is None or "/" not in self.partition:
             return Keyspace(EVERYTHING.ranges, PartitionBy(self.partition_by))
         return parse_static(self.partition, PartitionBy(self.partition_by))
 
     def lease_times(self) -> LeaseTimes:
-        """Supervisors judge by the duration alone; the rest is as executors with such a duration may have it."""
+        """Return the times of executors' Leases.
+
+        Supervisors use only the duration; the other times are the defaults, scaled down for a shorter duration.
+        """
         share = min(1.0, self.lease_duration / LeaseTimes().lease_s)
         usual = LeaseTimes()
         return LeaseTimes(
@@ -279,7 +289,7 @@ class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel
         )
 
     def make_strategy(self, kind: str, builders: Mapping[str, Builder] | None = None) -> Strategy:
-        """A new one, of one supervisor alone. `kind`: of the objects. Raises `BadArguments`."""
+        """Build a new strategy, for one supervisor only. `kind`: of the objects. Raises `BadArguments`."""
         around = Surroundings(clock, random.Random(), self.group_version_plural[0], kind)
         return build(self.strategy, self.strategy_args, around, strategies()[0] if builders is None else builders)
 
@@ -292,7 +302,10 @@ class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel
         *,
         status_subresource: bool = True,
     ) -> Scope:
-        """`identity`: of this process in elections; `lease_namespace`: unless `leader_elect_namespace` is given."""
+        """Build the scope of the supervisor.
+
+        `identity`: of this process in elections. `lease_namespace`: used unless `leader_elect_namespace` is given.
+        """
         archive = ArchiveOptions() if archive is None else archive
         sizing = None
         if self.desired_per_executor is not None:
@@ -329,7 +342,7 @@ class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel
         )
 
     def config(self, archive: ArchiveOptions | None = None) -> SupervisorConfig:
-        """When to place, move and fail, and, as `archive` says, to archive."""
+        """Build the configuration of the supervisor; `archive` gives the settings of archiving."""
         archive = ArchiveOptions() if archive is None else archive
         return SupervisorConfig(
             requeue_delay=self.requeue_delay,
@@ -354,5 +367,5 @@ class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
 
 def strategies() -> tuple[Mapping[str, Builder], tuple[Mistake, ...]]:
-    """Ours, and those that others have installed as entry points; and what is wrong with any of these."""
+    """Return our strategies and those of installed entry points, and the mistakes in any of these."""
     return installed(entry_points(group=STRATEGIES))

@@ -1,6 +1,6 @@
-"""The `sharding:` section of the configuration file: a list, one entry for each supervisor.
+"""Read the `sharding:` section of the configuration file: a list with one entry per supervisor.
 
-An entry has the keys of `SupervisorOptions`, and those of `ArchiveOptions` below `archive`.
+An entry has the keys of `SupervisorOptions`, and the keys of `ArchiveOptions` below `archive`.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from situate.sharding.supervisor.controller.config.options import SupervisorOpti
 
 
 class ShardSettings(SupervisorOptions, frozen=True, kw_only=True, rename="camel"):
-    """One supervisor: its options, and its archive's."""
+    """One supervisor: its options, and the options of its archive."""
 
     archive: Annotated[ArchiveOptions, Meta(description="When completed objects are archived, and where.")] = (
         ArchiveOptions()
     )
 
     def mistakes(self) -> Iterable[Mistake]:
-        """What is wrong between fields; a file is shown to many, so it holds no password."""
+        """Yield the mistakes between fields, and passwords in the file: many people can read it."""
         yield from super().mistakes()
         yield from (replace(each, path=f"archive.{each.path}") for each in secret_mistakes(self.archive))
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> ShardSettings:
-        """Of a mapping as an entry has it. Raises `BadOptions`."""
+        """Parse one entry. Raises `BadOptions`."""
         made, mistakes = parse_section(dict(options), cls)
         if made is None:
             raise BadOptions(map(hidden, mistakes))
@@ -39,26 +39,29 @@ class ShardSettings(SupervisorOptions, frozen=True, kw_only=True, rename="camel"
 
     @property
     def archives(self) -> bool:
-        """Whether completed objects are ever deleted."""
+        """Return whether completed objects are ever deleted."""
         archive = self.archive
         return archive.archive_url is not None or archive.archive_url_file is not None or archive.delete_without_archive
 
     @property
     def lease_name(self) -> str:
-        """Of the supervisors' Lease."""
+        """Return the name of the supervisors' Lease."""
         group, _, plural = self.group_version_plural
         part = f".{self.partition_name}" if self.partition_name else ""
         return f"{plural}.{group}.{self.pool}{part}.supervisor"
 
     @property
     def name(self) -> str:
-        """For people: resource, pool and partition."""
+        """Return the display name: resource, pool and partition."""
         part = f" partition {self.partition}" if self.partition is not None else ""
         return f"{self.resource} pool {self.pool}{part}"
 
 
 def overlapping(entries: Sequence[ShardSettings]) -> Iterator[Mistake]:
-    """Each object has one supervisor: two entries that share objects would undo each other's work."""
+    """Yield a mistake for each entry that shares objects with an earlier one.
+
+    Each object needs exactly one supervisor: two supervisors would undo each other's work.
+    """
     for number, entry in enumerate(entries):
         first = next((index for index, other in enumerate(entries[:number]) if _share(entry, other)), None)
         if first is not None:
@@ -67,7 +70,7 @@ def overlapping(entries: Sequence[ShardSettings]) -> Iterator[Mistake]:
 
 
 def without_secrets(mistakes: Iterable[Mistake]) -> tuple[Mistake, ...]:
-    """Mistakes about a URL, which may hold a password, without it."""
+    """Return the mistakes without the values of URLs, which may hold a password."""
     return tuple(hidden(each) if each.path.startswith("sharding[") else each for each in mistakes)
 
 
@@ -85,5 +88,5 @@ def _share(one: ShardSettings, other: ShardSettings) -> bool:
 
 
 def _count(entry: ShardSettings) -> str:
-    """Of static partitions."""
+    """Return the count of static partitions as text; empty without static partitions."""
     return (entry.partition or "").partition("/")[2]

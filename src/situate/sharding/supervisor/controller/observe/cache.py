@@ -1,6 +1,6 @@
-"""What a supervisor knows whether or not it leads: objects, executors, and what its strategy was told of both.
+"""Hold the view of a supervisor, whether or not it leads: objects, executors, and the strategy's observations.
 
-A standby keeps it as warm as the leader, so that a take-over begins with decisions and not with listings.
+A standby keeps the view as current as the leader, so that a take-over starts with decisions and not with lists.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 
 
 class Standby:
-    """Of one process."""
+    """The view of one process."""
 
     def __init__(
         self,
@@ -51,14 +51,14 @@ class Standby:
         self.listing = listing
         self.observer = observer
         self.owned = owned
-        """What the partitions say, now."""
+        """Function that returns the ownership of an object by the present partitions."""
         self.waiting = Waiting(scope.shares)
         self.counts = counts
         self._now = now
         self._log = structlog.get_logger()
 
     def saw(self, request: Request, view: ObjectView | None) -> ObjectView | None:
-        """An object is so now, or gone; gives what was known before."""
+        """Record the present state of an object, None if it is gone; return the state before."""
         before = self.listing.saw(request, view, self._now())
         if before is not None and (view is None or view.uid != before.uid):
             gone = facts_of(before, self.scope.weight_of)
@@ -68,7 +68,7 @@ class Standby:
         return before
 
     def tell(self, request: Request) -> None:
-        """Tells the strategy what an object says of itself; not while it is about to be assigned."""
+        """Report the state of an object to the strategy, unless an assignment of the object is being sent."""
         view = self.listing.views.get(request)
         if view is None or self.listing.is_promised(request):
             return
@@ -81,9 +81,9 @@ class Standby:
             self.waiting.observe_scheduled(facts)
 
     def dry_run(self, request: Request) -> Explanation | None:
-        """Where the object would go now, and why, candidate by candidate; None: no such object is supervised here.
+        """Explain, per candidate, which executor the object would get now; None: this supervisor has no such object.
 
-        Changes nothing. Raises `Unschedulable` where a rule of the user's fails.
+        Changes nothing. Raises `Unschedulable` if a user's rule fails.
         """
         view = self.listing.views.get(request)
         if view is None:
@@ -92,7 +92,7 @@ class Standby:
         return self.placer.explain(facts_of(view, self.scope.weight_of), preferred)
 
     def promise(self, request: Request, view: ObjectView, order: Assign) -> None:
-        """An assignment is on its way, and counts."""
+        """Count an assignment that is being sent."""
         holder = order.placement.holder
         self.listing.promise(request, holder.uid)
         facts = replace(facts_of(view, self.scope.weight_of), executor=holder.executor)
@@ -100,16 +100,16 @@ class Standby:
         self.waiting.observe_scheduled(facts)
 
     def settle(self, request: Request) -> None:
-        """Nothing is on its way any more: what was seen counts."""
+        """Count only the seen state of the object: no write is in progress any more."""
         self.listing.settle(request)
         self.tell(request)
 
     def complete(self, view: ObjectView) -> None:
-        """The strategy is to know that the object is completed; it may know already."""
+        """Report a completed object to the strategy; repeated reports are harmless."""
         self._strategy_is_told(self.placer.observe_completed, facts_of(view, self.scope.weight_of))
 
     def members_changed(self, before: Members, after: Members) -> None:
-        """Tells the strategy of everybody who is not as before."""
+        """Report every changed executor to the strategy."""
         for id_, executor in after.current.items():
             if before.current.get(id_) != executor:
                 self._strategy_is_told(lambda member: tell_member(self.placer, member), executor)
@@ -118,7 +118,7 @@ class Standby:
                 self._strategy_is_told(lambda gone: self.placer.observe_executor(gone, None), id_)
 
     def _strategy_is_told(self, tell: Callable[[_T], None], what: _T) -> None:
-        """A strategy of the user's may raise anything; it must not stop what does not depend on it."""
+        """Report to the strategy; log any exception of a user's strategy, because the other work must continue."""
         try:
             tell(what)
         except Exception as problem:

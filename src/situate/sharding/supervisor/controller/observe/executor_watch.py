@@ -1,8 +1,8 @@
-"""Sees leases, pods and nodes, and knows who is an executor now: the shell around `situate.sharding.leases.membership`.
+"""Watch Leases, pods and nodes, and determine the executors: the shell around `situate.sharding.leases.membership`.
 
-An executor whose lease seems to have run out is asked after at the API server, before anything is taken from it. And
-once more for whatever it was given later: one that had run out of its lease may have come back, and another supervisor
-have seen that earlier.
+Before objects are taken from an executor whose Lease seems expired, its Lease is read from the API server. The Lease is
+read again for an object that the executor got after it was known to be removed. The executor may have come back in the
+meantime, and another supervisor may have seen that earlier.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from situate.sharding.model.executors import Ending, ExecutorStatus, Leftover, M
 from situate.sharding.model.names import EXECUTOR_UID
 
 READ_S: Final = 5.0
-"""How long the reading of a suspect's Lease may take."""
+"""How long the read of a suspect's Lease may take."""
 RETRY_S: Final = 1.0
-"""Until a suspect whose Lease could not be read is asked after again."""
+"""Seconds until the read of a suspect's Lease is retried."""
 _ROOM: Final = frozenset((ExecutorStatus.HEALTHY, ExecutorStatus.FULL))
 
 
 @dataclass(frozen=True, slots=True)
 class MembersChanged:
-    """Who is another one than before."""
+    """A change of the set of executors or of their statuses."""
 
     uids: Collection[str]
-    """Of executors that came, went, or have another status."""
+    """UIDs of the executors that joined, left, or have another status."""
     room_only: bool
-    """Whether all of it is that some have become full, or are full no longer."""
+    """Whether all changes are between healthy and full."""
 
 
 class Observer:
-    """A service: `run` until cancelled. It goes on whether or not this process leads."""
+    """A service: `run` until cancelled, whether or not this process leads."""
 
     name = "executors"
 
@@ -56,8 +56,10 @@ class Observer:
         now: Callable[[], float],
         changed: Callable[[Members, Members, MembersChanged | None], None],
     ) -> None:
-        """`changed` is told of each later state, with the one before, and must not block; None: nothing that moves
-        objects has changed."""
+        """`changed` is called with the state before, the state after, and the change; it must not block.
+
+        The change is None if nothing changed that affects assignments.
+        """
         self._client = client
         self._membership = membership
         self._open = open_objects
@@ -73,35 +75,35 @@ class Observer:
         self.removed_at: dict[str, float] = {}
         """By UID, when a removed executor was first known to be removed."""
         self._gone_at: dict[str, float] = {}
-        """By UID, the last moment at which a removed executor is known to have been gone."""
+        """By UID, the last moment at which a removed executor was confirmed to be removed."""
         self._confirming: dict[str, tuple[float, asyncio.Task[None]]] = {}
-        """Readings that are under way, and when they began."""
+        """Reads of Leases in progress, with their start."""
         self._told: dict[str, None] = {}
         self._log = structlog.get_logger()
 
     def members(self) -> Members:
-        """Everybody as of now."""
+        """Return all executors as of now."""
         now = self._now()
         if self._stale or (self._due is not None and now >= self._due):
             self._refresh(now)
         return self._members
 
     def saw_lease(self, old: Lease | None, new: Lease | None) -> None:
-        """For the store of Leases. One that is deleted is no release."""
+        """Handle a change in the store of Leases. A deleted Lease is not a release."""
         if new is not None:
             uid = new.metadata.annotations.get(EXECUTOR_UID) or new.spec.holder_identity
             self._where[uid] = new.metadata.namespace, new.metadata.name
             for oddity in self._membership.saw_lease(new, self._now()):
                 self._tell(oddity)
             if self._only_renewed(uid, old, new):
-                self._stale = True  # whoever asks is told; nobody is woken for it
+                self._stale = True  # the next caller of `members` gets it; `run` is not woken for it
             else:
                 self._touch()
         elif old is not None:
             self._membership.cleared(old.metadata.annotations.get(EXECUTOR_UID) or old.spec.holder_identity)
 
     def saw_pod(self, old: Pod | None, new: Pod | None) -> None:
-        """For the store of pods."""
+        """Handle a change in the store of pods."""
         if new is not None:
             self._membership.saw_pod(new)
         elif old is not None:
@@ -109,38 +111,38 @@ class Observer:
         self._touch()
 
     def saw_node(self, old: Node | None, new: Node | None) -> None:
-        """For the store of nodes, which tell of themselves all the time: only their taints matter."""
+        """Handle a change in the store of nodes. Nodes change all the time; only their taints matter."""
         if new is not None and (old is None or old.spec.taints != new.spec.taints):
             self._membership.saw_node(new)
             self._touch()
 
     def synced(self) -> None:
-        """Leases and pods have been listed."""
+        """Record that Leases and pods have been listed."""
         self._membership.synced(self._now())
         self._touch()
 
     def counted(self, uid: str, before: int, after: int) -> None:
-        """So many objects were open, and so many are: it may have become full by that."""
+        """Handle a change of an executor's open weight, which may make it full or no longer full."""
         executor = self._members.living.get(uid)
         capacity = None if executor is None else executor.capacity
         if capacity is not None and (before >= capacity) != (after >= capacity):
             self._touch()
 
     def leftovers(self) -> tuple[Leftover, ...]:
-        """Leases that may go, as of now."""
+        """Return the Leases that may be deleted, as of now."""
         self._stale = True
         return self.members().leftovers
 
     def cleared(self, leftover: Leftover) -> None:
-        """It is gone, or has changed: if it is still there, its watch will tell."""
+        """Forget a leftover Lease that is gone or has changed; if it still exists, the watch reports it."""
         self._membership.cleared(leftover.executor_uid)
 
     def in_doubt(self, uid: str, since: float) -> bool:
-        """Whether a removed executor may have come back before it was given what was first seen at that time."""
+        """Return whether a removed executor may have come back before an object first seen with it at `since`."""
         return uid in self.members().removed and since > self._gone_at.get(uid, -inf) and uid in self._where
 
     async def confirm(self, uid: str, since: float) -> None:
-        """Reads the Lease of a removed executor, with others who ask. Raises what the client raises."""
+        """Read the Lease of a removed executor; callers share a read in progress. Raises the client's errors."""
         began, task = self._confirming.get(uid, (-inf, None))
         if task is None or began < since:
             began = self._now()
@@ -149,14 +151,14 @@ class Observer:
         await asyncio.shield(task)
 
     async def run(self) -> None:
-        """Looks whenever something was seen, or a lease runs out."""
+        """Update the executors after each change, and when a Lease expires."""
         try:
             while True:
                 members = self.members()
                 for suspect in members.suspects:
                     if suspect.uid not in self._asking:
                         self._asking[suspect.uid] = asyncio.create_task(self._ask(suspect))
-                # never 0: of two sums of the same floats one may be due a moment before the other
+                # never 0: two sums of the same floats may differ, so that one is due a moment earlier
                 left_s = None if self._due is None else max(0.001, self._due - self._now())
                 try:
                     async with asyncio.timeout(left_s):
@@ -174,13 +176,13 @@ class Observer:
         try:
             self._checked(Suspect(uid, namespace, name), await self._read_in_time(namespace, name), asked_at)
         finally:
-            began, _ = self._confirming.get(uid, (None, None))  # a later reading may have ended before this one
+            began, _ = self._confirming.get(uid, (None, None))  # a later read may have ended before this one
             if began == asked_at:
                 del self._confirming[uid]
             self._touch()
 
     async def _ask(self, suspect: Suspect) -> None:
-        """Reads the Lease of a suspect, as often as it takes to know."""
+        """Read the Lease of a suspect, with retries until an answer arrives."""
         try:
             while True:
                 asked_at = self._now()
@@ -202,7 +204,7 @@ class Observer:
         for oddity in self._membership.checked(suspect, lease, asked_at, self._now()):
             self._tell(oddity)
         known = self._gone_at.get(suspect.uid, -inf)
-        self._gone_at[suspect.uid] = max(known, asked_at)  # if it is removed at all
+        self._gone_at[suspect.uid] = max(known, asked_at)  # has no effect unless the executor is removed
 
     async def _read_in_time(self, namespace: str, name: str) -> Lease | None:
         try:
@@ -216,7 +218,7 @@ class Observer:
             ) from error
 
     def _only_renewed(self, uid: str, old: Lease | None, new: Lease) -> bool:
-        """Whether all that is new is that one who lives will live for longer."""
+        """Return whether the change is only the renewal of a live Lease."""
         executor = self._members.living.get(uid)
         if old is None or executor is None or self._now() >= executor.expires_at:
             return False
@@ -245,7 +247,7 @@ class Observer:
         self._changed(before, after, _difference(before, after))
 
     def _tell(self, oddity: str) -> None:
-        """Once each."""
+        """Log an oddity of a Lease once."""
         if oddity not in self._told:
             if len(self._told) >= 1000:
                 self._told.clear()
@@ -265,7 +267,7 @@ def _difference(before: Members, after: Members) -> MembersChanged | None:
 
 
 def _standings(members: Members) -> dict[str, ExecutorStatus | None]:
-    """None: removed."""
+    """Return the statuses by UID; None: removed."""
     statuses: dict[str, ExecutorStatus | None] = {uid: each.status for uid, each in members.living.items()}
     statuses.update(dict.fromkeys(members.removed))
     return statuses

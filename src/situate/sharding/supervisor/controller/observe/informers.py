@@ -1,6 +1,6 @@
-"""Keeps what one process knows of objects, executors and partitions, and tells the term of leading what has changed.
+"""Maintain the view of objects, executors and partitions in one process, and notify the current term of changes.
 
-It goes on whether or not this process leads; what is known is in `Standby`, what it is for in `Supervising`.
+The view is maintained whether or not this process leads. `Standby` holds the view, and `Supervising` uses it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from situate.sharding.supervisor.scope import Scope
 
 
 class Knowing:
-    """Of one process, from its start to its end."""
+    """The watches and views of one process, from its start to its end."""
 
     def __init__(
         self,
@@ -51,13 +51,13 @@ class Knowing:
         rng: random.Random,
         term: Callable[[], Supervising | None],
     ) -> None:
-        """`term`: what is to be told of changes; None while this process does not lead."""
+        """`term` returns the term to notify of changes; None while this process does not lead."""
         self._adapter = adapter
         self._watches = watches
         self._term = term
         self._keyspace = scope.keyspace
         self.table: TableWatch | None = None
-        """None where partitions are fixed."""
+        """None with static partitions."""
         if scope.partition_table:
             tables = Tables(int(scope.partition), scope.keyspace.by)
             self._keyspace = tables.keyspace()
@@ -70,44 +70,44 @@ class Knowing:
         self._synced = asyncio.Event()
         self._kept: Keyspace | None = None
         self.needed, others = watches.reflectors(client, rng)
-        """Without these nothing can be decided; the objects' is the first."""
+        """The reflectors that every decision needs; that of the objects is the first."""
         self.reflectors = (*self.needed, *others)
         self._listen()
         self._log = structlog.get_logger()
 
     @property
     def synced(self) -> bool:
-        """Whether executors, objects and their partitions have been listed."""
+        """Return whether executors, objects and the partition table have been listed."""
         return self._synced.is_set()
 
     async def wait_synced(self) -> None:
         await self._synced.wait()
 
     def not_ready(self) -> str | None:
-        """Why it cannot be relied on yet; None if it can."""
+        """Return why the view is not complete yet; None if it is complete."""
         if not self.synced:
             return next((problem for each in self.needed if (problem := each.not_ready())), "not all is listed yet")
         return None if self.table is None else self.table.not_ready()
 
     async def relist(self) -> None:
-        """Compares all of it with fresh listings. Raises what the client raises."""
+        """Compare the stores with fresh lists. Raises the client's errors."""
         await asyncio.gather(*(each.relist() for each in self.needed))
 
     async def known(self) -> None:
-        """Until all that the newest table gives us, and will give us next, has been listed."""
+        """Wait until all objects that the newest table gives us, now or next, have been listed."""
         if isinstance(objects := self.needed[0], ObjectsWatch):
             await objects.listed()
 
     def learn(self, found: Unstructured) -> None:
-        """An answer of the API server shows this object."""
+        """Store an object from an answer of the API server."""
         self.needed[0].learn(found)
 
     def highest_term(self) -> int:
-        """Of all that is written on objects; -1 if nothing is."""
+        """Return the highest term written on objects; -1 if no object has one."""
         return max((view.term for view in self.listing.views.values() if view.epoch), default=-1)
 
     async def sync(self) -> None:
-        """Until all has been listed."""
+        """Wait until everything has been listed, and then mark the view as complete."""
         watches, observer = self._watches, self.observer
         await watches.leases.wait_synced()
         await watches.pods.wait_synced()
@@ -156,7 +156,7 @@ class Knowing:
         return _all_ours if self._keyspace.whole else owned_by(self._keyspace)
 
     def _repartitioned(self, tables: Tables) -> None:
-        """Another version of the table was read, or confirmed."""
+        """Handle a version of the table that was read or confirmed."""
         keyspace, self._keyspace = self._keyspace, tables.keyspace()
         self.standby.owned = self._owned()
         self._keep(tables)
@@ -167,7 +167,7 @@ class Knowing:
             term.looking.at_all()
 
     def _keep(self, tables: Tables) -> None:
-        """Of objects that are and will be others' no more is watched and kept than must be."""
+        """Watch and store in full only the objects that are ours, or will be with the next version."""
         kept, self._kept = self._kept, tables.foreseen()
         if kept != self._kept and isinstance(objects := self.needed[0], ObjectsWatch):
             self._watches.objects.confine(self._kept)
@@ -175,5 +175,5 @@ class Knowing:
 
 
 def _all_ours(_: Identified) -> Ownership:
-    """Without partitions nothing need be hashed."""
+    """Return `OURS` without hashing, for a supervisor without partitions."""
     return Ownership.OURS

@@ -1,7 +1,7 @@
-"""The objects of one partition as last seen, and what is counted over them: kept up to date change by change.
+"""Index the objects of one partition as last seen, with counts over them, updated at each change.
 
-A listing rebuilds all of it. What has been decided and not yet answered counts already, so that decisions which are
-made meanwhile know of it.
+A list of the objects rebuilds the whole index. Decisions whose writes are not answered yet already count, so that later
+decisions know of them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from situate.sharding.executor.controller.objects import Request
 from situate.sharding.model.object_view import ObjectView
 
 NOBODYS = ""
-"""Stands for the holder of open objects that nobody holds."""
+"""The key, in place of a holder's UID, of open objects without a holder."""
 _NO_GROUP: dict[Request, None] = {}
 
 
 class Listing:
-    """`saw` tells of each change; everything else is asked."""
+    """The index of objects. `saw` records each change; other methods query it, or count decisions."""
 
     def __init__(
         self,
@@ -27,17 +27,19 @@ class Listing:
         counted: Callable[[str, int, int], None],
         ranked: bool = True,
     ) -> None:
-        """`counted` is told of an executor's open weight: UID, before, after. `ranked`: whether anybody asks for ranks,
-        which is so only where the latest of an owner's objects are kept."""
+        """`counted` is called at a change of an executor's open weight: UID, before, after.
+
+        `ranked`: whether ranks are needed, which is so only with `keep_last_per_owner`.
+        """
         self.views: dict[Request, ObjectView] = {}
         self.open: dict[str, int] = {}
         """Weight of the open objects of each executor, by UID."""
         self.drains: set[Request] = set()
-        """Open objects whose holder is asked to stop, and those whose request is on its way."""
+        """Open objects with a drain request, and those whose drain request is being sent."""
         self.requests: dict[str, Request] = {}
         """By UID."""
         self.since: dict[Request, float] = {}
-        """When each was first seen to have the holder and the epoch that it has, on the monotonic clock."""
+        """When each object was first seen with its present holder and epoch, on the monotonic clock."""
         self._weight_of = weight_of
         self._tell_counted = counted
         self._promised: dict[Request, str] = {}
@@ -46,13 +48,13 @@ class Listing:
         self._group: dict[Request, str] = {}
         self._counted: dict[Request, tuple[str, int]] = {}
         self._owned: dict[str, dict[Request, None]] = {}
-        """Of each controlling owner, by its UID."""
+        """Objects of each controlling owner, by its UID."""
         self._ranked = ranked
         self._ranks: dict[str, dict[str, int]] = {}
-        """Of each owner whose objects have not changed since they were asked for."""
+        """Cached ranks by UID of the owner; dropped when its objects change."""
 
     def saw(self, request: Request, view: ObjectView | None, now: float) -> ObjectView | None:
-        """The object is so now, or gone; gives what was known before."""
+        """Record the present state of an object, None if it is gone; return the state before."""
         before = self.views.get(request)
         if view is None:
             self.since.pop(request, None)
@@ -77,17 +79,17 @@ class Listing:
         return before
 
     def promise(self, request: Request, uid: str) -> None:
-        """It is about to be assigned to the executor with this UID."""
+        """Count an assignment that is being sent: to the executor with this UID."""
         self._promised[request] = uid
         self._count(request, self.views.get(request))
 
     def ask(self, request: Request) -> None:
-        """Its holder is about to be asked to stop."""
+        """Count a drain request that is being sent."""
         self._asked.add(request)
         self._note_drain(request, self.views.get(request))
 
     def settle(self, request: Request) -> None:
-        """Nothing is on its way any more: what was seen counts."""
+        """Count only the seen state of the object: no write is in progress any more."""
         self._promised.pop(request, None)
         self._asked.discard(request)
         self._count(request, self.views.get(request))
@@ -97,25 +99,25 @@ class Listing:
         return request in self._promised
 
     def held_by(self, uid: str) -> Collection[Request]:
-        """The open objects of one executor; of `NOBODYS` those that nobody holds."""
+        """Return the open objects of one executor; for `NOBODYS`, those without a holder."""
         return self._held.get(uid, _NO_GROUP)
 
     def of_owner(self, uid: str) -> Collection[Request]:
-        """The objects that this owner controls."""
+        """Return the objects that this owner controls."""
         return self._owned.get(uid, _NO_GROUP)
 
     def owner(self, view: ObjectView) -> ObjectView | None:
-        """The controlling owner, if it is an object of this kind and partition."""
+        """Return the controlling owner, if it is an object of this kind and partition."""
         return self.views.get(self.requests[view.owner_uid]) if view.owner_uid in self.requests else None
 
     def dependents(self, view: ObjectView) -> Iterator[ObjectView]:
-        """The objects that it controls, but for its own owner: of two that own each other, neither depends."""
+        """Yield the objects that this object controls, except its own owner: two objects may own each other."""
         for request in self.of_owner(view.uid):
             if self.views[request].uid != view.owner_uid:
                 yield self.views[request]
 
     def rank(self, view: ObjectView) -> int | None:
-        """For `Situation.rank`."""
+        """Return the value of `Situation.rank`."""
         owner = view.owner_uid
         if not self._ranked or not owner or not view.completed:
             return None
@@ -124,7 +126,7 @@ class Listing:
         return self._ranks[owner].get(view.uid)
 
     def _regroup(self, request: Request, view: ObjectView | None) -> None:
-        """Completed objects depend on no executor."""
+        """Group the object by its holder; completed objects belong to no group."""
         group = None if view is None or view.completed else view.executor_uid
         before = self._group.get(request)
         if group == before:
@@ -181,5 +183,5 @@ class Listing:
 
 
 def _ranking(view: ObjectView | None) -> tuple[str, str, datetime | None]:
-    """All of an object that its rank and those of others depend on, the owner first."""
+    """Return the fields on which the ranks of an owner's objects depend, the owner first."""
     return ("", "", None) if view is None else (view.owner_uid, view.uid, view.completed_at)

@@ -1,6 +1,7 @@
-"""Keeps a supervisor's objects where a table says which are its own, and may say something else at any moment.
+"""Watch a supervisor's objects where a table of partitions selects them, and may change at any moment.
 
-A server that knows shards (KEP-5866) is asked for those alone; of another one's answers the store keeps no more.
+A server with sharded list and watch (KEP-5866) sends only these objects. From other servers all objects arrive, and the
+store keeps only the identity of those that are not ours.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ RETRY_S: Final = 1.0
 
 
 class ObjectsWatch:
-    """A service: `run` until cancelled. It waits for the first choice."""
+    """A service: `run` until cancelled. It waits for the first call of `choose`."""
 
     def __init__(self, reflector: Reflector[Unstructured]) -> None:
         self.reflector = reflector
@@ -31,31 +32,31 @@ class ObjectsWatch:
         self._log = structlog.get_logger().bind(resource=reflector.scope.resource.group_resource)
 
     def choose(self, shard_selector: str) -> None:
-        """These objects from now on; empty: all. They are listed anew, and the watch begins again."""
+        """Watch these objects from now on; empty: all. They are listed again, and the watch restarts."""
         self.reflector.scope = replace(self.reflector.scope, shard_selector=shard_selector)
         self._choice += 1
         self._listed.clear()
         self._chosen.set()
 
     async def listed(self) -> None:
-        """Until the objects of the last choice have been listed."""
+        """Wait until the objects of the last choice have been listed."""
         await self._listed.wait()
 
     def not_ready(self) -> str | None:
-        """As the reflector's."""
+        """See `Reflector.not_ready`."""
         return self.reflector.not_ready()
 
     def learn(self, new: Unstructured) -> None:
-        """As the reflector's."""
+        """See `Reflector.learn`."""
         self.reflector.learn(new)
 
     async def relist(self) -> None:
-        """As the reflector's. One listing of an earlier choice never comes after one of a later choice."""
+        """List again, see `Reflector.relist`; a list of an earlier choice never follows one of a later choice."""
         async with self._one_listing:
             await self.reflector.relist()
 
     async def run(self) -> None:
-        """Follows the server; no answer of it ends that."""
+        """Follow the server until cancelled; no answer of the server ends the run."""
         await self._chosen.wait()
         while True:
             self._chosen.clear()
@@ -68,7 +69,7 @@ class ObjectsWatch:
                 while not choosing.done():
                     done, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                     for each in done:
-                        each.result()  # what fails here is no answer of the server, but a defect
+                        each.result()  # a failure here is a defect, not an answer of the server
             finally:
                 for each in tasks:
                     each.cancel()
@@ -76,9 +77,11 @@ class ObjectsWatch:
                     await asyncio.wait(tasks)
 
     async def _list(self, begun: bool) -> None:
-        """Until it has been done. `begun`: what the store has is of an earlier choice, and the watch goes on from it.
+        """List the objects of the choice, with retries, and then set `listed`.
 
-        Else the watch begins with a listing."""
+        `begun`: the store has the objects of an earlier choice, and the watch continues from there, so they must be
+        listed again. Otherwise the watch itself starts with a list.
+        """
         choice = self._choice
         await self.reflector.store.wait_synced()
         while begun:

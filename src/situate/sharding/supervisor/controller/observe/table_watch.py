@@ -1,4 +1,4 @@
-"""Follows the ConfigMap of the elastic table, and says in it what cannot be used."""
+"""Follow the ConfigMap of the elastic table, and write an Event on it if it cannot be used."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from situate.sharding.supervisor.controller.act.conditions import Record
 
 
 class TableWatch:
-    """Of one process. It goes on whether or not this process leads."""
+    """The table as seen by one process, whether or not it leads."""
 
     def __init__(self, tables: Tables, namespace: str, name: str, changed: Callable[[Tables], None]) -> None:
-        """`changed` is told of each version that is read or confirmed."""
+        """`changed` is called after a version is read or confirmed, and at the start of a term."""
         self.namespace = namespace
         self.name = name
         self.record: Record | None = None
-        """For Events; None before the start."""
+        """Function that writes Events; None before the start."""
         self.tables = tables
         self.news = asyncio.Event()
-        """Set by each version that is not confirmed."""
+        """Set when a version needs to be confirmed."""
         self._changed = changed
         self._log = structlog.get_logger().bind(table=f"{namespace}/{name}")
 
     def saw(self, _: ConfigMap | None, new: ConfigMap | None) -> None:
-        """For a store of ConfigMaps."""
+        """Handle a change in the store of ConfigMaps."""
         before, self.tables = self.tables, self.tables.with_seen(new)
         after = self.tables
         if after.problem and after.problem != before.problem:
@@ -43,19 +43,19 @@ class TableWatch:
             self._changed(after)
 
     def not_ready(self) -> str | None:
-        """Why there is no table yet; None if there is one."""
+        """Return why there is no table yet; None if there is one."""
         if self.tables.newest is not None:
             return None
         return f"the table of partitions {self.namespace}/{self.name}: {self.tables.problem or 'not listed yet'}"
 
     def begin_term(self) -> None:
-        """Nothing is confirmed."""
+        """Reset the confirmation at the start of a term."""
         self.tables = self.tables.with_confirmed(None)
         self.news.set()
         self._changed(self.tables)
 
     def confirmed(self, table: SlotTable) -> None:
-        """Others can read that we have read it."""
+        """Record that the report with this confirmed version was written."""
         self.tables = self.tables.with_confirmed(table)
         self._log.info("a version of the table of partitions is confirmed", version=table.version)
         self._changed(self.tables)

@@ -1,7 +1,7 @@
-"""Of each object no more is kept than decisions and writes need: who it is, and its JSON without managed fields.
+"""Store objects with only the data that decisions and writes need: identity, and JSON without managed fields.
 
-A supervisor holds every object of its kind, so a field that nothing reads is paid for many thousand times. Whatever is
-archived is read anew, and whole.
+A supervisor holds every object of its kind, so an unused field costs memory many thousand times. An object that is
+archived is read again from the API server, with all fields.
 """
 
 from __future__ import annotations
@@ -23,20 +23,22 @@ class KeptObjects(Store[Unstructured]):
     """A store whose objects have no more metadata than name, namespace, UID and resourceVersion."""
 
     def __init__(self, name: str, keyspace: Keyspace | None = None) -> None:
-        """`keyspace`: of an object outside of it, nothing else is kept; None: of all, their JSON is."""
+        """`keyspace`: of an object outside of it, only the identity is kept; None: the JSON of all objects is kept."""
         super().__init__(name)
         self._keyspace = keyspace
 
     def put(self, new: Unstructured) -> None:
-        """As the store's."""
+        """Store the object without the data that is not needed. For the reflector."""
         foreign = self._keyspace is not None and not self._keyspace.holds(new.metadata)
         if not foreign and new.raw == _NOTHING:
-            return  # known so before it was ours, to a listing that was under way then
+            return  # from before the object was ours, through a list in progress at that time
         super().put(Unstructured(_identity(new.metadata), _NOTHING) if foreign else kept(new))
 
     def confine(self, keyspace: Keyspace) -> None:
-        """Keeps the objects of this one from now on. Those of which nothing was kept are not known any more: they have
-        to be listed anew."""
+        """Keep the JSON of the objects in this keyspace from now on.
+
+        Objects in it of which only the identity is stored are removed: they must be listed again.
+        """
         self._keyspace = keyspace
         for each in self.list():
             ours, empty = keyspace.holds(each.metadata), each.raw == _NOTHING
@@ -47,7 +49,7 @@ class KeptObjects(Store[Unstructured]):
 
 
 def kept(found: Unstructured) -> Unstructured:
-    """The object without what is kept of no object."""
+    """Return the object without the data that is not needed."""
     return Unstructured(_identity(found.metadata), _without_managed_fields(found.raw))
 
 
@@ -56,7 +58,7 @@ def _identity(meta: ObjectMeta) -> ObjectMeta:
 
 
 def _without_managed_fields(raw: bytes) -> bytes:
-    """Half of most objects, as a server writes them; the fields beside are copied and not looked at."""
+    """Remove the managed fields, half the size of most objects; the other fields are copied without parsing."""
     if b'"managedFields"' not in raw:
         return raw
     fields = _FIELDS.decode(raw)

@@ -1,4 +1,4 @@
-"""What a supervisor watches, and the stores of what was seen."""
+"""Define the watches of a supervisor and their stores."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from situate.sharding.supervisor.controller.observe.trimmed_objects import KeptO
 from situate.sharding.supervisor.scope import Scope
 
 Kept: TypeAlias = Reflector[Any] | ObjectsWatch
-"""What keeps a store."""
+"""A service that keeps a store current."""
 
 
 class Watches:
-    """The stores; `reflectors` keep them equal to what a server has."""
+    """The stores of a supervisor; the result of `reflectors` keeps them current."""
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
@@ -31,7 +31,7 @@ class Watches:
         self.objects = KeptObjects(
             scope.resource.group_resource, scope.keyspace if fixed and not scope.keyspace.whole else None
         )
-        """All objects, also those of other partitions where the server does not leave them out."""
+        """All objects, also those of other partitions unless the server leaves them out."""
         self.leases: Store[Lease] = Store("leases of executors")
         self.pods: Store[Pod] = Store("pods of executors")
         self.nodes: Store[Node] = Store("nodes")
@@ -39,7 +39,7 @@ class Watches:
         self.table: Store[ConfigMap] = Store("table of partitions")
 
     def reflectors(self, client: Client, rng: random.Random) -> tuple[list[Kept], list[Reflector[Any]]]:
-        """Those without which nothing can be decided, of which the objects' is the first; and the others."""
+        """Return the reflectors that every decision needs, with that of the objects first; then the others."""
         scope = self._scope
         where, own = scope.executors.namespace, scope.lease_namespace
         pool, selector = f"{POOL}={scope.pool}", scope.executors.selector
