@@ -94,7 +94,7 @@ class Executor:
         self._stopping.set()
 
     def owns(self, obj: Content | None = None, /, **kopf: Any) -> bool:
-        """Return whether this process may work on the object now. Kopf handlers may use it as `when=` and pass `body`."""
+        """Return whether this process may work on the object now. Kopf's handlers call it as `when=`, with `body`."""
         return self._objects.may_work_on(obj if obj is not None else kopf["body"])
 
     async def reconcile(self, request: Request) -> Result:
