@@ -1,7 +1,7 @@
-"""Where completed objects are kept: the protocol `Archiver`, and the stores that have it.
+"""The archive of completed objects: the protocol `Archiver`, and the stores that implement it.
 
-What users of the package need is named here. Records, queries and errors are plain values; each store is a module of
-its own that `open_archiver` imports when it is asked for it, so that only its users need what it is built on.
+The package exports the public names. Records, queries and errors are plain values. Each store is a module of its own,
+and `open_archiver` imports it on demand. Therefore only users of a store need its libraries.
 """
 
 from __future__ import annotations

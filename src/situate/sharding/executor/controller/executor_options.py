@@ -95,7 +95,7 @@ class ExecutorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     ) -> ExecutorOptions:
         """Read the options of `add_executor_options`: flags, then environment, then the mapping `file`, then defaults.
 
-        POD_NAME, POD_NAMESPACE and POD_UID of the environment replace a missing id and uid. `environment` None is the
+        POD_NAME, POD_NAMESPACE and POD_UID of the environment supply a missing id and uid. `environment` None is the
         environment of the process. Raises `BadOptions` with every mistake.
         """
         around = os.environ if environment is None else environment
