@@ -178,7 +178,7 @@ class ReadThrough:
     async def _archived(
         self, selection: Selection, limit: int | None, place: _Place, live: Collection[str] | None
     ) -> Listed:
-        """`live`: UIDs of all live objects of the selection; None if they are not known."""
+        """Return a page of archived objects. `live`: UIDs of all live objects of the selection; None: not known."""
         items: list[Found] = []
         corrupt: list[BadRecord] = []
         if self._archiver is None or selection.labels.nothing:

@@ -48,7 +48,7 @@ class S3Settings:
 def settings_of(url: str, environment: Mapping[str, str]) -> S3Settings:
     """Parse `s3://BUCKET/PREFIX?endpoint=URL&region=NAME&credentials-file=PATH`; only the bucket is required.
 
-    AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL and AWS_SHARED_CREDENTIALS_FILE replace missing parts of the URL. The file is
+    AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL and AWS_SHARED_CREDENTIALS_FILE supply missing parts of the URL. The file is
     used only if the environment contains no key itself. `ValueError` quotes no possible secret.
     """
     try:

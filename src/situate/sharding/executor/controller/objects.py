@@ -260,7 +260,7 @@ class Objects:
     def _stop(self, request: Request, record: _Record, reason: StopReason) -> None:
         run = record.run
         if run is None or (reason is StopReason.NOT_OURS and self._completed_by(request, run)):
-            return  # about to return by itself
+            return  # the handler is about to return by itself
         if run.stopped_for is not reason:
             self._log.info("a handler is cancelled", key=run.task.get_name(), reason=str(reason))
         if reason is StopReason.NOT_OURS and run.must_end_by is None:
