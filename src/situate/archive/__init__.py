@@ -1,7 +1,7 @@
-"""The archive: completed objects stored outside the cluster, behind the protocol `Archiver`.
+"""The archive of completed objects: the protocol `Archiver`, and the stores that implement it.
 
-Users of the package import from here. `records` holds plain values: record, query, digest. `stores` has one package per
-kind of storage, which `open_archive` imports when a URL names it. `operations` copies, verifies and prunes an archive.
+The package exports the public names. Records, queries and errors are plain values. Each store is a module of its own,
+and `open_archiver` imports it on demand. Therefore only users of a store need its libraries.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Several calls at once, as one call: the results in order, or the first failure as it is."""
+"""Run several calls concurrently as one: return their results in order, or raise the first failure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 async def together(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """The first failure cancels the others, and is raised when they have ended."""
+    """Run the calls. The first failure cancels the others, and is raised after they have ended."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(call) for call in calls]

@@ -1,4 +1,4 @@
-"""An archiver from a URL. Each kind of store is imported only when it is asked for, with what its extra installs."""
+"""Make an archiver from a URL. The module of a store, and the libraries of its extra, are imported on demand."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ ALLOWED_URLS: Final = (
 
 
 class BadArchiveUrl(ValueError):
-    """No archive can be opened by it; the message says what is allowed and never quotes the URL."""
+    """The URL opens no archive. The message names the allowed URLs, and never quotes the URL."""
 
 
 class ExtraMissing(BadArchiveUrl):
-    """What this kind of archive needs is not installed; the message is the command that does it."""
+    """A library for this kind of archive is not installed. The message contains the command that installs it."""
 
 
 def open_archiver(url: str, environment: Mapping[str, str]) -> Archiver:
-    """The archiver for a URL that may hold a password. The store itself is not touched: `check` does that.
+    """Return the archiver for a URL, which may contain a password. It does not touch the store; `check` does.
 
-    `environment` is asked for credentials and endpoints as each store documents it.
+    `environment` supplies credentials and endpoints, as each store documents.
     """
     scheme = scheme_of(url)
     opener = _OPENERS.get(scheme)
@@ -47,13 +47,13 @@ def open_archiver(url: str, environment: Mapping[str, str]) -> Archiver:
 
 
 def scheme_of(url: str) -> str:
-    """In small letters; empty where there is none."""
+    """Return the scheme in lower case; empty if there is none."""
     found = _SCHEME.match(url)
     return found[0][:-1].lower() if found else ""
 
 
 def has_opener(url: str) -> bool:
-    """Whether there is a kind of archive for the URL's scheme."""
+    """Return whether there is a kind of archive for the URL's scheme."""
     return scheme_of(url) in _OPENERS
 
 
@@ -63,7 +63,7 @@ def _file(url: str, _: Mapping[str, str]) -> Archiver:
     try:
         parts = urlsplit(url)
         path = unquote(parts.path, errors="strict")
-    except ValueError:  # quotes the URL
+    except ValueError:  # the error quotes the URL
         raise BadArchiveUrl("archive URL: no URL, allowed: file:///FOLDER") from None
     if parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
         raise BadArchiveUrl("archive URL: found a host or a question mark, allowed: file:///FOLDER")

@@ -1,6 +1,6 @@
-"""The options of whoever archives: one table for flags, the environment, files and `from_mapping`.
+"""The options of the archive: one table for flags, the environment, files and `from_mapping`.
 
-A URL may hold a password, so it is taken from a flag only if it holds none, and never shown.
+A URL may contain a password. A flag accepts only a URL without a password, and no message shows the URL.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from situate.objects.settings.section import Duration, Mistake, PositiveDuration
 _Self = TypeVar("_Self", bound="ArchiveOptions")
 _Outcome = Literal["successful", "failed", "unfinished"]
 GROUP: Final = "archive"
-"""Of the flags in the help, and in a file."""
+"""The group of the flags in the help, and the section in a file."""
 
 
 def _key(field: str) -> str:
-    """In files: they stand under `archive`."""
+    """Return the key of a field in files, where it is in the section `archive`."""
     first, *rest = field.removeprefix("archive_").split("_")
     return first + "".join(map(str.title, rest))
 
 
 class ArchiveOptions(msgspec.Struct, frozen=True, kw_only=True, rename=_key):
-    """When completed objects are archived, and where. Seconds, unless said otherwise."""
+    """When and where completed objects are archived. Times are in seconds unless the field says otherwise."""
 
     archive_url: Annotated[
         str | None,
@@ -96,22 +96,25 @@ class ArchiveOptions(msgspec.Struct, frozen=True, kw_only=True, rename=_key):
         file: object = None,
         environment: Mapping[str, str] | None = None,
     ) -> _Self:
-        """Of what `add_archive_options` has added: flags over the environment over `file`, a mapping, over defaults.
+        """Read the options of `add_archive_options`: flags, then environment, then the mapping `file`, then defaults.
 
-        `environment`: None is the process's. Raises `BadOptions` with every mistake.
+        `environment` None is the environment of the process. Raises `BadOptions` with every mistake.
         """
         return _read(cls, vars(namespace), prefix, file, environment)
 
     @classmethod
     def from_mapping(cls: type[_Self], mapping: Mapping[str, Any], path: str = "") -> _Self:
-        """Of a mapping alone; keys as `ttl`, `archiveTtl` or `archive_ttl`. Raises `BadOptions`, paths below `path`."""
+        """Read the options from a mapping only, with keys such as `ttl`, `archiveTtl` or `archive_ttl`.
+
+        Raises `BadOptions`, with paths below `path`.
+        """
         try:
             return read_mapping(cls, mapping, path)
         except BadOptions as bad:
             raise BadOptions(map(hidden, bad.mistakes)) from None
 
     def mistakes(self) -> Iterable[Mistake]:
-        """What is wrong between fields, or beyond their types."""
+        """Yield the mistakes between fields, and those that types cannot express."""
         if self.archive_url is not None and not has_opener(self.archive_url):
             yield Mistake("url", _HIDDEN, ALLOWED_URLS)
         if self.archive_url is not None and self.archive_url_file is not None:
@@ -126,7 +129,7 @@ class ArchiveOptions(msgspec.Struct, frozen=True, kw_only=True, rename=_key):
             )
 
     def url(self) -> str | None:
-        """With whatever secret it holds; None: nothing is archived. Raises `BadOptions` for a file without a URL."""
+        """Return the URL with its secrets; None: no archive. Raises `BadOptions` for a file without a URL."""
         if self.archive_url_file is None:
             return self.archive_url
         try:
@@ -140,9 +143,9 @@ class ArchiveOptions(msgspec.Struct, frozen=True, kw_only=True, rename=_key):
         return text
 
     def open(self, environment: Mapping[str, str] | None = None) -> Archiver | None:
-        """The archiver, not yet connected; None: nothing is archived.
+        """Return the archiver, not yet connected; None: no archive.
 
-        Raises `BadOptions`, and `BadArchiveUrl` where the store cannot be opened by the URL.
+        Raises `BadOptions`, and `BadArchiveUrl` if the URL opens no store.
         """
         url = self.url()
         return None if url is None else open_archiver(url, os.environ if environment is None else environment)
@@ -157,7 +160,7 @@ class ArchiveOptions(msgspec.Struct, frozen=True, kw_only=True, rename=_key):
 
     @property
     def retention(self) -> Retention:
-        """For `prune`."""
+        """The retention for `prune`."""
         given = self.archive_retention
         ages = dict.fromkeys(Retention.__slots__, given) if not isinstance(given, dict) else dict(given)
         return Retention(**{name: None if age is None else timedelta(seconds=age) for name, age in ages.items()})
@@ -174,7 +177,7 @@ _HIDDEN: Final = "a text that is not shown"
 
 
 def add_archive_options(parser: argparse.ArgumentParser, prefix: str = "") -> None:
-    """Adds the flags; `ArchiveOptions.from_namespace` reads them."""
+    """Add the flags; `ArchiveOptions.from_namespace` reads them."""
     add_flags(parser, ArchiveOptions, GROUP, prefix)
 
 
@@ -183,7 +186,7 @@ def with_archive_options(function: F, /) -> F: ...
 @overload
 def with_archive_options(*, prefix: str = "") -> Callable[[F], F]: ...
 def with_archive_options(function: F | None = None, /, *, prefix: str = "") -> F | Callable[[F], F]:
-    """A decorator for a typer command: its parameter of the type `ArchiveOptions` becomes the flags."""
+    """Decorate a typer command: its parameter of the type `ArchiveOptions` becomes the flags."""
 
     def read(given: Mapping[str, object]) -> ArchiveOptions:
         return _read(ArchiveOptions, given, prefix, None, None)
@@ -204,7 +207,7 @@ def _read(
 
 
 def _secret_flags(kind: type[Any], flags: Mapping[str, object], prefix: str) -> Iterable[Mistake]:
-    """A flag is seen by everybody who may list processes."""
+    """Yield a mistake for a URL with a password in a flag: every user who may list processes sees flags."""
     option = next(each for each in options_of(kind, prefix) if each.field == "archive_url")
     given = flags.get(option.dest)
     if isinstance(given, str) and has_secret(given):
@@ -213,14 +216,14 @@ def _secret_flags(kind: type[Any], flags: Mapping[str, object], prefix: str) -> 
 
 
 def secret_mistakes(options: ArchiveOptions) -> Iterable[Mistake]:
-    """For files that many may read."""
+    """Yield a mistake for a URL with a password in a file that many users may read."""
     if options.archive_url is not None and has_secret(options.archive_url):
         hint = "name a file that holds it, such as a mounted Secret, by urlFile"
         yield Mistake("url", "a URL with a password", "a URL without a password", hint)
 
 
 def has_secret(url: str) -> bool:
-    """Whether a URL holds a password, or may: some drivers take one with a slash or a question mark in it."""
+    """Return whether a URL contains a password, or may: some drivers accept one with a slash or a question mark."""
     _, slashes, rest = url.partition("://")
     user, at, _ = (rest if slashes else url).partition("@")
     query = url.partition("?")[2].lower()
@@ -228,7 +231,7 @@ def has_secret(url: str) -> bool:
 
 
 def hidden(mistake: Mistake) -> Mistake:
-    """A mistake about the URL, without it."""
+    """Return a mistake without the URL in it."""
     named = mistake.path.lower().replace("-", "").replace("_", "")
     of_url = named.endswith(("archiveurl", ".url")) or named == "url"
     return replace(mistake, found=_HIDDEN) if of_url and mistake.found else mistake

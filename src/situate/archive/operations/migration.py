@@ -1,8 +1,8 @@
-"""Copying records from one archive into another, whatever kinds they are; each copy is read back and compared.
+"""Copy records of all kinds from one archive to another; each copy is read back and compared.
 
-Restartable: whoever copies again finds what is there already, by reading it, and copies the rest. What is put into the
-source meanwhile may be missed; copy again, after the supervisors have been told the new archive, until nothing is
-copied. The source is never changed.
+A copy can be restarted: it reads the records that already exist, and copies the rest. It may miss records that are put
+into the source meanwhile. Configure the supervisors with the new archive, and then copy again until nothing is copied.
+The source is never changed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PARALLEL: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A record that was not copied, and will not be by trying again alone."""
+    """A record that was not copied, and that a retry alone will not copy."""
 
     subject: Subject
     problem: str
@@ -32,21 +32,21 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
-    """What was done so far."""
+    """The progress so far."""
 
     copied: int = 0
-    """And read back equal."""
+    """Copied, and read back equal."""
     present: int = 0
-    """There before, equal."""
+    """Already in the target, equal."""
     newer: int = 0
-    """There before, in a newer version or archived later."""
+    """Already in the target, in a newer version or archived later."""
     failed: tuple[Failed, ...] = ()
     corrupt: tuple[BadRecord, ...] = ()
-    """Of the source; not copied."""
+    """Unreadable records of the source; not copied."""
 
     @property
     def complete(self) -> bool:
-        """Whether the target has all that was found in the source."""
+        """Whether the target has every record that was found in the source."""
         return not self.failed and not self.corrupt
 
 
@@ -57,7 +57,7 @@ class _Outcome(Enum):
 
 
 def _silent(_: Migrated) -> None:
-    """Tells nobody."""
+    """Ignore the progress."""
 
 
 async def migrate(
@@ -70,11 +70,12 @@ async def migrate(
     size: int = PAGE,
     dry_run: bool = False,
 ) -> Migrated:
-    """Copy the records of the query; `told` hears how it goes after each page.
+    """Copy the records of the query. `told` receives the progress after each page.
 
-    `dry_run`: nothing is put, and `copied` counts the records that would be.
+    With `dry_run`, nothing is put, and `copied` counts the records that would be copied.
 
-    One record's permanent failure stops nobody. `ArchiveUnavailable` of either archive ends it: begin again later.
+    The permanent failure of one record does not stop the others. `ArchiveUnavailable` of either archive ends the copy:
+    start again later.
     """
     turns = asyncio.Semaphore(parallel)
 
@@ -122,7 +123,7 @@ async def _copied(record: Record, target: Archiver, *, dry_run: bool) -> _Outcom
 
 
 def _is_newer(record: Record, stored: Record) -> bool:
-    """Of one version, or of versions that do not tell, what was archived later is the newer."""
+    """Return whether the record is newer. For equal or incomparable versions, the later archiving time is newer."""
     if record.replaces(stored) and stored.replaces(record):
         return record.archived_at >= stored.archived_at
     return record.replaces(stored)

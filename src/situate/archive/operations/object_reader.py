@@ -1,9 +1,10 @@
-"""Objects as if none had ever left the cluster: live where they are, from the archive where they are not any more.
+"""Read objects through the archive: live objects from the cluster, and completed ones from the archive.
 
-Live objects are always asked first. An object goes from the cluster into the archive and never back under its UID, so
-whoever looks in this order misses none that is there all along. A list is live objects first, in the API server's
-order, then archived ones, newest first. It holds each UID once; over several pages an object that is archived within
-`SKEW` of the beginning of the list may come live on an early page and archived on a late one.
+Live objects are always read first. An object moves from the cluster to the archive, and never back under its UID. A
+reader in this order therefore misses no object that exists throughout. A list contains live objects first, in the API
+server's order, and then archived ones, newest first. A list contains each UID once. There is one exception over several
+pages. An object that is archived within `SKEW` after the list began may appear live on an early page and archived on a
+late one.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from situate.objects.selection.label_selectors import EVERYTHING, Selector
 from situate.objects.values.timestamps import BadTime, micro_time, parse_time
 
 SKEW: Final = timedelta(seconds=5)
-"""By how much the clock of whoever archives may be ahead of ours: what was archived later than the beginning of a list
-by more than this was live then, and has been listed live."""
+"""How far the archiving process's clock may be ahead of ours. A record that is newer than the start of the list
+by more than this was live at the start, and was listed live."""
 _OPERATORS: Final = {
     "=": "In",
     "==": "In",
@@ -37,37 +38,39 @@ _OPERATORS: Final = {
     "exists": "Exists",
     "!": "DoesNotExist",
 }
-"""Numbers are not compared by archives; what is left is asked of each object here."""
+"""Archives do not compare numbers; this module checks such conditions for each object."""
 _LOOKED_AT: Final = 200
-"""Records of a page, at least, of which this module chooses: some archives read all that they hold for each page."""
+"""Minimum records per page if this module filters further: some archives read all their records for each page."""
 _NAME: Final = "metadata.name"
 _NAMESPACE: Final = "metadata.namespace"
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which objects of the kind."""
+    """The conditions for objects of the kind."""
 
     namespace: str | None = None
-    """None: of every namespace."""
+    """None: all namespaces."""
     labels: Selector = EVERYTHING
     fields: FieldSelector = EVERY_FIELD
 
     @property
     def names(self) -> frozenset[str] | None:
-        """Those that are asked for by `metadata.name`; None: any."""
+        """Names that `metadata.name` asks for; None: any."""
         asked = {each.value for each in self.fields.requirements if each.equal and each.field == _NAME}
         return frozenset(asked) if asked else None
 
     @property
     def asks_more(self) -> bool:
-        """Whether there are conditions that archives do not know."""
+        """Whether there are conditions that archives do not support."""
         fields = any(each.field != _NAME or not each.equal for each in self.fields.requirements)
         return fields or any(each.operator not in _OPERATORS for each in self.labels.requirements)
 
     def matches(self, record: Record) -> bool:
-        """Whether labels and fields are what is asked for. A field of another version than the one that was archived
-        counts as absent, for nothing here converts objects."""
+        """Return whether labels and fields match.
+
+        A field of another version than the archived one counts as absent, because nothing here converts objects.
+        """
         if not self.labels.matches(record.subject.labels):
             return False
         wanted = {each.field for each in self.fields.requirements}
@@ -81,7 +84,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class LivePage:
-    """What the API server gave."""
+    """A page of the API server."""
 
     items: tuple[Mapping[str, Any], ...]
     continue_: str
@@ -90,38 +93,38 @@ class LivePage:
 
 
 class LiveObjects(Protocol):
-    """The objects of one kind in the cluster. Its failures come out of `ReadThrough` as they are."""
+    """The objects of one kind in the cluster. `ReadThrough` passes on their errors unchanged."""
 
     async def get(self, namespace: str, name: str) -> Mapping[str, Any] | None:
-        """None if there is none."""
+        """Return the object; None if it does not exist."""
 
     async def list(self, selection: Selection, limit: int | None, continue_: str) -> LivePage:
-        """As the API server lists: of one moment, over all its pages."""
+        """List as the API server does: all pages show the same moment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An object, and where it is."""
+    """An object, and its record if it is archived."""
 
     content: Mapping[str, Any]
     record: Record | None
-    """None while it is live."""
+    """None for a live object."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One page."""
+    """One page of a list."""
 
     items: tuple[Found, ...]
     continue_: str
     resource_version: str
-    """Of the live objects; empty on pages that have none."""
+    """The resource version of the live objects; empty on pages without any."""
     corrupt: tuple[BadRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a page begins."""
+    """The position at which a page begins."""
 
     began: datetime
     live: bool
@@ -129,7 +132,7 @@ class _Place:
 
 
 class ReadThrough:
-    """One kind of objects, live and archived. Without an archiver nothing is archived."""
+    """The live and archived objects of one kind. Without an archiver there are only live objects."""
 
     def __init__(
         self, kind: GroupKind, live: LiveObjects, archiver: Archiver | None, clock: Callable[[], datetime]
@@ -140,7 +143,7 @@ class ReadThrough:
         self._clock = clock
 
     async def get(self, namespace: str, name: str, uid: str = "") -> Found:
-        """The live object, else the newest archived one of that name; with a UID, that object. `NotArchived`."""
+        """Return the live object, else the newest archived one of the name; with a UID, only that. `NotArchived`."""
         present = await self._live.get(namespace, name)
         if present is not None and uid in ("", _uid(present)):
             return Found(present, None)
@@ -151,7 +154,7 @@ class ReadThrough:
         return Found(record.object, record)
 
     async def list(self, selection: Selection, limit: int | None = None, continue_: str = "") -> Listed:
-        """A page of at most `limit` objects; fewer do not mean that it is the last. `BadQuery` for a bad token."""
+        """Return a page of at most `limit` objects; a shorter page need not be the last. `BadQuery` for a bad token."""
         if limit is not None and limit < 1:
             raise BadQuery(f"limit: found {limit}, allowed: 1 or more, or none")
         place = _read_token(continue_, selection) if continue_ else _Place(self._clock(), True, "")
@@ -175,7 +178,7 @@ class ReadThrough:
     async def _archived(
         self, selection: Selection, limit: int | None, place: _Place, live: Collection[str] | None
     ) -> Listed:
-        """`live`: UIDs of all live objects of the selection; None if they are not known."""
+        """Return a page of archived objects. `live`: UIDs of all live objects of the selection; None: not known."""
         items: list[Found] = []
         corrupt: list[BadRecord] = []
         if self._archiver is None or selection.labels.nothing:
@@ -200,7 +203,7 @@ class ReadThrough:
                 return Listed(tuple(items), _token(place, selection), "", tuple(corrupt))
 
     async def _gone(self, records: Sequence[Record]) -> tuple[Record, ...]:
-        """Those whose objects are not live any more."""
+        """Return the records whose objects are no longer live."""
         subjects = [record.subject for record in records]
         present = await together(self._live.get(subject.namespace, subject.name) for subject in subjects)
         return tuple(
@@ -225,7 +228,7 @@ def _query(kind: GroupKind, selection: Selection, limit: int | None, place: _Pla
 
 
 def archive_expressions(selector: Selector) -> tuple[LabelSelectorRequirement, ...]:
-    """A selector as queries take it. `BadQuery` for one that compares numbers, which no archive does."""
+    """Return a selector in the form of queries. `BadQuery` if it compares numbers, which no archive does."""
     for each in selector.requirements:
         if each.operator not in _OPERATORS:
             raise BadQuery(f"labels: found {each}, allowed: =, !=, in, notin, exists and !")

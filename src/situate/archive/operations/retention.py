@@ -1,7 +1,7 @@
-"""How long records stay, by what became of their objects, and the walk that deletes those whose time is over.
+"""Retention of records by outcome, and the function that deletes expired records.
 
-Age alone deletes records: never a store that is full, slow or refuses a write. So the walk begins with `check`, and
-deletes nothing from an archive that cannot be written to. What cannot be read is never deleted.
+Only age deletes records, never a store that is full, slow or refuses a write. `prune` therefore begins with `check`,
+and deletes nothing from an archive that is not writable. Unreadable records are never deleted.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from situate.archive.records.record import BadRecord, Record, Subject
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Ages at which records go, counted from when they were archived; None: never. Equality deletes, as with TTLs."""
+    """Ages at which records are deleted, from archiving on; None: never. Equality deletes, as with TTLs."""
 
     successful: timedelta | None = None
     failed: timedelta | None = None
     unfinished: timedelta | None = None
-    """Of objects that were deleted before they completed."""
+    """For objects that were deleted before they completed."""
 
     def __post_init__(self) -> None:
-        """`ValueError`."""
+        """Validate the ages. Raises `ValueError`."""
         for name in self.__slots__:
             age = getattr(self, name)
             if age is not None and age <= timedelta(0):
@@ -51,7 +51,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """For the audit: which record is about to go, and by which rule."""
+    """The audit entry of one deletion: the record, and the rule that deletes it."""
 
     subject: Subject
     digest: str
@@ -63,17 +63,17 @@ class Deletion:
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What a walk did."""
+    """The result of pruning."""
 
     deleted: int = 0
     looked_at: int = 0
-    """Records old enough for the shortest of the ages."""
+    """Records that are older than the shortest of the ages."""
     corrupt: tuple[BadRecord, ...] = ()
-    """Left alone."""
+    """Unreadable records, which are not deleted."""
 
 
 Audit = Callable[[Deletion], Awaitable[None]]
-"""Awaited before each deletion; if it fails, nothing is deleted any more."""
+"""Awaited before each deletion. If it raises, nothing more is deleted."""
 
 
 async def prune(
@@ -86,9 +86,9 @@ async def prune(
     dry_run: bool = False,
     size: int = PAGE,
 ) -> Pruned:
-    """Delete the records of the query whose time is over. Safe to repeat and to break off.
+    """Delete the expired records of the query. Safe to repeat and to interrupt.
 
-    With `dry_run` nothing is deleted, and the audit is told what would be. Failures of the archive come as they are.
+    With `dry_run`, only the audit is called. Errors of the archive are passed on.
     """
     shortest = retention.shortest()
     if shortest is None:
@@ -96,9 +96,9 @@ async def prune(
     await archiver.check()
     wanted = Query() if query is None else query
     try:
-        before = now - shortest + timedelta.resolution  # the bound excludes itself, and equality deletes
+        before = now - shortest + timedelta.resolution  # the bound is exclusive, and equality deletes
     except OverflowError:
-        return Pruned()  # nothing was archived before time began
+        return Pruned()  # no record can be that old
     if wanted.archived_before is None or wanted.archived_before > before:
         wanted = replace(wanted, archived_before=before)
     done = Pruned()
@@ -116,7 +116,7 @@ async def prune(
 
 
 async def _is_still(archiver: Archiver, record: Record) -> bool:
-    """Whether it has not been put anew since the page was read, with a new age, nor spoilt."""
+    """Return whether the record is unchanged since the page was read: not put again, and still readable."""
     try:
         return await archiver.get(record.subject.key) == record
     except (NotArchived, ArchiveCorrupt):

@@ -1,4 +1,4 @@
-"""Whether an archive still holds what was put: every record is read, and its digest made anew."""
+"""Verify an archive: read every record, and compute its digest again."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from situate.archive.records.record import BadRecord
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What was found."""
+    """The result of a verification."""
 
     whole: int = 0
     """Records whose digest, subject and object agree."""
     bad: tuple[BadRecord, ...] = ()
-    """Each names the record and what is wrong with it."""
+    """Each names the record and its problem."""
 
 
 async def verify(archiver: Archiver, query: Query | None = None, *, size: int = PAGE) -> Verified:
-    """Reads all records of the query; what cannot be read may be outside of it and is told all the same."""
+    """Read all records of the query. Unreadable records are reported, even if they may not match the query."""
     done = Verified()
     async for page in pages(archiver, Query() if query is None else query, size):
         done = replace(done, whole=done.whole + len(page.records), bad=(*done.bad, *page.corrupt))

@@ -1,4 +1,4 @@
-"""All records of a query, page after page, for what looks at a whole archive: pruning, copying, checking."""
+"""Read all records of a query, page by page: for pruning, copying and verifying."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from situate.archive.protocol import Archiver
 from situate.archive.records.query import Page, Query
 
 PAGE: Final = 5000
-"""Records of a page. Archives of files and buckets read all that they hold for each page, so pages are large."""
+"""Records per page. Archives of files and buckets read all their records for each page, so pages are large."""
 
 
 async def pages(archiver: Archiver, query: Query, size: int = PAGE) -> AsyncIterator[Page]:
-    """Newest first. Each record that is there from beginning to end, and is not put again, comes exactly once."""
+    """Yield the pages, newest first. A record that exists throughout, and is not put again, appears exactly once."""
     query = replace(query, limit=size)
     while True:
         page = await archiver.search(query)

@@ -1,7 +1,7 @@
-"""JSON with one spelling for each value, and digests over it: UTF-8, sorted keys, no spaces.
+"""Canonical JSON and digests over it: one text for each value, in UTF-8, with sorted keys and without spaces.
 
-What `jq -cjS` prints for the objects that Kubernetes serves. Numbers keep the kind in which they were read: 1 and 1.0
-are two values. Hostile text is refused with `ValueError`; which record it stood in is for the caller to say.
+The text equals the output of `jq -cjS` for objects that Kubernetes serves. Numbers stay in the form in which they were
+read: 1 and 1.0 are two values. Hostile text raises `ValueError`; the caller adds the name of the record.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 
 def canonical_json(value: Any) -> bytes:
-    """`ValueError` for what JSON or UTF-8 cannot say: not a number, infinity, half a surrogate pair."""
+    """Return the canonical JSON of a value. `ValueError` if JSON or UTF-8 lacks it: NaN, infinity, half a surrogate."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
         return text.encode()
@@ -22,7 +22,7 @@ def canonical_json(value: Any) -> bytes:
 
 
 def read_json(text: bytes) -> Any:
-    """Strictly: no NaN, no infinity, UTF-8. `ValueError` says what is wrong."""
+    """Parse JSON strictly: no NaN, no infinity, UTF-8. `ValueError` names the mistake."""
     try:
         return json.loads(text.decode(), parse_constant=_refused)
     except RecursionError as error:
@@ -30,12 +30,12 @@ def read_json(text: bytes) -> Any:
 
 
 def digest(raw: bytes) -> str:
-    """As a record bears it: `sha256:` and 64 hexadecimal digits."""
+    """Return the digest as a record contains it: `sha256:` and 64 hexadecimal digits."""
     return "sha256:" + hashlib.sha256(raw).hexdigest()
 
 
 def mapping_at(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """A field that holds a map; empty where it is absent or null, `ValueError` where it holds something else."""
+    """Return a field that holds a map; empty if it is absent or null. `ValueError` for any other value."""
     found = value.get(name)
     if found is None:
         return {}

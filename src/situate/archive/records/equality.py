@@ -1,7 +1,7 @@
-"""Whether a live object is still what was archived, although we and the server have written on it since.
+"""Compare a live object with its archived version, apart from our own marks and the server's fields.
 
-After the archive's copy was verified, the finalizer goes and an annotation with this digest comes. Whoever finds the
-annotation later, and the digest of the live object equal to it, only has to delete.
+After the archive's copy is verified, the supervisor removes the finalizer and adds an annotation with this digest. If a
+supervisor later finds the annotation with the digest of the live object, it only has to delete the object.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ SERVER_SET: Final = (
     "deletionGracePeriodSeconds",
     "selfLink",
 )
-"""Fields of metadata that the server writes. The UID stays: an object made from a copy of this one, annotations and
-all, is another object and was never archived."""
+"""Metadata fields that the server writes. The UID is not one of them: an object made from a copy of this one,
+with its annotations, is another object and was never archived."""
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What we write on objects ourselves."""
+    """The marks that situate writes on objects."""
 
     finalizer: str
     annotations: frozenset[str]
@@ -35,14 +35,14 @@ class Marks:
 
 
 def content_digest(content: Mapping[str, Any], marks: Marks) -> str:
-    """Over the object without our marks and without what the server sets. `ValueError` if metadata is malformed."""
+    """Return the digest of the object without our marks and the server's fields. `ValueError` for bad metadata."""
     metadata = {name: value for name, value in mapping_at(content, "metadata").items() if name not in SERVER_SET}
     finalizers = [entry for entry in metadata.pop("finalizers", None) or () if entry != marks.finalizer]
     annotations = _without(mapping_at(metadata, "annotations"), marks.annotations)
     labels = _without(mapping_at(metadata, "labels"), marks.labels)
     for name, value in (("finalizers", finalizers), ("annotations", annotations), ("labels", labels)):
         metadata.pop(name, None)
-        if value:  # empty and absent are one: our marks may have been all there was
+        if value:  # empty equals absent: our marks may have been the only entries
             metadata[name] = value
     return digest(canonical_json({**content, "metadata": metadata}))
 

@@ -1,8 +1,8 @@
-"""What to look for in an archive, page by page: plain values, and the plain function that every store must equal.
+"""Queries of an archive by page: plain values, and the pure function whose results every store must return.
 
-Order is newest first by `archived_at`, then by UID, then by group and kind. A page ends at a place in that order and
-not at a number, so what is archived meanwhile shifts nothing: each record that was there at the first page and is not
-put again comes exactly once. Text is literal. Turning a query into SQL or filters is left to the stores.
+The order is newest first by `archived_at`, then by UID, then by group and kind. A page ends at a place in that order,
+not at a number, so that new records do not shift the pages. A record that existed at the first page, and is not put
+again, appears exactly once. Text is literal. Each store translates a query to SQL or to filters.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class BadQuery(ValueError):
-    """No query; the message names the field, what stands there, and what may stand there."""
+    """An invalid query; the message names the field, the value and the allowed values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a record stands in the order."""
+    """The position of a record in the order."""
 
     archived_at: datetime
     uid: str
@@ -42,48 +42,48 @@ class Place:
 
     @property
     def order(self) -> tuple[int, str, str, str]:
-        """The smaller comes first; texts by their code points, which is the order of their bytes in UTF-8."""
+        """The sort key; smaller comes first. Texts compare by code points, which is the order of their UTF-8 bytes."""
         return (_EPOCH - self.archived_at) // timedelta(microseconds=1), self.uid, self.group, self.kind
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """All conditions that are given must hold. `BadQuery` for values that no query can have."""
+    """All given conditions must hold. Raises `BadQuery` for invalid values."""
 
     kind: GroupKind | None = None
-    """None: of any kind."""
+    """None: any kind."""
     namespaces: tuple[str, ...] | None = None
-    """None: of any namespace; empty: of none."""
+    """None: any namespace; empty: none."""
     names: tuple[str, ...] | None = None
-    """None: of any name; empty: of none."""
+    """None: any name; empty: none."""
     substring: str = ""
-    """Of the name, as are prefix and suffix."""
+    """Part of the name; prefix and suffix also apply to the name."""
     prefix: str = ""
     suffix: str = ""
     match_labels: Mapping[str, str] = field(default_factory=lambda: NO_LABELS, hash=False)
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
     uid: str | None = None
     owner_uid: str | None = None
-    """Of the controlling owner; empty: records without one."""
+    """UID of the controlling owner; empty: records without one."""
     successful: bool | None = None
-    """None: whatever became of it."""
+    """None: any outcome."""
     reason: str | None = None
     completed_since: datetime | None = None
-    """Included; what never completed lies in no range of completion."""
+    """Inclusive. Objects that never completed match no range of completion."""
     completed_before: datetime | None = None
-    """Excluded."""
+    """Exclusive."""
     archived_since: datetime | None = None
-    """Included."""
+    """Inclusive."""
     archived_before: datetime | None = None
-    """Excluded."""
+    """Exclusive."""
     limit: int | None = None
-    """Records of a page; None: all at once."""
+    """Records per page; None: all at once."""
     continue_: str = ""
-    """The `continue_` of the page before, with the query otherwise unchanged; empty for the first page."""
+    """The `continue_` of the previous page; the rest of the query must be unchanged. Empty for the first page."""
     selector: Selector = field(init=False, compare=False)
-    """What the two fields of labels mean."""
+    """The meaning of the two label fields."""
     after: Place | None = field(init=False, compare=False)
-    """Where the page begins: behind this place; None at the beginning."""
+    """The page begins after this place; None: at the beginning."""
 
     def __post_init__(self) -> None:
         _check(self)
@@ -97,23 +97,23 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Part of what was found, in order."""
+    """Part of the result, in order."""
 
     records: tuple[Record, ...] = ()
     continue_: str = ""
-    """For the next page; empty if this was the last."""
+    """Token for the next page; empty on the last page."""
     corrupt: tuple[BadRecord, ...] = ()
-    """Records that might belong here and cannot be read; each is reported on one page."""
+    """Records that might match and cannot be read; each is reported on one page."""
 
 
 def place_of(record: Record) -> Place:
-    """Where it stands in the order."""
+    """Return the position of a record in the order."""
     subject = record.subject
     return Place(record.archived_at, subject.uid, subject.group, subject.kind)
 
 
 def matches(record: Record, query: Query) -> bool:
-    """Whether the record is what the query asks for, on whichever page."""
+    """Return whether the record matches the query, on any page."""
     subject = record.subject
     return (
         (query.kind is None or query.kind == subject.group_kind)
@@ -133,9 +133,9 @@ def matches(record: Record, query: Query) -> bool:
 
 
 def page_of(records: Iterable[Record], query: Query, corrupt: Iterable[BadRecord] = ()) -> Page:
-    """The page that the query asks for. `corrupt` is reported with the first page, since nobody knows its place.
+    """Return the page that the query asks for. `corrupt` is reported on the first page, because its place is unknown.
 
-    It is read after the records, so it may be what reading them finds.
+    `corrupt` is read after the records, so reading the records may fill it.
     """
     after = None if query.after is None else query.after.order
     found = (
@@ -143,7 +143,7 @@ def page_of(records: Iterable[Record], query: Query, corrupt: Iterable[BadRecord
     )
     if query.limit is None:
         return Page(tuple(sorted(found, key=_order)), "", _reported(query, corrupt))
-    page = heapq.nsmallest(query.limit + 1, found, key=_order)  # holds no more than that of a large archive
+    page = heapq.nsmallest(query.limit + 1, found, key=_order)  # limits memory for a large archive
     continue_ = token(query, place_of(page[query.limit - 1])) if len(page) > query.limit else ""
     return Page(tuple(page[: query.limit]), continue_, _reported(query, corrupt))
 
@@ -157,7 +157,7 @@ def _reported(query: Query, corrupt: Iterable[BadRecord]) -> tuple[BadRecord, ..
 
 
 def token(query: Query, last: Place) -> str:
-    """`continue_` for the page behind this place. It holds no more than the place, and fits this query alone."""
+    """Return `continue_` for the page after this place. It contains only the place, and fits only this query."""
     body = [_TOKEN_VERSION, _fingerprint(query), micro_time(last.archived_at), last.uid, last.group, last.kind]
     return base64.urlsafe_b64encode(canonical_json(body)).decode().rstrip("=")
 
@@ -177,7 +177,7 @@ def _read_token(query: Query) -> Place:
 
 
 def _fingerprint(query: Query) -> str:
-    """Of every condition, limit and place apart: a token of another query would skip and repeat records."""
+    """Return a digest of the conditions, without limit and place. A token of another query would skip records."""
     conditions: dict[str, Any] = {
         "kind": None if query.kind is None else [query.kind.group, query.kind.kind],
         "namespaces": None if query.namespaces is None else sorted(query.namespaces),
@@ -206,7 +206,7 @@ def _times(query: Query) -> dict[str, datetime | None]:
 
 
 def _check(query: Query) -> None:
-    """No store can be asked for text with zero bytes or half a character, and no record holds such."""
+    """Check that texts have no zero bytes and no half characters, because no store can search for them."""
     texts = {
         "namespaces": query.namespaces or (),
         "names": query.names or (),

@@ -1,8 +1,8 @@
-"""One archived object: who it was, when it completed, and every byte of it under a digest.
+"""A record: one archived object with its identity, its completion, and all its bytes under a digest.
 
-A record is made from the object as the API gave it (`record_of`) or read from a store's bytes (`parse_record`). Both
-see to it that subject, object and digest belong together, so that a record edited by hand is found when it is read.
-Which objects are archived, and when, is decided in `situate.sharding`; keeping records is left to the stores.
+A record is made from an object of the API (`record_of`), or read from a store's bytes (`parse_record`). Both check that
+subject, object and digest agree, so that a read detects a record that was edited by hand. `situate.sharding` decides
+which objects are archived, and when. The stores hold the records.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ API_VERSION: Final = "archive.situate.dev/v1"
 KIND: Final = "Record"
 
 LONGEST: Final = 253
-"""Bytes of a name, of a UID and of the other texts that stores index: as long as a name may be in Kubernetes."""
+"""Maximum bytes of a name, of a UID and of other indexed texts: the length limit of names in Kubernetes."""
 LONGEST_LABEL_KEY: Final = 317
-"""Bytes: a DNS name of 253, a slash, a name of 63."""
+"""Maximum bytes: a DNS name of 253, a slash, a name of 63."""
 
 
 class BadRecord(ValueError):
-    """No record; the message names it, the field, what stands there, and what may stand there."""
+    """An invalid record; the message names the record, the field, the value and the allowed values."""
 
     def __init__(self, record: str, path: str, problem: str) -> None:
-        """`record`: what the store calls it, such as a file; `path`: such as `subject.name`, empty for the whole."""
+        """`record`: the store's name for it, such as a file. `path`: such as `subject.name`; empty for the record."""
         super().__init__(f"the archive's record {record} cannot be used: {path + ': ' if path else ''}{problem}")
         self.record = record
         self.path = path
@@ -38,25 +38,25 @@ class BadRecord(ValueError):
 
 @dataclass(frozen=True, slots=True, order=True)
 class GroupKind:
-    """A kind of object whatever its version, as `situate.objects.resources` names group and kind."""
+    """A kind of object in all its versions, with group and kind as in `situate.objects.resources`."""
 
     group: str
     """Empty for the core group."""
     kind: str
 
     def __str__(self) -> str:
-        """As it stands in messages: `Report.batch.example.com`, `Pod`."""
+        """The form in messages: `Report.batch.example.com`, `Pod`."""
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
 
 @dataclass(frozen=True, slots=True)
 class ByUid:
-    """The one record of an object."""
+    """The key of the one record of an object."""
 
     kind: GroupKind
     uid: str
     place: tuple[str, str] | None = None
-    """Its namespace and name; None if they are not known, and stores that sort by them have to look everywhere."""
+    """Namespace and name of the object. None: unknown; stores that sort by them must then search everywhere."""
 
     def __str__(self) -> str:
         name = "" if self.place is None else f" {'/'.join(filter(None, self.place))}"
@@ -65,11 +65,11 @@ class ByUid:
 
 @dataclass(frozen=True, slots=True)
 class ByName:
-    """The newest record, by `archived_at` and then by UID, of the objects that had this name."""
+    """The key of the newest record of a name: by `archived_at`, then by UID."""
 
     kind: GroupKind
     namespace: str
-    """Empty for objects of the cluster."""
+    """Empty for cluster-scoped objects."""
     name: str
 
     def __str__(self) -> str:
@@ -78,7 +78,7 @@ class ByName:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Which object a record holds. All of it but the resource stands in the object, too, and agrees with it."""
+    """The identity of the object in a record. All fields except the resource are also in the object, and must agree."""
 
     group: str
     version: str
@@ -86,12 +86,12 @@ class Subject:
     resource: str
     """The plural, such as `reports`."""
     namespace: str
-    """Empty for objects of the cluster."""
+    """Empty for cluster-scoped objects."""
     name: str
     uid: str
     resource_version: str
     owner_uid: str
-    """Of the controlling owner; empty if there is none."""
+    """UID of the controlling owner; empty if there is none."""
     labels: Mapping[str, str] = field(hash=False)
 
     @property
@@ -105,7 +105,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Made by `record_of` and `parse_record` only: they check that its parts agree."""
+    """One archived object. Only `record_of` and `parse_record` make it: they check that its parts agree."""
 
     subject: Subject
     completed_at: datetime | None
@@ -115,11 +115,11 @@ class Record:
     reason: str
     archived_at: datetime
     term: int
-    """Of the supervisor that archived it."""
+    """Term of the supervisor that archived the object."""
     digest: str
-    """Over `raw`."""
+    """Digest of `raw`."""
     raw: bytes
-    """The object's canonical JSON, as the API gave it."""
+    """Canonical JSON of the object as the API returned it."""
 
     @property
     def object(self) -> dict[str, Any]:
@@ -128,17 +128,17 @@ class Record:
         return content
 
     def replaces(self, stored: Record) -> bool:
-        """Whether it may take the place of a record of the same UID: not if that holds a newer version of the object.
+        """Return whether this record may replace a stored one of the same UID: not if that holds a newer version.
 
-        A put that was given up and arrives late, or comes from a supervisor that slept, must not undo a later one.
-        Versions that are no integers say nothing about their order, and the later put wins.
+        A put may be abandoned and arrive late, or come from a paused supervisor. It must not undo a later put. Versions
+        that are not integers have no order, and the later put wins.
         """
         mine, theirs = version_number(self.subject.resource_version), version_number(stored.subject.resource_version)
         return mine is None or theirs is None or mine >= theirs
 
 
 def version_number(resource_version: str) -> int | None:
-    """Kubernetes' own resource versions are integers that grow (KEP-5504); None for others, and beyond 63 bits."""
+    """Return the resource version as an integer (KEP-5504); None if it is not one, or is beyond 63 bits."""
     if not (resource_version.isascii() and resource_version.isdigit() and len(resource_version) <= 19):
         return None
     number = int(resource_version)
@@ -155,7 +155,7 @@ def record_of(
     archived_at: datetime,
     term: int,
 ) -> Record:
-    """The record of an object as read from the API. `BadRecord` if it can be none, whatever is tried again."""
+    """Return the record of an object as read from the API. `BadRecord` if it can never be a record."""
     metadata = content.get("metadata")
     name = metadata.get("name") if isinstance(metadata, Mapping) else None
     where = f"of {content.get('kind', 'object')!s:.80} {name!s:.300}"
@@ -170,7 +170,7 @@ def record_of(
 
 
 def encode_record(record: Record) -> bytes:
-    """The record as every store keeps or exports it: canonical JSON in UTF-8."""
+    """Return the bytes of a record that every store holds or exports: canonical JSON in UTF-8."""
     subject = record.subject
     head = canonical_json(
         {
@@ -204,7 +204,7 @@ def encode_record(record: Record) -> bytes:
 
 
 def parse_record(text: bytes, where: str) -> Record:
-    """The record that a store's bytes hold; `where` is what the store calls it. `BadRecord` if they hold none."""
+    """Return the record in a store's bytes; `where` is the store's name for it. `BadRecord` for invalid bytes."""
     try:
         wire = read_json(text)
     except ValueError as error:
@@ -215,7 +215,7 @@ def parse_record(text: bytes, where: str) -> Record:
 
 
 def read_record(wire: Mapping[str, Any], where: str) -> Record:
-    """As `parse_record`, of plain data."""
+    """Read a record from plain data, as `parse_record`."""
     for name, value in (("apiVersion", API_VERSION), ("kind", KIND)):
         if wire.get(name) != value:
             raise BadRecord(where, name, f"found {wire.get(name)!r:.80}, allowed: {value!r}")
@@ -242,7 +242,7 @@ def read_record(wire: Mapping[str, Any], where: str) -> Record:
 
 
 def _read_subject(where: str, wire: object, content: Mapping[str, Any]) -> Subject:
-    """What the object says; a subject that says something else was edited."""
+    """Return the subject of the object. A different subject in the record was edited."""
     if not isinstance(wire, Mapping):
         raise BadRecord(where, "subject", f"found {wire!r:.80}, allowed: a map")
     subject = _subject_of(where, content, _indexed(where, "subject.resource", wire.get("resource", "")))
@@ -314,7 +314,7 @@ def _text(where: str, path: str, value: object) -> str:
 
 
 def _indexed(where: str, path: str, value: object, longest: int = LONGEST) -> str:
-    """Text that every store can sort and search by; the API server lets nothing else into these fields."""
+    """Return text that every store can sort and search by. The API server allows nothing else in these fields."""
     text = _text(where, path, value)
     if "\0" in text or len(text.encode()) > longest:
         raise BadRecord(where, path, f"found {text!a:.80}, allowed: at most {longest} bytes, none of them zero")

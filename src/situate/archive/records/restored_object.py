@@ -1,7 +1,7 @@
-"""The object that a record becomes again: a new one, equal to the archived one but for what only that one could have.
+"""Make a new object from a record, equal to the archived one except for fields of the old object alone.
 
-Which of its owners are still there has to be looked up before, and the new object created and its status written
-after; both are left to the caller. Its time to live counts from then, since its creation is later than its completion.
+The caller first looks up which owners still exist. Afterwards it creates the object and writes the status. The object's
+TTL counts from its creation, because that is later than its completion.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ Content = Mapping[str, Any]
 
 
 class CannotRestore(ValueError):
-    """The record gives no object that could be created; the message names object, field and what is allowed."""
+    """No object can be created from the record; the message names the object, the field and the allowed values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """An owner reference, as far as finding the owner needs it."""
+    """The fields of an owner reference that identify the owner."""
 
     api_version: str
     kind: str
@@ -33,18 +33,18 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What to do: create, then write the status through its subresource."""
+    """The object to create, and the status to write afterwards through its subresource."""
 
     content: dict[str, Any]
-    """Without status, which the API server would drop."""
+    """Without the status, which the API server would drop."""
     status: dict[str, Any] | None
-    """None if it had none."""
+    """None if the object had no status."""
     left_out: tuple[Owner, ...]
-    """Owners that are gone."""
+    """Owners that no longer exist."""
 
 
 def owners_of(content: Content) -> tuple[Owner, ...]:
-    """Those that the object names, in its order."""
+    """Return the owners that the object names, in its order."""
     return tuple(_owner(reference) for reference in mapping_at(content, "metadata").get("ownerReferences") or ())
 
 
@@ -57,12 +57,11 @@ def restored(
     name: str = "",
     convert: Callable[[dict[str, Any]], Content] | None = None,
 ) -> Restored:
-    """The new object of a record.
+    """Return the new object of a record.
 
-    `present`: UIDs of owners that are still there; None keeps every owner, and the garbage collector deletes what has
-    only owners that are gone. `unassigned` takes the assignment off. `name`: instead of its own, which somebody else
-    may have by now. `convert` turns the archived object into one of another version, before anything else.
-    Raises `CannotRestore`.
+    `present`: UIDs of owners that still exist. None preserves every owner; the garbage collector then deletes an object
+    whose owners are all gone. `unassigned` removes the assignment. `name` replaces the object's own name, which may be
+    taken. `convert` first converts the archived object to another version. Raises `CannotRestore`.
     """
     content = dict(record.object if convert is None else convert(record.object))
     _check(record, content)
@@ -84,7 +83,7 @@ def restored(
 
 
 def _keep(metadata: dict[str, Any], field: str, wanted: Callable[[Any], bool]) -> None:
-    """Of a list; one that is left empty goes."""
+    """Filter a list; remove it if it is then empty."""
     kept = [entry for entry in metadata.pop(field, None) or () if wanted(entry)]
     if kept:
         metadata[field] = kept
@@ -95,7 +94,7 @@ def _owner(reference: Mapping[str, Any]) -> Owner:
 
 
 def _check(record: Record, content: Content) -> None:
-    """What `convert` made may be anything; a record's own object is in order."""
+    """Check the object. The result of `convert` may be invalid; a record's own object is valid."""
     for path, value in (("apiVersion", content.get("apiVersion")), ("kind", content.get("kind"))):
         if not isinstance(value, str) or not value:
             raise CannotRestore(f"{record.subject.key}: converted {path}: found {value!r:.80}, allowed: text")

@@ -1,4 +1,4 @@
-"""An archive that ends with the process: for tests and simulations, and the plainest store there is."""
+"""An archive in memory, for tests and simulations: the simplest store."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from situate.archive.stores.stored_bytes import check_replaces, read_back
 
 
 class MemoryArchiver:
-    """Keeps bytes as other stores do, so that what is read back was written whole."""
+    """An archive of bytes, as in other stores, so that each record is encoded and decoded. It ends with the process."""
 
     def __init__(self) -> None:
         self._records: dict[ByUid, bytes] = {}
-        """Keys with their place."""
+        """Records by key; the keys contain the place."""
         self._places: dict[tuple[GroupKind, str], ByUid] = {}
 
     async def put(self, record: Record) -> None:
@@ -56,7 +56,7 @@ class MemoryArchiver:
             del self._records[present]
 
     async def check(self) -> None:
-        """Memory is always there."""
+        """Do nothing: memory is always available."""
 
     async def close(self) -> None:
-        """Nothing to give back; what was put stays until the archiver itself is forgotten."""
+        """Do nothing: there are no connections. The records stay as long as the archiver."""

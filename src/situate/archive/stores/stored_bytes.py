@@ -1,4 +1,4 @@
-"""Bytes that a store holds under a key: what may take their place, and what they are when somebody asks for them."""
+"""Rules for bytes that a store holds under a key: the records that may replace them, and the errors of a read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from situate.archive.records.record import BadRecord, Record, parse_record
 
 
 def read_back(stored: bytes, where: str) -> Record:
-    """The record; `ArchiveCorrupt` instead of it. `where` is what the store calls it."""
+    """Return the record, or raise `ArchiveCorrupt`. `where` is the store's name for it."""
     try:
         return parse_record(stored, where)
     except BadRecord as error:
@@ -15,12 +15,12 @@ def read_back(stored: bytes, where: str) -> Record:
 
 
 def corrupt(error: BadRecord) -> ArchiveCorrupt:
-    """For a record that was asked for alone; a search reports it and goes on."""
+    """Return the error for a single requested record. A search reports the record and continues."""
     return ArchiveCorrupt(error.record, error.path, error.problem)
 
 
 def check_replaces(record: Record, stored: bytes, where: str) -> None:
-    """`ArchiveConflict` if what is stored is a newer version; what cannot be read is worth less than any record."""
+    """Raise `ArchiveConflict` if the stored record is newer. An unreadable record may always be replaced."""
     try:
         present = parse_record(stored, where)
     except BadRecord:
@@ -30,7 +30,7 @@ def check_replaces(record: Record, stored: bytes, where: str) -> None:
 
 
 def conflict(record: Record) -> ArchiveConflict:
-    """For a put of an older version than the one that is stored."""
+    """Return the error for a put of an older version than the stored one."""
     return ArchiveConflict(
         f"{record.subject.key}: the archive holds a newer version than {record.subject.resource_version}; read the "
         "object from the API anew and put that"

@@ -1,4 +1,4 @@
-"""What an executor is told: who it is, which objects it has, how handlers are called; all mistakes named at once."""
+"""Configuration of an executor: identity, objects and limits of handlers. One error names every invalid value."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from situate.sharding.model.supervisor_config import BadConfiguration
 
 
 def no_metrics() -> Mapping[str, float]:
-    """An executor that tells nothing of its load."""
+    """Return no metrics: the default of an executor that reports no load."""
     return NO_METRICS
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutorIdentity:
-    """Which pod this is (`metadata.name`, `.namespace`, `.uid`)."""
+    """The Pod of an executor: `metadata.name`, `.namespace` and `.uid`."""
 
     pod: str
     namespace: str
     uid: str
     one_namespace: bool = True
-    """Whether all executors are in one namespace, as the supervisor's watch has it; else ids bear the namespace."""
+    """Whether all executors are in one namespace, as in the supervisor's watch. If not, ids include the namespace."""
 
     def __post_init__(self) -> None:
-        """Raises `BadConfiguration`."""
+        """Check that no field is empty. Raises `BadConfiguration`."""
         empty = [name for name in ("pod", "namespace", "uid") if not getattr(self, name)]
         if empty:
             raise BadConfiguration(
@@ -47,7 +47,7 @@ class ExecutorIdentity:
 
     @property
     def id(self) -> str:
-        """What stands in the objects' assignment."""
+        """The executor id that the supervisor writes to the assignment field of objects."""
         return self.pod if self.one_namespace else f"{self.namespace}/{self.pod}"
 
     @property
@@ -57,41 +57,41 @@ class ExecutorIdentity:
 
 @dataclass(frozen=True, slots=True)
 class ExecutorConfig:
-    """Seconds, unless said otherwise."""
+    """Settings of an executor. Times are in seconds unless the field says otherwise."""
 
     resource: ResourceType[Unstructured]
     adapter: ObjectAdapter = field(default_factory=FieldPaths)
     namespace: str | None = None
-    """Of the objects; None: all."""
+    """Namespace of the objects; None: all namespaces."""
     status_subresource: bool = True
     assigned_field: str = ""
-    """A selectable field of the resource by which own objects are watched, such as `spec.assignedTo`; empty: by the
+    """A selectable field by which the executor watches its own objects, such as `spec.assignedTo`. Empty: it uses the
     label that supervisors write."""
     pool: str = "default"
     partition: str = ""
-    """Empty: not partitioned."""
+    """Empty: the objects are not partitioned."""
     times: LeaseTimes = field(default_factory=LeaseTimes)
     stall_limit: float = 5.0
-    """The lease is not renewed while the event loop has stood still for longer."""
+    """The lease thread stops renewing while the event loop has been blocked for longer than this."""
     capacity: float | None = None
-    """Open objects, or their weight, that supervisors may assign; None: no limit."""
+    """Limit on open objects, or on their weight, that supervisors may assign; None: no limit."""
     concurrency: int = 16
-    """Handlers that run at a time; objects beyond that wait for their turn."""
+    """Maximum number of handlers that run at the same time; further objects wait."""
     retries: HandlerRetries = field(default_factory=HandlerRetries)
     max_handler_failures: int | None = None
-    """In a row, before the object is completed as failed; None: never."""
+    """Failures in a row after which the object is completed as failed; None: no limit."""
     progress_timeout: float | None = None
-    """A handler without a heartbeat or a write for longer is cancelled, and has failed; None: it may be endless."""
+    """A handler without a heartbeat or a write for longer is cancelled and counts as failed; None: no limit."""
     metrics: Callable[[], Mapping[str, float]] = field(default=no_metrics, repr=False)
-    """The load that is reported, such as cpu and memory; called with each renewal, from any thread."""
+    """Returns the reported load, such as cpu and memory. Called with each renewal, from any thread."""
 
     def __post_init__(self) -> None:
-        """Raises `BadConfiguration`."""
+        """Validate all fields. Raises `BadConfiguration` with every mistake."""
         if mistakes := [*self._mistakes()]:
             raise BadConfiguration("; ".join(mistakes))
 
     def selectors(self, executor: str) -> tuple[str, str]:
-        """Label selector and field selector of the objects of an executor; one of them is empty."""
+        """Return the label selector and the field selector of an executor's objects; one of them is empty."""
         if self.assigned_field:
             return "", f"{self.assigned_field}={executor}"
         return f"{EXECUTOR}={executor_label(executor)}", ""

@@ -1,7 +1,7 @@
-"""What Kopf keeps in the status of an object: how often a handler was tried, and what its patch changes. Pure.
+"""Kopf's progress record in an object's status: attempts of a handler, and the merge of its patch. Pure.
 
-The record stands where Kopf's own storage in the status has it, `status.kopf.progress.HANDLER`, so a handler that comes
-from there, or goes back, is tried as often as its limits say.
+The record is where Kopf's own status storage puts it, `status.kopf.progress.HANDLER`. A handler that moves from Kopf to
+an executor, or back, therefore keeps its count of attempts.
 """
 
 from __future__ import annotations
@@ -17,19 +17,21 @@ from situate.sharding.model.field_paths import Content
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """Of one handler on one object, by whichever executor."""
+    """Attempts of one handler on one object, by any executor."""
 
     started: datetime
     retries: int = 0
-    """Calls so far."""
+    """Number of calls so far."""
 
     def record(self, message: str) -> dict[str, Any]:
-        """As it is stored."""
+        """Return the record in its stored form."""
         return {"started": rfc3339(self.started), "retries": self.retries, "message": message}
 
 
 def record_of(content: Content, handler: str) -> Mapping[str, Any]:
-    """What is stored of its attempts; empty if nothing is. Anybody may have written anything there."""
+    """Return the stored record of a handler's attempts. Empty if there is none, or if another client wrote another
+    type.
+    """
     found: Any = content
     for step in ("status", "kopf", "progress", handler):
         found = found.get(step) if isinstance(found, Mapping) else None
@@ -37,7 +39,7 @@ def record_of(content: Content, handler: str) -> Mapping[str, Any]:
 
 
 def attempts_of(content: Content, handler: str, now: datetime) -> Attempts:
-    """What cannot be read, or lies in the future, counts as begun now."""
+    """Read the attempts of a handler. A start that cannot be read, or that lies in the future, counts as now."""
     record = record_of(content, handler)
     retries, text = record.get("retries"), record.get("started")
     try:
@@ -50,7 +52,7 @@ def attempts_of(content: Content, handler: str, now: datetime) -> Attempts:
 
 
 def with_record(status: Mapping[str, Any], handler: str, record: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The status with that record of the handler's; None: without one, and without what was only there for it."""
+    """Return the status with this record of the handler. None: remove the record and the fields left empty by that."""
     kept = _mapping(status.get("kopf"))
     progress = {key: value for key, value in _mapping(kept.get("progress")).items() if key != handler}
     if record is not None:
@@ -60,7 +62,7 @@ def with_record(status: Mapping[str, Any], handler: str, record: Mapping[str, An
 
 
 def merged(document: Any, patch: Mapping[str, Any]) -> dict[str, Any]:
-    """RFC 7386: what Kopf's patches are."""
+    """Merge a patch by RFC 7386, as Kopf does."""
     result = _mapping(document)
     for key, value in patch.items():
         if value is None:
@@ -73,11 +75,11 @@ def merged(document: Any, patch: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _mapping(value: Any) -> dict[str, Any]:
-    """A copy; empty where somebody has written something else."""
+    """Return a copy of a mapping; empty if the value is not a mapping."""
     return dict(value) if isinstance(value, Mapping) else {}
 
 
 def _with(fields: Mapping[str, Any], key: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the key if there is nothing left below it."""
+    """Set the key, or remove it if its value is empty."""
     rest = {each: found for each, found in fields.items() if each != key}
     return {**rest, key: dict(value)} if value else rest

@@ -1,8 +1,9 @@
-"""What an executor does next about one object: start, stop, release, wait. No clock, no I/O.
+"""Choose the next step of an executor for one object: start, stop, release or wait. No clock, no I/O.
 
-An object is an executor's if it is assigned to its id *and* its incarnation, is not completed, and can be read. It is
-worked on only under the lease in which it was assigned: what is found after a lease was lost, or after the process was
-begun anew in the same pod, is released, for a supervisor may be on its way to give it to somebody else.
+An executor owns an object that is assigned to its id *and* its incarnation, is not completed, and can be read. The
+executor works on an object only under the lease in which the object was assigned. After a lost lease, or after a
+restart of the process in the same Pod, it releases the objects that it finds. A supervisor may already be assigning
+them to another executor.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from situate.sharding.model.object_view import ObjectView
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a handler returns, unless None: that the object is as it should be until its spec changes."""
+    """The result of a handler. A handler that returns None instead has settled the object until its spec changes."""
 
     successful: bool | None
-    """How the object is completed; None: it is not, the handler wants to be called again."""
+    """How the object is completed; None: it is not completed, and the executor calls the handler again."""
     reason: str = ""
     after_s: float = 0.0
-    """When it is called again; of a completed object nothing."""
+    """Delay before the next call; ignored for a completed object."""
 
     @staticmethod
     def succeeded(reason: str = "") -> Outcome:
@@ -40,40 +41,40 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Me:
-    """One incarnation of an executor."""
+    """The id and Pod UID of one incarnation of an executor."""
 
     id: str
     uid: str
 
 
 class StopReason(StrEnum):
-    """Why a handler is cancelled; a label of the metrics."""
+    """Why the executor cancels a handler; a label of the metrics."""
 
     NOT_OURS = "not ours"
-    """Gone, completed, or assigned otherwise."""
+    """The object is gone, completed, or assigned to another holder or epoch."""
     DRAIN = "drain"
-    """Asked for, of this object or of the whole executor."""
+    """A drain was requested, of this object or of the whole executor."""
     LEASE_LOST = "lease lost"
     NO_PROGRESS = "no progress"
-    """No heartbeat within the time that the executor allows."""
+    """The handler sent no heartbeat within the time that the executor allows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """What an executor remembers of one object, besides what the object says."""
+    """State that an executor remembers about one object and that the object itself does not hold."""
 
     running: int | None = None
-    """The epoch under which its handler runs; None: none runs."""
+    """The epoch under which the object's handler runs; None: no handler runs."""
     running_uid: str = ""
-    """The object on which it runs."""
+    """The UID of the object on which the handler runs."""
     failures: int = 0
-    """Of the handler, in a row."""
+    """Failures of the handler in a row."""
     resume_at: float | None = None
-    """Not to be started before; None: whenever it is its turn."""
+    """Earliest time of the next start; None: no delay."""
     settled: int | None = None
-    """The generation that the handler has settled; None: it has not."""
+    """The generation that the handler has settled; None: no generation is settled."""
     forgone: int = 0
-    """The epoch that this incarnation was given under an earlier lease, and no longer works under; 0: none."""
+    """The epoch that was assigned under an earlier lease, and under which this incarnation no longer works; 0: none."""
 
 
 NOTHING_KNOWN = Local()
@@ -81,67 +82,67 @@ NOTHING_KNOWN = Local()
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What holds for all objects."""
+    """Inputs of the decision that are the same for all objects."""
 
     me: Me
     now: float
     leased: bool
     """The lease is valid and the watch makes progress."""
     draining: bool = False
-    """The executor is about to end."""
+    """The executor is shutting down."""
     max_failures: int | None = None
-    """None: a handler may fail for ever."""
+    """Failures in a row after which the object is completed as failed; None: no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Call the handler under this epoch, once the server has confirmed it."""
+    """Call the handler under this epoch, once the server has confirmed the epoch."""
 
     epoch: int
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Cancel the handler; what follows is decided when it has ended."""
+    """Cancel the handler. The next step is decided when the handler has ended."""
 
     reason: StopReason
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Give the object up: nothing of it runs here."""
+    """Release the object: no handler of it runs here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Complete it as failed: its handler has failed too often."""
+    """Complete the object as failed: its handler has failed too often."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Nothing to do before then; None: before something changes."""
+    """Do nothing before `until`; None: do nothing before a change."""
 
     until: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """It is none of our business any more, and nothing of it runs here."""
+    """Drop the object: it is no longer owned, and no handler of it runs here."""
 
 
 Step: TypeAlias = Start | Stop | Release | Fail | Rest | Forget
 
 
 def owns(view: ObjectView, me: Me) -> bool:
-    """Whether the object is this incarnation's to work on. One that cannot be read is nobody's."""
+    """Return whether this incarnation may work on the object. No executor owns an object that cannot be read."""
     mine = view.executor == me.id and view.executor_uid == me.uid != ""
     return mine and view.epoch > 0 and not view.completed and not view.faults
 
 
 def next_step(view: ObjectView | None, generation: int, local: Local, situation: Situation) -> Step:
-    """The one thing to do now. `view` None: the object is gone, or not shown to us any more.
+    """Return the one step to take now. `view` None: the object is gone, or the watch no longer shows it.
 
-    `generation` is the object's; handlers are called again when it has changed.
+    `generation` is the generation of the object. The handler is called again after the generation changes.
     """
     ours = view is not None and owns(view, situation.me)
     if local.running is not None:
@@ -162,7 +163,7 @@ def next_step(view: ObjectView | None, generation: int, local: Local, situation:
 
 
 def _of_running(view: ObjectView | None, local: Local, situation: Situation) -> Step:
-    """`view` None: not ours."""
+    """Return the step of an object whose handler runs. `view` None: the object is not owned."""
     if view is None or view.epoch != local.running or view.uid != local.running_uid:
         return Stop(StopReason.NOT_OURS)
     if not situation.leased:
@@ -174,20 +175,23 @@ def _of_running(view: ObjectView | None, local: Local, situation: Situation) -> 
 
 @dataclass(frozen=True, slots=True)
 class HandlerRetries:
-    """How long an object rests after its handler has failed. Spread by whoever has a random source."""
+    """Back-off of an object after its handler has failed. The caller adds the jitter."""
 
     initial_s: float = 1.0
     cap_s: float = 300.0
 
     def delay_s(self, failures: int, asked_s: float | None = None) -> float:
-        """After so many failures in a row, counted from 1; at least what the server asked for (Retry-After)."""
+        """Return the delay after this many failures in a row (the first is 1).
+
+        The delay is at least the time that the server requested (Retry-After).
+        """
         own = min(self.cap_s, self.initial_s * 2.0 ** min(failures - 1, 100))
         return max(own, asked_s or 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Forgone:
-    """Epochs that an incarnation was given under leases that it has lost, by the UID of the object."""
+    """Epochs that an incarnation received under leases it has since lost, by UID of the object."""
 
     epochs: Mapping[str, int] = field(default_factory=dict)
 
@@ -195,5 +199,5 @@ class Forgone:
         return self.epochs.get(uid, 0)
 
     def with_all(self, views: Mapping[str, ObjectView], me: Me) -> Forgone:
-        """After a lease was lost: everything that is ours now, by uid. What is gone is remembered no longer."""
+        """Record every owned object after a lost lease, by UID. Objects that are gone are dropped."""
         return Forgone({uid: view.epoch for uid, view in views.items() if owns(view, me)})

@@ -1,10 +1,12 @@
-"""`situate.sharding.fencing.admit.admit` as ValidatingAdmissionPolicies: what API servers themselves refuse.
+"""The rules of `situate.sharding.fencing.admit.admit` as ValidatingAdmissionPolicies, for the API server.
 
-Two policies, because a parameter is looked for before anything is known of who asks: where one that is missing denied,
-it would lock users out as well. The second one alone reads the leader's Lease; without a Lease nobody leads, and the
-terms on the objects alone keep older ones out. Of a partitioned resource the second one is there without effect. What
-the tests of a client's patch say, the epoch it was made under, no server can see; incarnations it can. The CEL uses
-nothing newer than Kubernetes 1.30; each validation has the text of its `Refusal`, and they stand in its order.
+There are two policies, because the API server looks up a parameter before it checks the role of the client. If a
+missing parameter denied requests, it would also lock users out. Only the second policy reads the leader's Lease.
+Without a Lease there is no leader, and the terms on the objects alone refuse older supervisors. For a partitioned
+resource the second policy exists, but has no effect.
+
+A server cannot see the epoch that a client's JSON patch tests; it can see incarnations. The CEL needs nothing newer
+than Kubernetes 1.30. Each validation has the text of its `Refusal`, and the validations have the order of `Refusal`.
 """
 
 from __future__ import annotations
@@ -19,27 +21,27 @@ from situate.sharding.fencing.admit import NOTES, NUMBER, TIME, Fence, Refusal, 
 from situate.sharding.model.names import DRAIN, EPOCH, EXECUTOR, EXECUTOR_UID, TERM
 
 POD_UID: Final = "authentication.kubernetes.io/pod-uid"
-"""In `userInfo.extra` of whoever shows a token that is bound to a pod."""
+"""Key in `userInfo.extra` if the client's token is bound to a Pod."""
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
 _OF_TERMS: Final = "-term"
-"""Ends the name of the policy that looks at terms."""
+"""Suffix of the name of the policy that compares terms."""
 _OF_NOBODY: Final = ".no-leader"
-"""Ends the name of a Lease that never exists: a policy whose parameter is missing refuses nothing."""
+"""Suffix of the name of a Lease that never exists: a policy without its parameter refuses nothing."""
 
 
 class BadPolicy(ValueError):
-    """What was asked for cannot be enforced; the message names the value and what is allowed."""
+    """The policies cannot enforce these settings; the message names the value and the allowed values."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceAccounts:
-    """Who supervisors and executors are, as `NAMESPACE:NAME`. An account of both would prove nothing."""
+    """Service accounts of supervisors and executors, as `NAMESPACE:NAME`. No account may have both roles."""
 
     supervisors: tuple[str, ...]
     executors: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        """Raises `BadPolicy`."""
+        """Validate the accounts. Raises `BadPolicy`."""
         for role, accounts in (("supervisors", self.supervisors), ("executors", self.executors)):
             for account in accounts or ("",):
                 namespace, colon, name = account.partition(":")
@@ -52,7 +54,7 @@ class ServiceAccounts:
             )
 
     def writer_of(self, user_info: Mapping[str, Any]) -> Writer:
-        """Who asks (authentication/v1 UserInfo)."""
+        """Return the writer for an authentication/v1 UserInfo."""
         account = str(user_info.get("username", "")).removeprefix(_PREFIX)
         uids: Sequence[str] = (user_info.get("extra") or {}).get(POD_UID) or ("",)
         if account in self.supervisors:
@@ -66,8 +68,10 @@ _OF_ACCOUNTS: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-.:")
 
 @dataclass(frozen=True, slots=True)
 class LeaderLease:
-    """The Lease of the supervisors' election. Of a partitioned resource there are several, and no policy can tell
-    which one an object belongs to: leave it out there."""
+    """The Lease of the supervisors' election.
+
+    Leave it out for a partitioned resource: it has several Leases, and no policy can find the Lease of an object.
+    """
 
     namespace: str
     name: str
@@ -81,12 +85,12 @@ def fencing_policies(
     lease: LeaderLease | None = None,
     labels: Mapping[str, str] = NO_LABELS,
 ) -> Iterator[dict[str, Any]]:
-    """The two policies and their bindings. `lease` None: the leader's term is not checked.
+    """Yield the two policies and their bindings. `lease` None: the policies do not check the leader's term.
 
-    Both names are always there, so that applying another output replaces every policy of the one before. A policy that
-    stayed with the Lease of a supervisor that is gone would refuse each write of its successors. Without a Lease, the
-    binding names one that never exists. The kind of the parameter stays: Kubernetes 1.36.3 finds no parameters of a
-    built-in kind again, once the last policy that has them is gone.
+    Both names are always in the output, so that a new output replaces every earlier policy. A leftover policy with the
+    Lease of a removed supervisor would refuse each write of its successors. Without a Lease, the binding names a Lease
+    that never exists. The kind of the parameter stays. Kubernetes 1.36.3 finds no parameters of a built-in kind again,
+    once the last policy with that kind is gone.
     """
     scope = _Scope(resource, accounts, labels)
     variables = _variables(fence)
@@ -116,7 +120,7 @@ class _Scope:
         conditions: Sequence[Mapping[str, str]] = (),
         parameter: LeaderLease | None = None,
     ) -> Iterator[dict[str, Any]]:
-        """One policy and its binding."""
+        """Yield one policy and its binding."""
         metadata = {"name": name, "labels": dict(self.labels)}
         rule = {
             "apiGroups": [self.resource.group],
@@ -147,12 +151,12 @@ class _Scope:
         yield {"apiVersion": _ADMISSION, "kind": f"{kind}Binding", "metadata": metadata, "spec": binding}
 
     def is_one_of(self, accounts: Sequence[str]) -> str:
-        """CEL: one of these service accounts asks."""
+        """Return CEL that is true if the client is one of these service accounts."""
         return f"request.userInfo.username in [{', '.join(_text(_PREFIX + each) for each in accounts)}]"
 
 
 def _variables(fence: Fence) -> dict[str, str]:
-    """CEL for what `Fenced` holds, of the object as it is (`old_`) and as it would be (`new_`); absent is empty."""
+    """Return CEL for the fields of `Fenced`, before (`old_`) and after (`new_`) the request; absent is empty."""
     found: dict[str, str] = {}
     for prefix, root in (("old", "oldObject"), ("new", "object")):
         found |= {
@@ -223,11 +227,11 @@ _RULES: Final[Mapping[Refusal, str]] = {
         "variables.new_term >= params.spec.leaseTransitions"
     ),
 }
-"""CEL: what holds unless the refusal does."""
+"""CEL per refusal: true unless the refusal applies."""
 
 
 _OF_IDENTITIES: Final = (Refusal.NOT_HOLDER, Refusal.NOT_RELEASED, Refusal.NOT_SUPERVISOR)
-"""Refusals that depend on who asks: they name the account, and the Pod that its token is bound to."""
+"""Refusals that depend on the client: their message names its account, and the Pod of its token."""
 
 
 def _validation(refusal: Refusal, expression: str) -> dict[str, str]:
@@ -254,7 +258,7 @@ def _entry(prefix: str, of: str, key: str) -> str:
 
 
 def _value_at(root: str, path: str, otherwise: str) -> str:
-    """Steps are looked up as keys: a field of a custom resource may be called what is a word of CEL."""
+    """Return CEL for the value at a path. Steps are looked up as keys, because a field name may be a CEL keyword."""
     tests, here = [f"{root} != null"], root
     for step in path.split("."):
         tests.append(f"{_text(step)} in {here}")
@@ -264,10 +268,10 @@ def _value_at(root: str, path: str, otherwise: str) -> str:
 
 
 def _number(text: str) -> str:
-    """As `admit` reads it: -1 for what is no number."""
+    """Return CEL that parses a number as `admit` does: -1 if the text is not a number."""
     return f"{text} == '' ? 0 : ({text}.matches({_text(f'^{NUMBER}$')}) ? int({text}) : -1)"
 
 
 def _text(value: str) -> str:
-    """A CEL literal; what comes here has neither quotes nor backslashes."""
+    """Return a CEL string literal. The callers pass no quotes and no backslashes."""
     return f"'{value}'"

@@ -1,8 +1,9 @@
-"""Which writes of an object are admitted: fencing, as one pure function of the stored object and the request.
+"""Decide whether a write of an object is admitted: one pure function of the stored object and the request.
 
-The clients' own checks and the policy for API servers (`situate.sharding.fencing.admission_policy`) say the same as
-`admit`; the policy is proved to. Only what fencing is about is judged: every other field is anybody's (sharding.md,
-8.2). Whether the previous holder has given the object up is the supervisor's duty, and cannot be seen here.
+The checks of clients and the policy for API servers (`situate.sharding.fencing.admission_policy`) follow `admit`; a
+test compares the policy with it. `admit` judges only the fenced fields. All other fields are free for any client, see
+the rules of fencing in docs/spec/sharding.md. The supervisor must wait until the previous holder has released the
+object: `admit` cannot check that.
 """
 
 from __future__ import annotations
@@ -28,34 +29,34 @@ from situate.sharding.model.names import (
 )
 
 NOTES: Final = (ASSIGNED_AT, WHY, REVOKED, LOSSES)
-"""Annotations that tell of an assignment, besides those that are it."""
+"""Annotations that describe an assignment but are not part of its identity."""
 NUMBER: Final = "[0-9]{1,18}"
-"""A regular expression for epochs and terms: whatever matches fits into 64 bits."""
+"""A regular expression for epochs and terms. Every match fits in 64 bits."""
 TIME: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt]"
-"""A regular expression: every time begins so. What else stands for the completion is a mistake, and completes nothing:
-whoever made it may mend it."""
+"""A regular expression for the beginning of a time. Any other value of the completion field is a mistake: it
+completes nothing, and its author may correct it."""
 
 
 class Role(Enum):
-    """What a writer is to the objects."""
+    """The role of a writer for the objects."""
 
     SUPERVISOR = "supervisor"
     EXECUTOR = "executor"
     OTHER = "other"
-    """Users, and every other controller."""
+    """Users, and all other controllers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Who asks, as the API server found out."""
+    """The client of a request, as the API server authenticated it."""
 
     role: Role
     pod_uid: str = ""
-    """Of the pod that the credentials are bound to; empty if they are bound to none."""
+    """UID of the Pod to which the credentials are bound; empty if they are not bound to a Pod."""
 
 
 class Refusal(StrEnum):
-    """Why a write is not admitted; the texts are those of the policy too."""
+    """Why a write is refused. The policy has the same texts."""
 
     EPOCH = "the write was made under another epoch than the stored one: read the object again"
     FINAL = "the object is completed, and its status is final"
@@ -74,7 +75,7 @@ class Refusal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Where the fenced fields of a resource are."""
+    """Paths of the fenced fields of a resource."""
 
     paths: FieldPaths = field(default_factory=FieldPaths)
     finalizer: str = FINALIZER
@@ -82,20 +83,20 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A write as the server sees it: who asks, and what the object would be."""
+    """A write as the server sees it: the client, and the new object."""
 
     writer: Writer
     object: Content
     subresource: str = ""
     epoch: int | None = None
-    """What the writer takes the stored epoch for, as the tests of its patch say; None: it does not say."""
+    """The stored epoch that the writer expects, as tested by its patch; None: the patch has no test."""
     leader_term: int = 0
-    """The leader's, as its Lease says now."""
+    """The current term of the leader, from its Lease."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fenced:
-    """The fields of one object that fencing is about. Absent and empty are the same."""
+    """The fields of one object that fencing judges. Absent and empty are equal."""
 
     executor: Any
     executor_uid: str
@@ -119,9 +120,9 @@ class Fenced:
 
 
 def admit(stored: Content | None, request: Request, fence: Fence) -> Refusal | None:
-    """None: accepted. `stored` is None where the request would create the object.
+    """Return why the write is refused, or None to accept it. `stored` is None if the request creates the object.
 
-    Of several reasons the first in the order of `Refusal` is given.
+    If several reasons apply, the result is the first in the order of `Refusal`.
     """
     before, after = fenced(stored or {}, fence), fenced(request.object, fence)
     if request.epoch is not None and request.epoch != before.epoch:
@@ -130,7 +131,7 @@ def admit(stored: Content | None, request: Request, fence: Fence) -> Refusal | N
 
 
 def fenced(obj: Content, fence: Fence) -> Fenced:
-    """What an object says; a field of another type than it should have is what it is, and is compared as such."""
+    """Return the fenced fields of an object. A field of a wrong type stays as it is, and is compared as such."""
     metadata = _mapping(obj.get("metadata"))
     annotations, labels = _mapping(metadata.get("annotations")), _mapping(metadata.get("labels"))
     status = _mapping(obj.get("status"))
@@ -164,7 +165,7 @@ def _of_status(before: Fenced, after: Fenced, request: Request) -> Refusal | Non
 
 
 def _final(before: Fenced, after: Fenced, *, conditions_free: bool) -> bool:
-    """Whether nothing of a completed object's status changes; supervisors tell in conditions what becomes of it."""
+    """Return whether a completed object's status stays unchanged. A supervisor may still write the conditions."""
     if (before.completed_at, before.successful) != (after.completed_at, after.successful):
         return False
     free = {"conditions"} if conditions_free else set()
@@ -173,7 +174,7 @@ def _final(before: Fenced, after: Fenced, *, conditions_free: bool) -> bool:
 
 
 def _holds(before: Fenced, writer: Writer) -> bool:
-    """Whether it is the incarnation to which the object is assigned, and may still write."""
+    """Return whether the writer is the incarnation that holds the object, and may still write."""
     return writer.pod_uid != "" and before.executor_uid == writer.pod_uid and not before.completed
 
 
@@ -199,7 +200,7 @@ def _core(each: Fenced) -> tuple[Any, str, str]:
 
 
 def _reassigned(before: Fenced, after: Fenced) -> Refusal | None:
-    """An assignment or a revocation."""
+    """Check an assignment or a revoke."""
     if before.epoch < 0 or after.epoch != before.epoch + 1:
         return Refusal.STEP
     if (after.executor == "") != (after.executor_uid == ""):
@@ -220,7 +221,7 @@ def _number(text: str) -> int:
 
 
 def _at(obj: Content, path: str) -> Any:
-    """What lies there; the empty text where there is nothing, or null."""
+    """Return the value at a path; the empty text if it is absent or null."""
     found: Any = obj
     for step in path.split("."):
         found = found.get(step) if isinstance(found, Mapping) else None
@@ -232,13 +233,13 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 class Sink:
-    """An outside system that refuses what an earlier holder sends (`work.token`): it remembers the highest epoch."""
+    """A model of an outside system that refuses earlier holders by `work.token`: it remembers the highest epoch."""
 
     def __init__(self) -> None:
         self._highest: dict[str, int] = {}
 
     def accepts(self, token: str) -> bool:
-        """Whether the token, `UID:EPOCH`, is of the highest epoch so far of its object; one that is none is refused."""
+        """Return whether the token (`UID:EPOCH`) is well-formed and has the highest epoch so far of its object."""
         uid, _, text = token.rpartition(":")
         epoch = _number(text) if text else -1
         if not uid or epoch < 0 or epoch < self._highest.get(uid, 0):
@@ -247,5 +248,5 @@ class Sink:
         return True
 
     def highest(self, uid: str) -> str:
-        """The token of the latest holder; epoch 0 where none has called."""
+        """Return the token of the latest holder; epoch 0 if no holder has called."""
         return f"{uid}:{self._highest.get(uid, 0)}"

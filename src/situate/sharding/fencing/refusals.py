@@ -1,4 +1,4 @@
-"""Recognise a refusal of the fencing policies in an API server's answer, and name the next step."""
+"""Recognise a refusal of the fencing policies in an API server's response, and name the next step."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class FenceRefusal:
     """One write that a fencing policy refused."""
 
     policy: str
-    """The ValidatingAdmissionPolicy's name."""
+    """Name of the ValidatingAdmissionPolicy."""
     refusal: Refusal
 
     @property
     def next_step(self) -> str:
-        """For an operator of the cluster."""
+        """The next step for an administrator of the cluster."""
         match self.refusal:
             case Refusal.STALE_LEADER:
                 return (
@@ -44,11 +44,11 @@ class FenceRefusal:
 
 
 def fence_refusal(answer: str) -> FenceRefusal | None:
-    """The refusal in an API server's answer; None if no fencing policy refused the write."""
+    """Return the refusal in an API server's response; None if no fencing policy refused the write."""
     denied = _DENIED.search(answer)
     if denied is None:
         return None
     said = answer[denied.end() :]
-    # of two texts one may begin as the other does: the longest that matches is meant
+    # one text may begin with another text, so use the longest match
     found = max((each for each in Refusal if said.startswith(str(each))), key=len, default=None)
     return None if found is None else FenceRefusal(denied[1], found)

@@ -1,4 +1,4 @@
-"""What an executor says of itself in the status annotation of its Lease, as text and as a value."""
+"""The report of an executor in the status annotation of its Lease, as text and as a value."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from situate.sharding.model.executors import NO_METRICS
 from situate.sharding.model.names import STATUS
 
 _LONGEST: Final = 16 * 1024
-"""Characters that are looked at: a report of some metrics has a few hundred."""
+"""Maximum characters that are parsed; a report with some metrics has a few hundred."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Whatever is not said is None or empty."""
+    """The report of one executor. Fields that it does not report are None or empty."""
 
     capacity: float | None = None
     open: int | None = None
@@ -38,7 +38,7 @@ NOTHING: Final = Report()
 
 
 def report_of(text: str | None) -> tuple[Report, tuple[str, ...]]:
-    """The report, without what cannot be read of it, and a sentence about each such part."""
+    """Parse a report. Return the readable fields, and a sentence about each unreadable field."""
     if text is None:
         return NOTHING, ()
     try:
@@ -63,7 +63,7 @@ def report_of(text: str | None) -> tuple[Report, tuple[str, ...]]:
 
 
 def report_text(report: Report) -> str:
-    """The annotation's value."""
+    """Return the value of the annotation."""
     wire: dict[str, Any] = {"draining": report.draining, "metrics": dict(report.metrics)}
     if report.full:
         wire["full"] = True

@@ -13,20 +13,20 @@ from situate.sharding.leases.membership import LONGEST_LEASE_S
 
 
 def age_s(lease: Lease, wall: datetime) -> float | None:
-    """Seconds since the holder renewed the Lease, by both clocks; None if the Lease does not say."""
+    """Return the seconds since the holder's last renewal, by both clocks; None if the Lease has no renew time."""
     renewed = lease.spec.renew_time
     return None if renewed is None else (wall - renewed).total_seconds()
 
 
 def expired(lease: Lease, wall: datetime, at_least_s: float = 0.0) -> bool:
-    """Whether a held Lease has run out. `at_least_s`: a shorter duration in the Lease counts as this one."""
+    """Return whether a held Lease has expired. `at_least_s`: a shorter duration in the Lease counts as this one."""
     age = age_s(lease, wall)
     lasts_s = max(at_least_s, min(lease.spec.lease_duration_seconds, LONGEST_LEASE_S))
     return bool(lease.spec.holder_identity) and age is not None and age >= lasts_s
 
 
 def supervisor_problem(name: str, lease: Lease | None, wall: datetime) -> str:
-    """Why no supervisor holds its Lease; empty if one does. `name`: of the Lease, for the text."""
+    """Return why no supervisor holds the Lease; empty if one does. `name`: name of the Lease, for the text."""
     if lease is None:
         return f"Lease {name} does not exist"
     if not lease.spec.holder_identity:

@@ -1,10 +1,11 @@
-"""Who is an executor, and who is one no longer: leases and pods as they are seen, judged by the observer's own clock.
+"""Decide which executors are alive, from Leases, Pods and nodes, by the observer's own clock.
 
-A lease's age is the time since this observer saw it change; what anybody wrote into it as a time is compared with
-nothing but its earlier self. A watch may stand still without anybody noticing, so a lease that seems to have run out
-is read once more before it counts as expired: else one dead connection would take every executor for dead. Each pod
-UID is an incarnation with a lease of its own, and inherits nothing. Watching is left to the shell, which calls
-`Membership` with whatever comes; keeping a lease is the executor's half.
+The age of a Lease is the time since this observer saw the Lease change. A time that another process wrote is only
+compared with its own earlier value. A watch may stall without an error. Therefore a Lease that seems to have expired is
+read once more before it counts as expired. Otherwise one dead connection would make every executor count as dead.
+
+Each Pod UID is an incarnation with a Lease of its own, and inherits nothing. The caller watches the cluster and passes
+each event to `Membership`. The executor's side renews the Lease.
 """
 
 from __future__ import annotations
@@ -28,40 +29,40 @@ from situate.sharding.model.executors import Ending, Executor, ExecutorStatus, L
 from situate.sharding.model.names import CORDON, EXECUTOR, EXECUTOR_UID, PARTITION, POOL, STATUS
 
 FORGOTTEN_AFTER_S: Final = 60.0
-"""Beyond a lease's duration, a dead incarnation is remembered for so long, as controller-sharding does for orphans."""
+"""How long a dead incarnation is remembered after its lease duration, as controller-sharding does for orphans."""
 LONGEST_LEASE_S: Final = 3600.0
-"""Of a duration in a Lease that is longer than ours: somebody's mistake must not keep objects for ever."""
+"""Limit on a lease duration that is longer than ours: a mistake must not hold objects for ever."""
 OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 REVISION_LABELS: Final = ("controller-revision-hash", "pod-template-hash")
-"""Of pods of a StatefulSet, and of a Deployment."""
-_LONGEST_NAME: Final = 253  # of a Lease: a DNS subdomain
+"""Labels of Pods of a StatefulSet, and of a Deployment."""
+_LONGEST_NAME: Final = 253  # maximum length of a Lease's name, a DNS subdomain
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class BadLeaseTimes(ValueError):
-    """Durations under which two executors could be at work on one object; the message names them."""
+    """Durations that would let two executors work on one object; the message names them."""
 
 
 class BadExecutorWatch(ValueError):
-    """A selector that is no selector, or selects every pod by mistake."""
+    """An invalid selector, or one that selects every Pod by mistake."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """An executor has stopped, by its own clock, before anybody takes it for dead, by his."""
+    """Times of an executor's Lease. The executor stops by its own clock before an observer can judge it expired."""
 
     lease_s: float = 15.0
     renew_s: float = 4.0
     retry_s: float = 1.0
     renew_deadline_s: float = 10.0
-    """After the last successful renewal was sent, handlers are cancelled."""
+    """Handlers are cancelled this long after the last successful renewal was sent."""
     cancel_grace_s: float = 4.0
-    """After that, a process with a handler that has not stopped ends itself."""
+    """A process with a handler that has not stopped ends itself this long after the deadline."""
     max_clock_drift: float = 0.05
-    """By which two clocks may differ in speed, as a share."""
+    """The share by which two clocks may differ in speed."""
 
     def __post_init__(self) -> None:
-        """Raises `BadLeaseTimes`."""
+        """Validate the times. Raises `BadLeaseTimes`."""
         for name in self.__slots__:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
@@ -84,16 +85,16 @@ class LeaseTimes:
 
 @dataclass(frozen=True, slots=True)
 class ExecutorWatch:
-    """Which pods are executors."""
+    """Which Pods are executors."""
 
     selector: str = ""
     """A label selector; empty only with `match_all`."""
     namespace: str | None = None
-    """None: all namespaces, and ids are then `namespace/name`."""
+    """None: all namespaces; ids are then `namespace/name`."""
     match_all: bool = False
 
     def __post_init__(self) -> None:
-        """Raises `BadExecutorWatch`."""
+        """Validate the selector. Raises `BadExecutorWatch`."""
         try:
             empty = not parse_selector(self.selector).requirements
         except BadSelector as error:
@@ -105,12 +106,12 @@ class ExecutorWatch:
             )
 
     def id_of(self, namespace: str, name: str) -> str:
-        """The id of the executor in this pod."""
+        """Return the id of the executor in this Pod."""
         return name if self.namespace is not None else f"{namespace}/{name}"
 
 
 def lease_name(pool: str, pod: str, uid: str) -> str:
-    """`POOL.POD.UID8`; a pod's name that is too long for that is replaced by 32 hexadecimal digits."""
+    """Return `POOL.POD.UID8`. If that is too long, 32 hexadecimal digits replace the name of the Pod."""
     name = f"{pool}.{pod}.{uid[:8]}"
     if len(name) <= _LONGEST_NAME:
         return name
@@ -119,7 +120,7 @@ def lease_name(pool: str, pod: str, uid: str) -> str:
 
 @dataclass(slots=True)
 class _Incarnation:
-    """All that was seen of one pod UID."""
+    """The observed state of one Pod UID."""
 
     uid: str
     id: str
@@ -129,9 +130,9 @@ class _Incarnation:
     changed_at: float = -math.inf
     """When the claim was last seen to change."""
     checked_at: float = -math.inf
-    """When the last reading of its Lease was begun that was asked for."""
+    """Start time of the last requested read of its Lease."""
     lease: str = ""
-    """Its Lease's name."""
+    """Name of its Lease."""
     lease_uid: str = ""
     lease_version: str = ""
     cordoned: bool = False
@@ -139,35 +140,35 @@ class _Incarnation:
     reported: str | None = None
     sampled_at: float | None = None
     pod: Pod | None = None
-    """None until it was seen, and after it vanished."""
+    """None until the Pod was seen, and after it vanished."""
     node: str = ""
-    """Also after the pod has vanished."""
+    """Name of its node; stays set after the Pod has vanished."""
     proven_dead: bool = False
-    """Until its Lease is seen to be taken anew, or to change when its pod runs again: a container that was restarted is
-    the same pod."""
+    """Whether the death is proven. It ends when the Lease is acquired again, or changes while the Pod runs again:
+    a restarted container belongs to the same Pod."""
     restarted: bool = False
-    """Whether its pod runs again after that."""
+    """Whether its Pod runs again after a proven death."""
     unhealthy_since: float | None = None
     ended_at: float | None = None
 
     def has_seen_later(self, lease: ObjectMeta) -> bool:
-        """Whether a later version of this Lease is known: an answer may arrive after the event that overtook it."""
+        """Return whether a later version of this Lease is known. A response may arrive after a newer watch event."""
         return lease.uid == self.lease_uid and older(lease.resource_version, self.lease_version)
 
 
 @dataclass(slots=True)
 class Membership:
-    """What one observer has seen of leases, pods and nodes. `now` is its monotonic clock, and never goes back."""
+    """Observations of one observer: Leases, Pods and nodes. `now` is its monotonic clock, and never decreases."""
 
     watch: ExecutorWatch
     times: LeaseTimes = field(default_factory=LeaseTimes)
     pool: str = ""
-    """Leases of other pools are not looked at; empty: of any pool."""
+    """Leases of other pools are ignored; empty: all pools count."""
     partition: str = ""
-    """Leases of other partitions are not looked at; empty: of any partition."""
+    """Leases of other partitions are ignored; empty: all partitions count."""
     _incarnations: dict[str, _Incarnation] = field(default_factory=dict)
     _uids: dict[tuple[str, str], str] = field(default_factory=dict)
-    """UID by namespace and name of the pods that are there."""
+    """UIDs of the present Pods, by namespace and name."""
     _leftovers: dict[str, Leftover] = field(default_factory=dict)
     """By UID of the executor."""
     _out_of_service: set[str] = field(default_factory=set)
@@ -180,7 +181,7 @@ class Membership:
         self._selector = parse_selector(self.watch.selector)
 
     def saw_lease(self, lease: Lease, now: float) -> tuple[str, ...]:
-        """A Lease was listed, added or changed. Gives a sentence about each part that cannot be used."""
+        """Record a Lease that was listed, added or changed. Return a sentence about each part that cannot be used."""
         labels, annotations = lease.metadata.labels, lease.metadata.annotations
         if self.pool and labels.get(POOL) != self.pool:
             return ()
@@ -197,7 +198,7 @@ class Membership:
             return (f"{where} of the executor with UID {uid} is held by {claim.holder!r}: that renews nothing",)
         if found.claim is None or not found.claim.same_claim(claim):
             found.changed_at = now
-            # a renewal that is seen late is of the process that has ended
+            # a late event about a renewal is of the process that has ended
             begun_anew = found.claim is None or found.claim.acquired != claim.acquired
             found.proven_dead = found.proven_dead and not (begun_anew or found.restarted)
         found.claim, found.lease = claim, lease.metadata.name
@@ -212,8 +213,10 @@ class Membership:
         return tuple(f"{where}: {oddity}" for oddity in oddities)
 
     def checked(self, suspect: Suspect, lease: Lease | None, asked_at: float, now: float) -> tuple[str, ...]:
-        """The Lease of a suspect was read from the API, not from a cache; None: there is none. `asked_at`: when the
-        reading was begun."""
+        """Record a read of a suspect's Lease from the API, not from a cache.
+
+        `lease` None: it does not exist. `asked_at`: when the read began.
+        """
         found = self._incarnations.get(suspect.uid)
         overtaken = lease is not None and found is not None and found.has_seen_later(lease.metadata)
         oddities = () if lease is None or overtaken else self.saw_lease(lease, now)
@@ -222,11 +225,11 @@ class Membership:
         return oddities
 
     def cleared(self, uid: str) -> None:
-        """The Lease of this executor is gone, or has changed since it was a leftover."""
+        """Record that the Lease of this executor is gone, or changed after it became a leftover."""
         self._leftovers.pop(uid, None)
 
     def saw_pod(self, pod: Pod) -> None:
-        """A pod was listed, added or changed. One that does not match the selector is no executor any longer."""
+        """Record a Pod that was listed, added or changed. One that does not match the selector is no executor."""
         place, uid = (pod.metadata.namespace, pod.metadata.name), pod.metadata.uid
         if not self._selector.matches(pod.metadata.labels):
             if uid in self._incarnations:
@@ -244,24 +247,24 @@ class Membership:
         found.proven_dead = found.proven_dead or terminated
 
     def pod_gone(self, namespace: str, name: str, uid: str) -> None:
-        """A pod was deleted, or left the selector: no proof of anything."""
+        """Record that a Pod was deleted or left the selector. This proves nothing about its process."""
         if uid in self._incarnations:
             self._vanished(uid, (namespace, name))
 
     def saw_node(self, node: Node) -> None:
-        """A node was listed, added or changed."""
+        """Record a node that was listed, added or changed."""
         tainted = any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints)
         (self._out_of_service.add if tainted else self._out_of_service.discard)(node.metadata.name)
 
     def synced(self, now: float) -> None:
-        """Leases and pods have been listed. Later calls change nothing."""
+        """Record that Leases and Pods have been listed. Later calls change nothing."""
         if self._synced_at is None:
             self._synced_at = now
 
     def members(self, now: float, open_objects: Mapping[str, int]) -> Members:
-        """Everybody's standing now. `open_objects`: by uid, from a listing of the objects.
+        """Return the status of every executor. `open_objects`: number by UID, from a listing of the objects.
 
-        Call `checked` for each of its suspects, and then this again.
+        Call `checked` for each suspect of the result, then call this again.
         """
         suspects: list[Suspect] = []
         living: dict[str, Executor] = {}
@@ -280,7 +283,7 @@ class Membership:
                 continue
             if seen.ended_at is None:
                 seen.ended_at = now
-            # while its pod is there, a process may begin in it that is to know by the Lease that it is not the first
+            # while the Pod exists, a new process in it must see from the Lease that it is not the first
             if seen.pod is None and now - seen.ended_at > self._lease_s(seen) + FORGOTTEN_AFTER_S:
                 del self._incarnations[uid]
                 left = Leftover(uid, seen.namespace, seen.lease, seen.lease_uid, seen.lease_version)
@@ -314,14 +317,14 @@ class Membership:
             del self._uids[place]
 
     def _lease_s(self, seen: _Incarnation) -> float:
-        """d; longer if the executor's own Lease says so, for it will act on that."""
+        """Return d, or the duration in the executor's own Lease if that is longer, because the executor follows it."""
         ours, claim = self.times.lease_s, seen.claim
         if claim is None or claim.lease_s <= ours or not claim.holder:
             return ours
         return max(ours, min(claim.lease_s, LONGEST_LEASE_S))
 
     def _ending(self, seen: _Incarnation, now: float) -> Ending | None:
-        """None while the lease lives."""
+        """Return how the executor ended; None while its lease is alive."""
         if seen.proven_dead or (seen.node and seen.node in self._out_of_service):
             return Ending.DEAD
         if seen.claim is not None and not seen.claim.holder:
@@ -353,8 +356,10 @@ class Membership:
         )
 
     def _newest_revision(self, living: Iterable[str]) -> str:
-        """Of the youngest pod: creation times are the server's, and are compared with each other alone. They are whole
-        seconds: of revisions whose youngest are as old, that whose oldest is the youngest.
+        """Return the revision of the youngest Pod.
+
+        Creation times are the server's, and are only compared with each other. They are whole seconds. If the
+        youngest Pods of two revisions are equally old, the revision with the later oldest Pod is the newest.
         """
         created: dict[str, list[datetime]] = {}
         for uid in living:
@@ -365,7 +370,7 @@ class Membership:
 
 
 def _status(seen: _Incarnation, open_objects: int, ready: bool) -> ExecutorStatus:
-    """The first that matches."""
+    """Return the first status that matches."""
     pod, report = seen.pod, seen.report
     going = pod is not None and (
         pod.metadata.deletion_timestamp is not None or pod.metadata.annotations.get(CORDON) == "true"
@@ -380,7 +385,10 @@ def _status(seen: _Incarnation, open_objects: int, ready: bool) -> ExecutorStatu
 
 
 def _ready(pod: Pod) -> bool:
-    """The pod's condition, too: KSched looks at the containers alone, and on a lost node they stay ready."""
+    """Return whether the Pod condition Ready and all containers are ready.
+
+    KSched checks the containers only, and on a lost node they stay ready.
+    """
     condition = pod.condition("Ready")
     statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
     return (
@@ -392,7 +400,7 @@ def _ready(pod: Pod) -> bool:
 
 
 def _terminated(pod: Pod) -> bool:
-    """Whether the kubelet has said of every container of this pod that it ended."""
+    """Return whether the kubelet has reported every container of this Pod as terminated."""
     statuses = pod.status.container_statuses
     ended: Iterable[ContainerStatus] = (*statuses, *pod.status.init_container_statuses)
     return (
@@ -408,7 +416,7 @@ def _revision(pod: Pod | None) -> str:
 
 
 def _pod_name(lease: Lease, uid: str) -> str:
-    """From `POOL.POD.UID8`; empty if the name is no such name."""
+    """Return the Pod's name from `POOL.POD.UID8`; empty if the Lease has no such name."""
     name, pool = lease.metadata.name, lease.metadata.labels.get(POOL, "")
     head, tail = f"{pool}.", f".{uid[:8]}"
     if not pool or not uid or not name.startswith(head) or not name.endswith(tail):

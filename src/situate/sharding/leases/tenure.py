@@ -1,10 +1,11 @@
-"""For how long an executor may work: the arithmetic of its lease, by a clock that is an argument.
+"""How long an executor may work: the arithmetic of its lease. The clock is an argument.
 
-A tenure is valid until `renew_deadline_s` after whichever is older: the moment before the last successful renewal was
-sent, or the moment as of which the objects are known. Whoever judges the lease from outside waits for longer. Once
-over, it stays over until it is begun anew, which is allowed when nothing of it runs any more.
+A tenure is valid until `renew_deadline_s` after the older of two moments. One is the time before the last successful
+renewal was sent, and the other is the time of the last known state of the objects. An observer of the lease waits
+longer than that. A tenure that is over stays over until a new one begins. A new one may begin only when no handler
+runs.
 
-Read and written by two threads: each field by one of them, but for `over`, which one sets and the other clears.
+Two threads use this object. Each field is written by one of them; only `over` is set by one and cleared by the other.
 """
 
 from __future__ import annotations
@@ -15,63 +16,63 @@ from situate.sharding.leases.membership import LeaseTimes
 
 
 class Tenure:
-    """One executor's right to work."""
+    """The right of one executor to work."""
 
     def __init__(self, times: LeaseTimes) -> None:
         self.times = times
         self.number = 0
-        """Of the present tenure, from 1; 0: there has been none."""
+        """Number of the current tenure, from 1; 0: there has been none."""
         self.over = True
-        """Not begun, or lost and not begun anew."""
+        """No tenure has begun, or the last one was lost."""
         self._renewed_at = -math.inf
         self._known_at = -math.inf
         self._lost_at = -math.inf
 
     def renewed(self, sent_at: float) -> None:
-        """A renewal has landed that was sent then."""
+        """Record a successful renewal that was sent at `sent_at`."""
         self._renewed_at = max(self._renewed_at, sent_at)
 
     def given_back(self) -> None:
-        """The lease is somebody else's, or nobody's."""
+        """Record that this executor no longer holds the lease."""
         self._renewed_at = -math.inf
 
     def knows(self, as_of: float) -> None:
-        """The objects are known as they were then."""
+        """Record that the objects are known as of this time."""
         self._known_at = max(self._known_at, as_of)
 
     def may_begin(self, now: float) -> bool:
-        """Whether lease and knowledge are good, and both newer than the loss of the tenure before."""
+        """Return whether lease and objects are fresh, and both newer than the loss of the last tenure."""
         return now < self.deadline and min(self._renewed_at, self._known_at) > self._lost_at
 
     def begin(self) -> None:
-        """A new tenure. The caller has made sure that nothing of the one before runs."""
+        """Begin a new tenure. The caller makes sure that no handler of the last one runs."""
         self.number += 1
         self.over = False
 
     def lose(self, at: float) -> None:
-        """It is over since then; a second call changes nothing."""
+        """End the tenure as of `at`; a second call changes nothing."""
         if not self.over:
             self.over = True
             self._lost_at = at
 
     @property
     def deadline(self) -> float:
-        """When handlers are cancelled unless something is renewed."""
+        """When handlers are cancelled, unless the lease is renewed and the objects are known again."""
         return min(self._renewed_at, self._known_at) + self.times.renew_deadline_s
 
     @property
     def known_at(self) -> float:
-        """As of when the objects are known."""
+        """The time as of which the objects are known."""
         return self._known_at
 
     def ends_process_at(self) -> float:
-        """When a process must end itself in which a handler of a lost tenure still runs."""
+        """Return when the process must end itself if a handler of a lost tenure still runs."""
         return self._lost_at + self.times.cancel_grace_s if self.over else math.inf
 
     def valid(self, now: float) -> bool:
-        """Whether work may go on at this moment. Ask right before each write."""
+        """Return whether work may continue now. Call it directly before each write."""
         return not self.over and now < self.deadline
 
     def remaining_s(self, now: float) -> float:
-        """For how long it stays valid without a renewal; 0 when it is not."""
+        """Return how many seconds the tenure stays valid without a renewal; 0 if it is not valid."""
         return max(0.0, self.deadline - now) if self.valid(now) else 0.0

@@ -1,7 +1,6 @@
-"""The hashes of `situate.sharding.partitions.hashing` of many keys at once, and their partitions.
+"""The hashes of `situate.sharding.partitions.hashing` and the partitions for many keys at once.
 
-Apart from them, for whoever hashes key by key has no use for NumPy, which costs a process a tenth of a second and
-some 10 MiB.
+A module of its own, because hashing key by key does not need NumPy. NumPy costs a process about 0.1 s and 10 MiB.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ Hashes = NDArray[np.uint64]
 
 
 def fnv1a64_many(texts: Sequence[str]) -> Hashes:
-    """`fnv1a64` of each, in their order."""
+    """Return `fnv1a64` of each text, in the same order."""
     encoded = [key_bytes(text) for text in texts]
     lengths = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
-    # The longest first, so that those that still have a byte at some column are always a prefix.
+    # The longest first, so that at each column the texts that still have a byte are a prefix.
     order = np.argsort(-lengths, kind="stable")
     flat = np.frombuffer(b"".join(encoded), dtype=np.uint8)
     starts = (np.cumsum(lengths) - lengths)[order]
@@ -37,7 +36,7 @@ def fnv1a64_many(texts: Sequence[str]) -> Hashes:
 
 
 def mixed64_many(hashed: Hashes) -> Hashes:
-    """`mixed64` of each; arithmetic of arrays wraps by itself."""
+    """Return `mixed64` of each hash. Array arithmetic wraps without a mask."""
     shift = np.uint64(33)
     for factor in MURMUR:
         hashed = (hashed ^ (hashed >> shift)) * np.uint64(factor)
@@ -45,12 +44,12 @@ def mixed64_many(hashed: Hashes) -> Hashes:
 
 
 def hashes_of(keys: Sequence[str], by: PartitionBy) -> Hashes:
-    """Of many UIDs, namespaces or names, as `hash_of` has it."""
+    """Return the hashes of many UIDs, namespaces or names, as `hash_of` does."""
     hashed = fnv1a64_many(keys)
     return hashed if by is PartitionBy.UID else mixed64_many(hashed)
 
 
 def partitions_of(hashes: Hashes, count: int) -> NDArray[np.int64]:
-    """`partition_of` each; exact for up to `MOST` partitions."""
+    """Return `partition_of` of each hash. Exact for up to `MOST` partitions."""
     high, low = hashes >> 32, hashes & 0xFFFFFFFF
     return ((high * count + ((low * count) >> 32)) >> 32).astype(np.int64)

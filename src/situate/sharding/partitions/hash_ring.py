@@ -1,7 +1,8 @@
-"""Owners by hashing alone: controller-sharding's ring, and rendezvous hashing, which moves less.
+"""Owners by hashing alone: controller-sharding's ring, and rendezvous hashing, which moves fewer keys.
 
-Both say of each member and key the same whoever asks and however members are listed. A join moves keys only to the
-newcomer, a leave only the leaver's. Neither knows how much anybody holds: strategies that count balance better.
+Both give the same owner of a key for every caller and every order of members. A join moves keys only to the new member,
+and a leave moves only the keys of the member that leaves. Neither uses the load of members: strategies that count
+balance better.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ from situate.sharding.partitions.hash_arrays import Hashes, fnv1a64_many, mixed6
 from situate.sharding.partitions.hashing import SPACE, fnv1a64, mixed64, xxhash64
 
 TOKENS: Final = 100
-"""A member's tokens on the ring (upstream: pkg/sharding/consistenthash)."""
+"""Number of tokens of a member on the ring (upstream: pkg/sharding/consistenthash)."""
 
 
 def ring_key(group: str, kind: str, namespace: str, name: str) -> str:
-    """What the ring hashes of an object; cluster-scoped ones have an empty namespace."""
+    """Return the text that the ring hashes for an object; the namespace of cluster-scoped objects is empty."""
     return f"{group}/{kind}/{namespace}/{name}"
 
 
 class HashRing:
-    """Members as tokens on a circle of hashes; a key belongs to the first token that is not below its hash.
+    """Members as tokens on a circle of hashes. A key belongs to the first token that is not below the key's hash.
 
-    Without `separator` the tokens are controller-sharding's, whose texts collide: token 10 of `executor-1` is token 0
-    of `executor-11`. Equal tokens belong to the smallest name. Immutable; `with_member` and `without_member` copy.
+    Without `separator` the tokens are controller-sharding's, and their texts collide: token 10 of `executor-1` is token
+    0 of `executor-11`. Equal tokens belong to the smallest name. Immutable; `with_member` and `without_member` copy.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class HashRing:
         separator: bool = False,
         known: Mapping[str, Hashes] = MappingProxyType({}),
     ) -> None:
-        """`known`: tokens of members that have been hashed already, with the same settings."""
+        """`known`: already hashed tokens by member, made with the same settings."""
         self._by_member = {
             name: known[name] if name in known else _tokens(name, tokens, separator) for name in sorted(set(members))
         }
@@ -62,15 +63,15 @@ class HashRing:
         return self.of(set(self.members) - {name})
 
     def of(self, members: Iterable[str]) -> HashRing:
-        """The same kind of ring with these members."""
+        """Return a ring with the same settings and these members."""
         return HashRing(members, tokens=self._count, separator=self._separator, known=self._by_member)
 
     def owner(self, key: str) -> str | None:
-        """None only if there is no member."""
+        """Return the owner of the key; None only if there is no member."""
         return next(self.owners(key), None)
 
     def owners(self, key: str) -> Iterator[str]:
-        """Every member once, in the order in which the key would fall to them."""
+        """Yield every member once, in the order of fail-over for the key."""
         start = int(np.searchsorted(self._tokens, np.uint64(xxhash64(key)), side="left"))
         seen: set[int] = set()
         for step in range(len(self._tokens)):
@@ -80,19 +81,19 @@ class HashRing:
                 yield self.members[owner]
 
     def owners_of(self, keys: Sequence[str]) -> list[str]:
-        """The owner of each key; there must be a member."""
+        """Return the owner of each key; there must be a member."""
         hashed = np.array([xxhash64(key) for key in keys], dtype=np.uint64)
         places = np.searchsorted(self._tokens, hashed, side="left") % len(self._tokens)
         return [self.members[owner] for owner in self._owner[places].tolist()]
 
     def shares(self) -> dict[str, float]:
-        """Of all hashes, by member."""
-        arcs = np.diff(self._tokens, prepend=self._tokens[-1:])  # the first one's wraps around
+        """Return each member's share of all hashes."""
+        arcs = np.diff(self._tokens, prepend=self._tokens[-1:])  # the first arc wraps around
         owned = np.bincount(self._owner, weights=arcs.astype(np.float64), minlength=len(self.members)) / SPACE
         return dict(zip(self.members, owned.tolist(), strict=True))
 
     def collisions(self) -> int:
-        """Tokens that more than one member claims, counted once for each further claim."""
+        """Return the number of tokens lost to collisions: each further claim of a token counts as one."""
         return self._count * len(self.members) - len(self._tokens)
 
 
@@ -102,24 +103,24 @@ def _tokens(name: str, count: int, separator: bool) -> Hashes:
 
 
 class Rendezvous:
-    """Each member's weight for a key is a hash of both, and the highest one owns it. Immutable."""
+    """Rendezvous hashing: the highest hash of member and key owns the key. Immutable."""
 
     def __init__(self, members: Iterable[str] = ()) -> None:
         self.members: tuple[str, ...] = tuple(sorted(set(members)))
         self._hashes = mixed64_many(fnv1a64_many(self.members))
 
     def owner(self, key: str) -> str | None:
-        """None only if there is no member."""
+        """Return the owner of the key; None only if there is no member."""
         return self.members[int(np.argmax(self._weights(key)))] if self.members else None
 
     def owners(self, key: str) -> Iterator[str]:
-        """Every member once, in the order in which the key would fall to them."""
-        # sorted by name already, so that equal weights go to the smallest name
+        """Yield every member once, in the order of fail-over for the key."""
+        # members are sorted by name, so equal weights go to the smallest name
         for place in np.argsort(~self._weights(key), kind="stable"):
             yield self.members[int(place)]
 
     def owners_of(self, keys: Sequence[str]) -> list[str]:
-        """The owner of each key; there must be a member."""
+        """Return the owner of each key; there must be a member."""
         hashed = mixed64_many(fnv1a64_many(keys))
         best = mixed64_many(hashed ^ self._hashes[0])
         owner = np.zeros(len(keys), dtype=np.int64)

@@ -1,9 +1,9 @@
-"""64-bit hashes by which partitions, slots and rings spread keys: FNV-1a, MurmurHash3's finaliser, xxHash64.
+"""64-bit hashes for partitions, slots and rings: FNV-1a, MurmurHash3's finaliser, xxHash64.
 
-FNV-1a is what Kubernetes' sharded list and watch hashes UIDs with (KEP-5866). Its top bits hardly see the last byte, so
-keys that people choose are mixed after it. xxHash64 is what controller-sharding's ring is made of; it is written here
-rather than taken from a library, for a ring hashes few and short texts (specification: xxhash_spec.md of Cyan4973).
-Many at once are hashed in `hash_arrays`.
+Kubernetes' sharded list and watch uses FNV-1a for UIDs (KEP-5866). The last byte hardly changes the top bits of FNV-1a.
+Therefore keys that people choose are mixed after it. controller-sharding's ring uses xxHash64. It is implemented here
+without a library, because a ring hashes few and short texts (specification: xxhash_spec.md of Cyan4973). `hash_arrays`
+hashes many texts at once.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 SPACE: Final = 1 << 64
-"""How many values a hash may have."""
+"""Number of values of a hash."""
 _MASK: Final = SPACE - 1
 
 FNV_OFFSET: Final = 0xCBF29CE484222325
@@ -23,7 +23,7 @@ _XX: Final = (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EB
 
 
 def fnv1a64(text: str) -> int:
-    """64-bit FNV-1a of the UTF-8 text; half a surrogate pair counts as the bytes that UTF-8 would give it."""
+    """Return the 64-bit FNV-1a of the UTF-8 text; half a surrogate pair counts as its bytes in UTF-8."""
     found = FNV_OFFSET
     for byte in key_bytes(text):
         found = ((found ^ byte) * FNV_PRIME) & _MASK
@@ -31,14 +31,14 @@ def fnv1a64(text: str) -> int:
 
 
 def mixed64(hashed: int) -> int:
-    """MurmurHash3's 64-bit finaliser: a bijection after which each bit of the input bears on each of the output."""
+    """Apply MurmurHash3's 64-bit finaliser: a bijection in which each input bit affects each output bit."""
     for factor in MURMUR:
         hashed = ((hashed ^ (hashed >> 33)) * factor) & _MASK
     return hashed ^ (hashed >> 33)
 
 
 def xxhash64(text: str) -> int:
-    """xxHash64 of the UTF-8 text with seed 0."""
+    """Return the xxHash64 of the UTF-8 text with seed 0."""
     data = key_bytes(text)
     position = 0
     if len(data) >= 32:
@@ -78,5 +78,5 @@ def _rotated(value: int, bits: int) -> int:
 
 
 def key_bytes(text: str) -> bytes:
-    """What is hashed of a text."""
+    """Return the bytes of a text that are hashed."""
     return text.encode("utf-8", "surrogatepass")

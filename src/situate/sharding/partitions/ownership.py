@@ -1,4 +1,4 @@
-"""Whether an object is this supervisor's: by its static partition, or by the elastic table that it has confirmed."""
+"""Whether a supervisor owns an object: by its static partition, or by the elastic table that it has confirmed."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from situate.sharding.partitions.partitions import Identified, Keyspace, Partiti
 from situate.sharding.partitions.slots import SlotTable
 
 Owned = Callable[[Identified], Ownership]
-"""For `Situation.ownership`."""
+"""A test of one object, for `Situation.ownership`."""
 
 
 def owned_by(keyspace: Keyspace) -> Owned:
-    """Under a static partition."""
+    """Return the test for a static partition."""
     return lambda obj: Ownership.OURS if keyspace.holds(obj) else Ownership.FOREIGN
 
 
 def owned_under(confirmed: SlotTable, newest: SlotTable, partition: int, by: PartitionBy = PartitionBy.UID) -> Owned:
-    """Under the table: `newest` is what stands in the ConfigMap, `confirmed` what others know that we have read.
+    """Return the test for the elastic table. `newest` is in the ConfigMap, `confirmed` is published as read.
 
-    What the newest version gives us is ours only once we have confirmed it; what it freezes or takes is so at once.
+    Slots that the newest version adds are owned only after it is confirmed. Slots that it freezes or removes are frozen
+    or removed at once.
     """
     ours = confirmed.keyspace(partition), newest.keyspace(partition)
     free = confirmed.assignable(partition), newest.assignable(partition)

@@ -1,8 +1,8 @@
-"""Which part of all objects a supervisor has: ranges of a 64-bit hash, here N equal ones.
+"""The part of all objects that a supervisor owns: ranges of a 64-bit hash, in this module N equal ones.
 
-By UID the hash is Kubernetes' own (KEP-5866), so that a server that can shard its lists and watches does the work; by
-namespace or name it is mixed, since such keys differ in their last letters. Ranges that change owners are left to
-`situate.sharding.partitions.slots`.
+By UID, the hash is Kubernetes' own (KEP-5866), so that a server with sharded lists and watches does the filtering. By
+namespace or name, the hash is mixed, because such keys differ in their last characters. The module
+`situate.sharding.partitions.slots` has ranges that change owners.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from situate.objects.settings.section import shown
 from situate.sharding.partitions.hashing import SPACE, fnv1a64, mixed64
 
 MOST: Final = 4096
-"""Static partitions that may be asked for."""
+"""Maximum number of static partitions."""
 _STATIC: Final = re.compile(r"([0-9]{1,4})/([0-9]{1,4})", re.ASCII)
 
 
 class BadPartition(ValueError):
-    """No partition; the message names what was found, what is allowed and the next step."""
+    """An invalid partition; the message names the value, the allowed values and the next step."""
 
 
 class PartitionBy(StrEnum):
-    """What of an object is hashed."""
+    """The field of an object that is hashed."""
 
     UID = "uid"
     NAMESPACE = "namespace"
@@ -36,7 +36,7 @@ class PartitionBy(StrEnum):
 
 
 class Identified(Protocol):
-    """What membership is tested on: views of objects, facts for strategies."""
+    """The fields of an object that partitions test: views of objects, and facts for strategies."""
 
     @property
     def uid(self) -> str: ...
@@ -48,7 +48,7 @@ class Identified(Protocol):
 
 @dataclass(frozen=True, slots=True, order=True)
 class HashRange:
-    """From `start`, inclusive, to `end`, exclusive; the last one ends at 2^64."""
+    """The hashes from `start`, inclusive, to `end`, exclusive; the last range ends at 2^64."""
 
     start: int
     end: int
@@ -67,13 +67,13 @@ class HashRange:
 
     @property
     def selector(self) -> str:
-        """As `shardSelector` of a list or watch takes it."""
+        """The range as `shardSelector` of a list or watch."""
         return f"shardRange(object.metadata.uid, '{self.start_hex}', '{self.end_hex}')"
 
 
 @dataclass(frozen=True, slots=True)
 class Keyspace:
-    """The objects whose hash lies in one of the ranges."""
+    """The objects whose hash is in one of the ranges."""
 
     ranges: tuple[HashRange, ...]
     """Ascending, without overlap, neighbours joined: see `joined`."""
@@ -92,15 +92,15 @@ class Keyspace:
 
     @property
     def shard_selector(self) -> str | None:
-        """For lists and watches; None where the server cannot know our hash, or nothing would be left out."""
+        """Selector for lists and watches; None if the server does not know the hash, or if it would exclude nothing."""
         if self.by is not PartitionBy.UID or self.whole or not self.ranges:
             return None
         return " || ".join(each.selector for each in self.ranges)
 
     def is_echoed_by(self, list_metadata: Mapping[str, Any]) -> bool:
-        """Whether the server that answered has applied our selector; if not, every object must be tested here.
+        """Return whether the server has applied the selector; if not, the client must test every object.
 
-        A server without the feature ignores the parameter, and its answer holds everything.
+        A server without the feature ignores the parameter, and its response holds all objects.
         """
         info = list_metadata.get("shardInfo")
         return isinstance(info, Mapping) and self.shard_selector == info.get("selector") is not None
@@ -110,7 +110,7 @@ EVERYTHING: Final = Keyspace((HashRange(0, SPACE),))
 
 
 def joined(ranges: Iterable[HashRange]) -> tuple[HashRange, ...]:
-    """Ascending, empty ones left out, neighbours made one."""
+    """Return the ranges in ascending order, without empty ones, and with neighbours joined."""
     found: list[HashRange] = []
     for each in sorted(ranges):
         if each.start >= each.end:
@@ -133,18 +133,18 @@ def hash_of(obj: Identified, by: PartitionBy) -> int:
 
 
 def partition_of(hashed: int, count: int) -> int:
-    """Which of `count` equal ranges, from 0."""
+    """Return which of `count` equal ranges contains the hash, from 0."""
     return (hashed * count) >> 64
 
 
 def static_ranges(count: int) -> tuple[HashRange, ...]:
-    """`count` ranges that cover everything once; their sizes differ by at most one value."""
+    """Return `count` ranges that cover every hash once; their sizes differ by at most one value."""
     bounds = [-(-index * SPACE // count) for index in range(count + 1)]
     return tuple(HashRange(start, end) for start, end in pairwise(bounds))
 
 
 def static_partition(index: int, count: int, by: PartitionBy = PartitionBy.UID) -> Keyspace:
-    """The one with this index, from 0. Raises `BadPartition`."""
+    """Return the partition with this index, from 0. Raises `BadPartition`."""
     if not (1 <= count <= MOST and 0 <= index < count):
         raise BadPartition(
             f"partition {shown(f'{index}/{count}')}: allowed is INDEX/COUNT with a count from 1 to {MOST} and an index "
@@ -154,7 +154,7 @@ def static_partition(index: int, count: int, by: PartitionBy = PartitionBy.UID) 
 
 
 def parse_static(text: str, by: PartitionBy = PartitionBy.UID) -> Keyspace:
-    """What `--partition 0/4` means. Raises `BadPartition`."""
+    """Parse a value such as `--partition 0/4`. Raises `BadPartition`."""
     match = _STATIC.fullmatch(text)
     if match is None:
         raise BadPartition(f"partition {shown(text)}: allowed is INDEX/COUNT such as 0/4, the first of four")

@@ -1,7 +1,7 @@
-"""Which slots go where when partitions come, go, split or merge, and when one of that is due.
+"""New owners of slots when partitions join, leave, split or merge, and signals that such a change is due.
 
-Each function gives the owner of every slot after the change; `situate.sharding.partitions.slots.frozen` makes the
-table of it. Nothing moves but what has to: into a new partition, or out of one that goes.
+Each function returns the owner of every slot after the change; `situate.sharding.partitions.slots.frozen` makes the
+table from it. Slots move only into a new partition, or out of a partition that leaves.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from situate.sharding.partitions.slots import SLOTS, BadTable
 
 Owners = tuple[int, ...]
-"""By slot."""
+"""Partitions by slot."""
 
 
 def resized(owners: Sequence[int], wanted: Iterable[int], load: Sequence[int] | None = None) -> Owners:
-    """With exactly the wanted partitions, each new one with an equal share; nothing moves between those that stay.
+    """Return owners for exactly the wanted partitions. Each new partition gets an equal share.
 
-    `load` counts the objects of each slot: then a new partition gets its share of objects rather than of slots, and
-    what a partition leaves goes to those with the fewest. Raises `BadTable` if nothing is wanted, or too much.
+    No slot moves between partitions that stay. `load` is the number of objects per slot. With it, a new partition gets
+    its share of objects rather than of slots, and the slots of a leaving partition go to the partitions with the fewest
+    objects. Raises `BadTable` if no partition or too many are wanted.
     """
     after = sorted(set(wanted))
     if not 1 <= len(after) <= SLOTS:
@@ -43,9 +44,9 @@ def resized(owners: Sequence[int], wanted: Iterable[int], load: Sequence[int] | 
 
 
 def _fill(newcomer: int, changed: list[int], held: dict[int, int], weights: Sequence[int]) -> None:
-    """Gives the newcomer an equal share, always from the partition with the most, its last slot first.
+    """Give the new partition an equal share: repeatedly the last slot of the partition with the most load.
 
-    Where slots differ in load, the last one may take it above its share.
+    If slots differ in load, the last slot may lift the new partition above its share.
     """
     share = sum(held.values()) // len(held)
     slots: dict[int, list[int]] = {partition: [] for partition in held}
@@ -63,7 +64,7 @@ def _fill(newcomer: int, changed: list[int], held: dict[int, int], weights: Sequ
 
 
 def split(owners: Sequence[int], partition: int, new: int) -> Owners:
-    """The second half of the partition's slots goes to a new one; of an odd number the smaller half."""
+    """Move the second half of the partition's slots to a new one; of an odd number the smaller half."""
     slots = [slot for slot, owner in enumerate(owners) if owner == partition]
     if len(slots) < 2:
         raise BadTable(f"partition {partition} has {len(slots)} slots; a partition with at least two can be split")
@@ -74,7 +75,7 @@ def split(owners: Sequence[int], partition: int, new: int) -> Owners:
 
 
 def merged(owners: Sequence[int], partition: int, into: int) -> Owners:
-    """All slots of one partition go to another one."""
+    """Move all slots of one partition to another one."""
     present = set(owners)
     if partition == into or partition not in present or into not in present:
         named = ", ".join(map(str, sorted(present)))
@@ -84,24 +85,24 @@ def merged(owners: Sequence[int], partition: int, into: int) -> Owners:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLoad:
-    """What a partition's supervisor reports."""
+    """Load that the supervisor of a partition reports."""
 
     partition: int
     open_objects: int
     queue_age_s: float
-    """How long the oldest object that is ready has waited for its assignment."""
+    """How long the oldest ready object has waited for its assignment."""
     writes_per_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class ScalingLimits:
-    """Above one of them a partition should be split."""
+    """Limits on the load of a partition. A partition above one of them should be split."""
 
     open_objects: int = 100_000
     queue_age_s: float = 1.0
     writes_per_s: float = 400.0
     low_share: float = 0.4
-    """Two partitions that together stay below this share of every limit may be one."""
+    """Two partitions that are together below this share of every limit may be merged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ class Signal:
 
 
 def scaling_signals(loads: Iterable[PartitionLoad], limits: ScalingLimits) -> tuple[Signal, ...]:
-    """Splits first, by partition; a merge of the two least loaded only if nothing is to be split."""
+    """Return the splits that are due, by partition, or else a merge of the two least loaded partitions."""
     listed = sorted(loads, key=lambda load: (_share(load, limits), load.partition))
     over = sorted((load for load in listed if _share(load, limits) > 1), key=lambda load: load.partition)
     if over:
@@ -136,7 +137,7 @@ def scaling_signals(loads: Iterable[PartitionLoad], limits: ScalingLimits) -> tu
 
 
 def _share(load: PartitionLoad, limits: ScalingLimits) -> float:
-    """Of the limit that is nearest."""
+    """Return the load as a share of the nearest limit."""
     return max(
         load.open_objects / limits.open_objects,
         load.queue_age_s / limits.queue_age_s,

@@ -1,8 +1,8 @@
-"""What one supervisor knows of the elastic table: the newest good version, and the one that it has confirmed.
+"""The elastic tables that a supervisor knows: the newest valid version, and the version that it has confirmed.
 
-The table is the entry `table` of a ConfigMap. One that is invalid, gone, or comes unannounced leaves the last
-good one in force, and is told. Who confirms is left to the shell, what the versions mean to
-`situate.sharding.partitions.slots`.
+The table is the entry `table` of a ConfigMap. If the entry is invalid, missing, or changes owners without a freeze, the
+last valid table stays in force, and `problem` says why. The caller publishes the confirmation.
+`situate.sharding.partitions.slots` defines the versions.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from situate.sharding.partitions.partitions import Identified, Keyspace, Partiti
 from situate.sharding.partitions.slots import SlotTable, parse_table, transition_mistakes
 
 ENTRY: Final = "table"
-"""Of the ConfigMap's data."""
+"""The key in the ConfigMap's data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """One partition's."""
+    """The tables that the supervisor of one partition knows."""
 
     partition: int
     by: PartitionBy = PartitionBy.UID
     newest: SlotTable | None = None
-    """None: no good one was read yet."""
+    """None: no valid table was read yet."""
     confirmed: SlotTable | None = None
-    """None: not in this term of leading."""
+    """None: no table is confirmed in this term of leadership."""
     problem: str = ""
-    """What is wrong with what stands in the ConfigMap now; empty: nothing."""
+    """The problem with the present ConfigMap; empty: no problem."""
 
     def with_seen(self, found: ConfigMap | None) -> Tables:
-        """After the ConfigMap was seen so; None: there is none."""
+        """Return the tables after a read of the ConfigMap; None: it does not exist."""
         text = None if found is None else found.data.get(ENTRY)
         if text is None:
             what = "there is no such ConfigMap" if found is None else f"the ConfigMap has no entry {ENTRY!r}"
@@ -48,22 +48,22 @@ class Tables:
         return replace(self, newest=table, problem="")
 
     def with_confirmed(self, table: SlotTable | None) -> Tables:
-        """Others know that this supervisor has read it; None: a new term begins."""
+        """Return the tables after the confirmation of one; None: a new term begins."""
         return replace(self, confirmed=table)
 
     def owned(self) -> Owned:
-        """What may be done now; without a confirmed table, nothing."""
+        """Return the ownership test for this moment; without a confirmed table, it owns nothing."""
         if self.newest is None or self.confirmed is None:
             return _nothing
         return owned_under(self.confirmed, self.newest, self.partition, self.by)
 
     def keyspace(self) -> Keyspace:
-        """What to know of: also what is not confirmed yet, and by standbys never is."""
+        """Return the keyspace to watch: it includes unconfirmed slots, which standby supervisors never confirm."""
         found = Keyspace(()) if self.newest is None else self.newest.keyspace(self.partition)
         return replace(found, by=self.by)
 
     def foreseen(self) -> Keyspace:
-        """What to keep: also what the next version will give us, so that it is known when it does."""
+        """Return the keyspace to cache: it also includes slots of the next version, so that their objects are known."""
         found = Keyspace(()) if self.newest is None else self.newest.foreseen(self.partition)
         return replace(found, by=self.by)
 

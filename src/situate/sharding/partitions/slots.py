@@ -1,8 +1,8 @@
-"""The elastic table: 4096 slots of the hash and the partition that owns each, as it stands in a ConfigMap.
+"""The elastic table: 4096 slots of the hash and the partition that owns each, as stored in a ConfigMap.
 
-A slot changes its owner in two versions. In the first it is *frozen*: nobody assigns its objects, open work goes on and
-drains. In the second it has the new owner. A supervisor acts on a slot only under the newest version that it has
-confirmed. Which slots to move is left to `situate.sharding.partitions.repartition`.
+A slot changes its owner in two versions. In the first version the slot is *frozen*: no supervisor assigns its objects,
+and open work continues and drains. In the second version the slot has the new owner. A supervisor acts on a slot only
+under the newest version that it has confirmed. `situate.sharding.partitions.repartition` chooses the slots to move.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from situate.sharding.partitions.partitions import HashRange, Keyspace, joined
 
 SLOTS: Final = 4096
 _SLOT_SIZE: Final = SPACE // SLOTS
-_LONGEST_TEXT: Final = 1 << 20  # a ConfigMap holds no more
+_LONGEST_TEXT: Final = 1 << 20  # limit of a ConfigMap
 _Partition = Annotated[int, msgspec.Meta(ge=0, le=SLOTS - 1)]
 
 
 class BadTable(ValueError):
-    """A change that the table does not allow; the message says which, and the next step."""
+    """A change that the table does not allow; the message names it, and the next step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """Neighbours that have the same owner."""
+    """Adjacent slots with the same owner."""
 
     start: int
     end: int
     """Exclusive."""
     partition: int
     to: int | None = None
-    """Frozen, and who gets them in the next version; None: not frozen."""
+    """The owner in the next version, if the slots are frozen; None: not frozen."""
 
     def __len__(self) -> int:
         return self.end - self.start
@@ -47,45 +47,45 @@ class Slots:
 
 @dataclass(frozen=True, slots=True)
 class SlotTable:
-    """Every slot once."""
+    """Version and ranges of the table; the ranges cover every slot once."""
 
     version: int
     ranges: tuple[Slots, ...]
-    """Ascending, as few as can be: see `table_of`."""
+    """Ascending, and as few as possible: see `table_of`."""
 
     @property
     def partitions(self) -> tuple[int, ...]:
-        """All that own a slot or will, ascending."""
+        """All partitions that own a slot now or in the next version, ascending."""
         owners = {each.partition for each in self.ranges}
         return tuple(sorted(owners | {each.to for each in self.ranges if each.to is not None}))
 
     @property
     def frozen(self) -> tuple[Slots, ...]:
-        """Those that are about to change owners."""
+        """The slots that are about to change owners."""
         return tuple(each for each in self.ranges if each.to is not None)
 
     def at(self, hashed: int) -> Slots:
-        """The slot of this hash, and its neighbours."""
+        """Return the range of slots that contains this hash."""
         return self.ranges[bisect_right(self.ranges, slot_of(hashed), key=lambda each: each.start) - 1]
 
     def keyspace(self, partition: int) -> Keyspace:
-        """What the partition is responsible for: its slots, also those that are frozen."""
+        """Return the slots of a partition, including the frozen ones."""
         return _keyspace(each for each in self.ranges if each.partition == partition)
 
     def foreseen(self, partition: int) -> Keyspace:
-        """What the partition is responsible for now, or will be when what is frozen is handed over."""
+        """Return the slots that a partition owns now, or will own after the frozen slots are handed over."""
         return _keyspace(each for each in self.ranges if partition in (each.partition, each.to))
 
     def assignable(self, partition: int) -> Keyspace:
-        """Where the partition may assign objects: its slots that are not frozen."""
+        """Return the slots in which a partition may assign objects: its slots that are not frozen."""
         return _keyspace(each for each in self.ranges if each.partition == partition and each.to is None)
 
     def owners(self) -> tuple[int, ...]:
-        """By slot."""
+        """Return the owner of each slot."""
         return tuple(chain.from_iterable([each.partition] * len(each) for each in self.ranges))
 
     def to_text(self) -> str:
-        """As `parse_table` reads it."""
+        """Return the table in the form that `parse_table` reads."""
         ranges = [
             {"start": each.start, "end": each.end, "partition": each.partition}
             | ({} if each.to is None else {"to": each.to})
@@ -99,7 +99,7 @@ def slot_of(hashed: int) -> int:
 
 
 def table_of(version: int, owners: Sequence[int], after: Sequence[int] | None = None) -> SlotTable:
-    """From the owner of each slot now and, if slots are to be frozen, after the next version."""
+    """Make a table from the present owner of each slot and, to freeze slots, from their owners in the next version."""
     ranges = []
     start = 0
     for (owner, then), group in groupby(zip(owners, owners if after is None else after, strict=True)):
@@ -110,15 +110,15 @@ def table_of(version: int, owners: Sequence[int], after: Sequence[int] | None = 
 
 
 def even_table(partitions: int) -> SlotTable:
-    """Version 1, with as many slots for each partition as can be."""
+    """Return version 1 of a table, with the slots divided as evenly as possible."""
     bounds = [index * SLOTS // partitions for index in range(partitions + 1)]
     return SlotTable(1, tuple(Slots(start, end, index) for index, (start, end) in enumerate(pairwise(bounds))))
 
 
 def frozen(table: SlotTable, owners: Sequence[int]) -> SlotTable:
-    """The next version, in which the slots that are to have another owner are frozen.
+    """Return the next version, which freezes the slots that change owners.
 
-    Raises `BadTable` while another change is under way. Equal owners give the same table.
+    Raises `BadTable` if another change is not finished. Equal owners return the same table.
     """
     if table.frozen:
         raise BadTable(
@@ -130,7 +130,7 @@ def frozen(table: SlotTable, owners: Sequence[int]) -> SlotTable:
 
 
 def handed_over(table: SlotTable) -> SlotTable:
-    """The next version, in which the frozen slots have their new owners; see `hand_over_waits_for`."""
+    """Return the next version, in which the frozen slots have their new owners; see `hand_over_waits_for`."""
     if not table.frozen:
         return table
     after = [each.partition if each.to is None else each.to for each in table.ranges for _ in range(len(each))]
@@ -138,15 +138,15 @@ def handed_over(table: SlotTable) -> SlotTable:
 
 
 def thawed(table: SlotTable) -> SlotTable:
-    """The next version, in which the frozen slots stay with their owners after all."""
+    """Return the next version, in which the frozen slots stay with their present owners."""
     return table_of(table.version + 1, table.owners()) if table.frozen else table
 
 
 def hand_over_waits_for(table: SlotTable, confirmed: Mapping[int, int], open_objects: Mapping[int, int]) -> list[str]:
-    """What has to happen before the frozen slots may change owners; nothing: they may.
+    """Return the conditions that still prevent the hand-over of the frozen slots; empty: it may happen.
 
-    `confirmed`: the newest version that each partition's supervisor has confirmed; `open_objects`: by slot, how many
-    are still assigned.
+    `confirmed`: the newest confirmed version of each partition's supervisor. `open_objects`: number of assigned objects
+    per slot.
     """
     waits = [
         f"partition {partition} has confirmed version {confirmed.get(partition, 0)} of {table.version}"
@@ -158,13 +158,13 @@ def hand_over_waits_for(table: SlotTable, confirmed: Mapping[int, int], open_obj
 
 
 def transition_mistakes(old: SlotTable, new: SlotTable) -> tuple[Mistake, ...]:
-    """What is wrong with following `old` by `new`: a version that is not the next, an owner that comes unannounced."""
+    """Return the mistakes of a change from `old` to `new`: a version that is not newer, an owner without a freeze."""
     if new == old:
         return ()
     if new.version <= old.version:
         return (Mistake("version", str(new.version), f"more than {old.version}, the version before"),)
     if new.version > old.version + 1:
-        return ()  # versions between were missed; what they announced cannot be known
+        return ()  # intermediate versions were missed; their frozen slots are unknown
     announced = [each.partition if each.to is None else each.to for each in old.ranges for _ in range(len(each))]
     found = []
     start = 0
@@ -192,12 +192,12 @@ class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def parse_table(text: str) -> tuple[SlotTable | None, tuple[Mistake, ...]]:
-    """The table that a ConfigMap holds, or None and every mistake in it, each with its path; never raises."""
+    """Parse the table of a ConfigMap. Return it, or None and every mistake with its path. Never raises."""
     if len(text) > _LONGEST_TEXT:
         return None, (Mistake("", f"{len(text)} characters", f"at most {_LONGEST_TEXT}"),)
     try:
         data = msgspec.json.decode(text)
-    except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors, as those of encoding are
+    except (ValueError, RecursionError) as error:  # msgspec's errors and encoding errors are ValueErrors
         return None, (Mistake("", shown(text), f"a table as JSON ({error})"),)
     document, mistakes = parse_section(data, _Document)
     if document is None:
@@ -212,7 +212,7 @@ def parse_table(text: str) -> tuple[SlotTable | None, tuple[Mistake, ...]]:
 
 
 def _cover_mistakes(ranges: Sequence[_Range]) -> Iterator[Mistake]:
-    """Every slot must be there once."""
+    """Yield a mistake for every slot that is missing or covered twice."""
     for number, each in enumerate(ranges):
         if each.start >= each.end:
             yield Mistake(f"ranges[{number}].end", str(each.end), f"more than start, {each.start}")

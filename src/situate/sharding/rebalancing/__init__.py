@@ -1,7 +1,10 @@
-"""Moves that make executors more equal: plans with the fewest of them, and when they may be made.
+"""Rebalancing: moves of objects that make the load of executors more equal.
 
-A plan is a function of what is where. Every voluntary move is a drain with the holder's consent; orphans are placed
-anyway, and stand in a plan only because they take room.
+Input: objects, their executors, and the live executors. Output: plans with the fewest moves, and the moves due now.
+Read `triggers` first: it decides when moves may be made, and how many.
+`goals` plans for objects that count one each. `weighted` plans for objects that differ in load, by `exact` and `bins`.
+A plan is a pure function. Every voluntary move is a drain with the ack of the holder. Orphans are assigned in any case;
+a plan contains them because they need capacity.
 """
 
 from situate.sharding.rebalancing.goals import Goal, is_beyond, plan

@@ -1,4 +1,4 @@
-"""Items in bins with limited room: what packing is asked about."""
+"""Items, and bins of limited capacity: the input of packing."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import Final
 
 EXACT_ITEMS: Final = 16
-"""So many can be packed with the fewest moves (`exact`)."""
+"""Maximum number of items for which `exact` finds the fewest moves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
     load: float
     home: int
-    """Its bin now; -1: none that is there."""
+    """Index of its present bin; -1: it has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bin:
     room: float
-    """For items, those at home included."""
+    """Capacity for items, including those at home."""

@@ -1,7 +1,8 @@
-"""The fewest moves that put up to 16 items into bins with limited room, by dynamic programming over their subsets.
+"""Pack up to 16 items into bins of limited capacity with the fewest moves, by dynamic programming over subsets.
 
-The bins are filled one after the other. Of all ways to place a subset with so many moves, only the one matters that has
-come to the earliest bin, and there has used the least room: whatever can follow another one can follow it.
+The bins are filled one after the other. For each subset and number of moves, only one way to place the subset matters.
+It has reached the earliest bin, and uses the least of that bin. Every continuation of another way can also follow this
+one.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ _Floats = NDArray[np.float64]
 
 
 def fewest_moves(items: Sequence[Item], bins: Sequence[Bin], below: int | None = None) -> tuple[int, ...] | None:
-    """The bin of each item, most of them at home; None if they do not fit with fewer than `below` moves.
+    """Return the bin of each item with the fewest moves; None if fewer than `below` moves are not enough.
 
-    None for `below`: with any number. Meant for up to `EXACT_ITEMS` items; every further one doubles time and memory.
+    `below` None: any number of moves. Meant for up to `EXACT_ITEMS` items; each further one doubles time and memory.
     """
     if not items:
         return () if below is None or below > 0 else None
@@ -28,21 +29,21 @@ def fewest_moves(items: Sequence[Item], bins: Sequence[Bin], below: int | None =
     homes = [place.get(item.home, -1) for item in items]
     search = _Search([item.load for item in items], homes, [bins[number].room for number in kept])
     if below is None:
-        # whether they fit at all is known sooner than with how few moves
+        # checking whether they fit at all is faster than finding the fewest moves
         below = len(items) + 1 if search.fits() else 0
     found = search.arrangement(below)
     return None if found is None else tuple(kept[position] for position in found)
 
 
 def _that_matter(items: Sequence[Item], bins: Sequence[Bin]) -> list[int]:
-    """Homes, and of the other bins the roomiest: no more of them than there are items can be of use."""
+    """Return all homes, and the largest other bins: at most as many as there are items can be useful."""
     homes = {item.home for item in items if item.home >= 0}
     others = sorted(set(range(len(bins))) - homes, key=lambda number: (-bins[number].room, number))
     return sorted(homes | set(others[: len(items)]))
 
 
 class _Search:
-    """A state is a code: the number of the bin that is being filled times `_span`, plus what is in it."""
+    """The search. A state is a number: the index of the bin that is being filled times `_span`, plus its load."""
 
     def __init__(self, loads: Sequence[float], homes: Sequence[int], rooms: Sequence[float]) -> None:
         self._loads, self._homes = loads, homes
@@ -54,7 +55,7 @@ class _Search:
         self._levels = [np.flatnonzero(sizes == size) for size in range(len(loads))]
 
     def _next_bins(self, load: float) -> NDArray[np.int64]:
-        """For each bin the first after it that the item fits into; the number of bins if there is none."""
+        """Return, for each bin, the first later bin into which the item fits; the number of bins if there is none."""
         size = len(self._rooms)
         found = np.full(size, size, dtype=np.int64)
         for number in range(size - 2, -1, -1):
@@ -62,11 +63,11 @@ class _Search:
         return found
 
     def fits(self) -> bool:
-        """Whether there is any arrangement."""
+        """Return whether the items fit at all."""
         return bool(np.isfinite(self._filled(1, [0] * len(self._loads))[0, self._whole]))
 
     def arrangement(self, below: int) -> list[int] | None:
-        """The bin of each item, with the fewest moves; None if fewer than `below` are not enough."""
+        """Return the bin of each item, with the fewest moves; None if fewer than `below` moves are not enough."""
         if below <= 0:
             return None
         best = self._filled(below, [1] * len(self._loads))
@@ -81,7 +82,7 @@ class _Search:
         return where
 
     def _filled(self, rows: int, move_costs: Sequence[int]) -> _Floats:
-        """(moves, subsets): the best code; inf where there is none. Subsets by their bits."""
+        """Return the best state of shape (moves, subsets), by the bits of a subset; inf if there is none."""
         best = np.full((rows, self._whole + 1), np.inf)
         best[0, 0] = 0.0
         for level in self._levels:
@@ -97,7 +98,7 @@ class _Search:
         return best
 
     def _codes(self, codes: _Floats, item: int) -> tuple[_Floats, _Floats]:
-        """What follows from states by putting the item at home, and elsewhere; inf where that cannot be."""
+        """Return the states after the item is put at home, and elsewhere; inf where this is impossible."""
         load, home = self._loads[item], self._homes[item]
         known = np.isfinite(codes)
         number = (np.where(known, codes, 0.0) // self._span).astype(np.int64)
@@ -112,7 +113,7 @@ class _Search:
         return stayed, np.minimum(np.where(number == home, np.inf, here), elsewhere)
 
     def _before(self, best: _Floats, row: int, mask: int) -> tuple[int, int, int, int]:
-        """The state that this one followed from, the item that was put, and where."""
+        """Return the previous state, the item that led to this state, and its bin."""
         code = best[row, mask]
         for item in range(len(self._loads)):
             if mask >> item & 1:

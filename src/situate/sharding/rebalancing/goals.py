@@ -1,4 +1,4 @@
-"""Even, bounded and two-sided: fewest moves for objects that count one each, however large the pool.
+"""Plans for the goals even, bounded and two-sided: the fewest moves for objects that count one each, in any pool size.
 
 All bounds are whole numbers, computed without rounding from the number of objects and of live executors.
 """
@@ -15,19 +15,19 @@ from situate.sharding.rebalancing.plans import Held, Move, Plan, orphans
 
 
 class Goal(StrEnum):
-    """How equal executors should be."""
+    """How equal the executors should be."""
 
     EVEN = "even"
-    """Most and least differ by at most 1."""
+    """The largest and the smallest count differ by at most 1."""
     BOUNDED = "bounded"
-    """Nobody has more than 1.25 times the mean, rounded up."""
+    """No executor has more than 1.25 times the mean, rounded up."""
     TWO_SIDED = "two-sided"
-    """Nor anybody less than 0.75 times the mean, rounded down."""
+    """As `BOUNDED`, and no executor has less than 0.75 times the mean, rounded down."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How many objects each executor may have."""
+    """The least and the most objects that each executor may have."""
 
     least: Mapping[str, int]
     most: Mapping[str, int]
@@ -37,7 +37,7 @@ class Bounds:
 
 
 def bounds(goal: Goal, counts: Mapping[str, int], total: int) -> Bounds:
-    """For executors that have `counts` now, when `total` objects are theirs: orphans count too."""
+    """Return the bounds for executors with `counts` now; `total` includes orphans."""
     size = len(counts)
     most = -(-5 * total // (4 * size))
     match goal:
@@ -53,14 +53,14 @@ def bounds(goal: Goal, counts: Mapping[str, int], total: int) -> Bounds:
 
 
 def is_beyond(goal: Goal, counts: Mapping[str, int]) -> bool:
-    """Whether the executors miss the goal, apart from orphans."""
+    """Return whether the executors miss the goal, without orphans."""
     return bool(counts) and not bounds(goal, counts, sum(counts.values())).hold(counts)
 
 
 def plan(goal: Goal, objects: Iterable[Held], live: Collection[str]) -> Plan:
-    """Fewest moves to the goal; among an executor's objects the first ones are moved.
+    """Return the fewest moves to the goal; of an executor's objects, the first ones move.
 
-    Objects that may not move are left where they are, and the plan comes as near to the goal as the others allow.
+    Objects that may not move stay, and the plan comes as close to the goal as the others allow.
     """
     listed = list(objects)
     lost = orphans(listed, live)
@@ -86,7 +86,7 @@ def plan(goal: Goal, objects: Iterable[Held], live: Collection[str]) -> Plan:
 
 
 def _given(counts: dict[str, int], allowed: Bounds, leaving: Mapping[str, list[Held]], lost: int) -> list[Held]:
-    """What live executors give up, the fullest first; `counts` is what they are left with."""
+    """Return the objects that live executors give up, the fullest first; reduces `counts` accordingly."""
     given: list[Held] = []
     missing = sum(max(0, allowed.least[each] - count) for each, count in counts.items())
     donors = [(-count, each) for each, count in counts.items() if leaving.get(each)]
@@ -104,7 +104,7 @@ def _given(counts: dict[str, int], allowed: Bounds, leaving: Mapping[str, list[H
 
 
 def _targets(counts: dict[str, int], allowed: Bounds, number: int) -> list[str]:
-    """Who gets the next object, each time whoever has the least; `counts` is what they have then."""
+    """Return the executors of the next objects, each time the one with the fewest; raises `counts` accordingly."""
     takers = [(count, each) for each, count in counts.items() if count < allowed.most[each]]
     heapify(takers)
     targets = []

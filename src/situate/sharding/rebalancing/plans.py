@@ -1,4 +1,4 @@
-"""What rebalancing looks at and what it gives: objects on executors, and moves."""
+"""Input and output of rebalancing: objects on executors, and moves."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """An open object and who has it."""
+    """An open object and its executor."""
 
     uid: str
     executor: str
-    """One that is not live makes the object an orphan, which has to move."""
+    """An object whose executor is not live is an orphan, which must move."""
     load: float = 1.0
     movable: bool = True
-    """Whether it may be moved although its executor lives: see `may_move`."""
+    """Whether the object may leave a live executor: see `may_move`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One object from one executor to another."""
+    """A move of one object from one executor to another."""
 
     uid: str
     origin: str
@@ -32,13 +32,13 @@ class Plan:
     """The fewest moves that reach a goal."""
 
     forced: tuple[Move, ...] = ()
-    """Of orphans."""
+    """Moves of orphans."""
     voluntary: tuple[Move, ...] = ()
-    """The most useful first, so that a part of them is worth making."""
+    """The most useful moves come first, so that it is worth making only some of them."""
     reached: bool = True
-    """Whether the goal holds after all of them."""
+    """Whether the goal holds after all moves."""
     why: str = ""
-    """Why it does not hold; empty if it does."""
+    """Why the goal does not hold; empty if it does."""
 
     @property
     def moves(self) -> int:
@@ -46,10 +46,10 @@ class Plan:
 
 
 def may_move(*, migratable: bool, completed: bool, remaining_work_s: float | None, move_cost_s: float) -> bool:
-    """Whether an object may be moved from an executor that lives; what nobody knows the end of is worth moving."""
+    """Return whether an object may leave a live executor. An unknown remaining work counts as long."""
     return migratable and not completed and (remaining_work_s is None or remaining_work_s >= move_cost_s)
 
 
 def orphans(objects: Iterable[Held], live: Collection[str]) -> list[Held]:
-    """Those whose executor is not there any more."""
+    """Return the objects whose executor is not live."""
     return [each for each in objects if each.executor not in live]

@@ -1,7 +1,7 @@
-"""When voluntary moves may be made: off by default, beyond the goal for a while, few at a time, never in a rollout.
+"""Decide when voluntary moves are made: off by default, after the hysteresis, few at a time, never in a rollout.
 
-The policy is a function; what it has to remember is a value that comes back changed. An interval in which moves are
-made is followed by a cool-down in which none are.
+The policy is a pure function that takes its state and returns the new one. An interval with moves is followed by a
+cool-down without moves.
 """
 
 from __future__ import annotations
@@ -16,64 +16,64 @@ from situate.sharding.rebalancing.weighted import weighted_plan
 
 @dataclass(frozen=True, slots=True)
 class RebalanceConfig:
-    """Times in seconds."""
+    """Settings of rebalancing. Times are in seconds."""
 
     goal: Goal | None = None
     """None: off."""
     weighted: bool = False
-    """Whether loads are balanced rather than numbers; the goal is `bounded` then, whichever is set."""
+    """Whether to balance loads instead of counts. The goal is then `bounded`, whichever is set."""
     hysteresis_s: float = 60.0
     max_moves_share: float = 0.05
-    """Of the open objects, at least 1, in an interval."""
+    """Maximum moves in an interval as a share of the open objects; at least 1."""
     interval_s: float = 60.0
     cool_down_s: float = 60.0
     quiet_period_s: float = 60.0
-    """After a change of the members nobody is moved."""
+    """No voluntary moves for this long after a change of the members."""
     load_tolerance: float = 0.05
-    """Loads that vary by this share of themselves move nothing that stood within the goal."""
+    """Loads that vary by up to this share cause no moves if they were within the goal."""
 
 
 @dataclass(frozen=True, slots=True)
 class RebalanceState:
-    """Times are the monotonic clock's. Lost with the process, it costs at most one more hysteresis."""
+    """Memory of rebalancing; times are of the monotonic clock. Losing it costs at most one more hysteresis."""
 
     beyond_since: float | None = None
     """None: within the goal."""
     interval_since: float | None = None
-    """When the last interval with moves began; None: there is none that matters."""
+    """When the last interval with moves began; None: no interval is active."""
     made: int = 0
     """Moves in that interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surface:
-    """What there is to balance at one moment."""
+    """The objects and executors to balance at one moment."""
 
     objects: Sequence[Held]
-    """All open ones. One that is being drained already is given with no executor: it will be placed anew."""
+    """All open objects. An object that is being drained already has no executor here: it will be assigned again."""
     live: Collection[str]
-    """The executors that may be given work."""
+    """The executors that may receive objects."""
     members_changed_at: float | None = None
-    """On the monotonic clock; None: not since this process began."""
+    """Of the monotonic clock; None: no change since the start of this process."""
     one_revision: bool = True
-    """Whether all executors are of the same one."""
+    """Whether all executors have the same revision."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rebalancing:
-    """What to do now."""
+    """The result of one decision."""
 
     state: RebalanceState
     moves: tuple[Move, ...] = ()
-    """Each a drain with the cause `rebalance`; the strategy chooses anew, and mostly the same."""
+    """Each is a drain with the cause `rebalance`. The strategy chooses again, and mostly chooses the same target."""
     wake_at: float | None = None
-    """When time alone may change that; None: it cannot."""
+    """When time alone may change the result; None: it cannot."""
     why: str = ""
-    """Why nothing is moved although the goal is missed; empty else."""
+    """Why nothing moves although the goal is missed; otherwise empty."""
 
 
 def rebalance(state: RebalanceState, config: RebalanceConfig, surface: Surface, now: float) -> Rebalancing:
-    """The moves that are due, and what to remember. The plan itself is made only when moves may be."""
+    """Return the moves that are due, and the new state. A plan is computed only if moves are allowed now."""
     if config.goal is None:
         return Rebalancing(RebalanceState())
     loads = _loads(config, surface)
@@ -92,7 +92,7 @@ def rebalance(state: RebalanceState, config: RebalanceConfig, surface: Surface, 
     else:
         found = plan(config.goal, surface.objects, surface.live)
     moves = found.voluntary[: budget - state.made]
-    if not moves:  # what is placed anew anyway is enough, or what is left may not move
+    if not moves:  # the objects that are reassigned in any case are enough, or the rest may not move
         return Rebalancing(replace(state, beyond_since=None), why=found.why)
     began = now if state.interval_since is None else state.interval_since
     state = replace(state, interval_since=began, made=state.made + len(moves))
@@ -104,7 +104,7 @@ def rebalance(state: RebalanceState, config: RebalanceConfig, surface: Surface, 
 def _due(
     state: RebalanceState, config: RebalanceConfig, surface: Surface, budget: int, now: float
 ) -> tuple[RebalanceState, float, str]:
-    """When the next move may be made, and what it waits for."""
+    """Return when the next move may be made, and the reason for the wait."""
     assert state.beyond_since is not None
     waits = [(state.beyond_since + config.hysteresis_s, "beyond the goal for too short a time")]
     if surface.members_changed_at is not None:
@@ -120,7 +120,7 @@ def _due(
 
 
 def _loads(config: RebalanceConfig, surface: Surface) -> dict[str, float]:
-    """What each live executor has, in objects or in their loads."""
+    """Return the objects of each live executor, as a count or as a sum of loads."""
     loads = dict.fromkeys(surface.live, 0.0)
     for each in surface.objects:
         if each.executor in loads:
@@ -129,7 +129,7 @@ def _loads(config: RebalanceConfig, surface: Surface) -> dict[str, float]:
 
 
 def _is_beyond(goal: Goal, config: RebalanceConfig, surface: Surface, loads: Mapping[str, float]) -> bool:
-    """Not within the goal, nor within what loads may vary."""
+    """Return whether the executors miss the goal by more than loads may vary."""
     if not loads:
         return False
     if not config.weighted:
@@ -139,5 +139,5 @@ def _is_beyond(goal: Goal, config: RebalanceConfig, surface: Surface, loads: Map
 
 
 def bounded_load(objects: Iterable[Held], executors: int) -> float:
-    """1.25 times the mean."""
+    """Return 1.25 times the mean load."""
     return 1.25 * sum(each.load for each in objects) / executors

@@ -1,7 +1,7 @@
-"""Fewest objects to move so that no executor's load exceeds a limit, where objects differ in load.
+"""Move the fewest objects so that no executor's load exceeds a limit, for objects that differ in load.
 
-Packing is hard, so up to 16 movable objects are settled exactly; of more, a good packing is taken once it is proved to
-be within a tenth of the fewest moves, and else improved exactly over the 16 objects that matter most.
+Packing is NP-hard, so the plan is exact for up to 16 movable objects. For more objects, a good packing is accepted if
+it is provably within 10 % of the fewest moves. Otherwise it is improved exactly over the 16 objects that matter most.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from situate.sharding.rebalancing.bins import EXACT_ITEMS, Bin, Item
 from situate.sharding.rebalancing.plans import Held, Move, Plan
 
 ROUNDING: Final = 1e-9
-"""Of the limit: loads that exceed it by no more do not."""
-_SLACK: Final = 1.1  # how far from the fewest moves a plan may be where the fewest are not known
+"""Tolerance as a share of the limit: a load above the limit by no more than this does not exceed it."""
+_SLACK: Final = 1.1  # how far above the fewest moves a plan may be if the fewest are not known
 
 
 def weighted_plan(objects: Iterable[Held], live: Collection[str], limit: float) -> Plan:
-    """Fewest moves to loads of at most `limit`. If that cannot be, nobody moves and the plan says why."""
+    """Return the fewest moves to loads of at most `limit`. If none is found, nothing moves and the plan says why."""
     listed = list(objects)
     if not live:
         return Plan(reached=not listed, why="no executor is live" if listed else "")
@@ -46,7 +46,7 @@ def weighted_plan(objects: Iterable[Held], live: Collection[str], limit: float) 
 
 @dataclass(frozen=True)
 class _Problem:
-    """Objects that may move as items, executors as bins with the room that the others leave."""
+    """Movable objects as items, and executors as bins with the capacity that other objects leave."""
 
     items: tuple[Item, ...]
     uids: tuple[str, ...]
@@ -64,11 +64,11 @@ class _Problem:
         return tuple(map(tuple, found))
 
     def excess(self, home: int) -> float:
-        """By how much a bin's items are too much for it."""
+        """Return by how much the items of a bin exceed its capacity."""
         return sum(self.items[place].load for place in self.at_home[home]) - self.bins[home].room
 
     def rooms(self, staying: Iterable[int]) -> list[float]:
-        """What is left of each bin's room when these items stay at home."""
+        """Return the free capacity of each bin if these items stay at home."""
         rooms = [each.room for each in self.bins]
         for place in staying:
             rooms[self.items[place].home] -= self.items[place].load
@@ -76,7 +76,7 @@ class _Problem:
 
 
 def _problem(objects: Sequence[Held], live: Sequence[str], limit: float) -> _Problem | str:
-    """Or why it cannot be solved, whatever moves."""
+    """Return the problem, or why no moves can solve it."""
     place = {name: number for number, name in enumerate(live)}
     rooms = [limit * (1 + ROUNDING)] * len(live)
     items, uids, origins = [], [], []
@@ -101,7 +101,7 @@ def _problem(objects: Sequence[Held], live: Sequence[str], limit: float) -> _Pro
 
 
 def _arranged(problem: _Problem) -> tuple[int, ...] | None:
-    """The bin of each item; None if none was found."""
+    """Return the bin of each item; None if no arrangement was found."""
     removed = [_fewest_removed(problem, home) for home in range(len(problem.bins))]
     homeless = [place for place, item in enumerate(problem.items) if item.home < 0]
     least = len(homeless) + sum(map(len, removed))
@@ -117,7 +117,7 @@ def _arranged(problem: _Problem) -> tuple[int, ...] | None:
 
 
 def _fewest_removed(problem: _Problem, home: int) -> list[int]:
-    """The items of a bin without which the rest has room: as few as can be, the largest."""
+    """Return the largest items of a bin, as few as possible, without which the rest fits."""
     excess = problem.excess(home)
     removed = []
     for place in reversed(problem.at_home[home]):
@@ -129,7 +129,7 @@ def _fewest_removed(problem: _Problem, home: int) -> list[int]:
 
 
 def _lightened(problem: _Problem, home: int, removed: Sequence[int]) -> list[int]:
-    """As many items as `removed`, and as light as a pass from the largest on makes them: they fit elsewhere sooner."""
+    """Return as many items as `removed`, but lighter ones where possible: light items fit elsewhere more easily."""
     chosen = list(removed)
     spare = sum(problem.items[place].load for place in chosen) - problem.excess(home)
     for number, place in enumerate(chosen):
@@ -147,7 +147,7 @@ def _lightened(problem: _Problem, home: int, removed: Sequence[int]) -> list[int
 def _packed_best(
     problem: _Problem, homeless: Sequence[int], removed: Sequence[Sequence[int]]
 ) -> tuple[int, ...] | None:
-    """The best of some quick packings of what has to leave, with one light item more if that is not enough."""
+    """Return the first of some quick packings that fits, if necessary with one more light item that leaves."""
     lighter = [_lightened(problem, home, each) if each else [] for home, each in enumerate(removed)]
     choices = [*homeless, *chain(*removed)], [*homeless, *chain(*lighter)]
     for leaving, widest in product(choices, (False, True)):
@@ -164,7 +164,7 @@ def _packed_best(
 
 
 def _packed(problem: _Problem, leaving: Sequence[int], *, widest: bool) -> tuple[int, ...] | None:
-    """These items, largest first, into the bin with the least room that has enough, or with the most."""
+    """Place these items, largest first, into the fitting bin with the least free capacity, or into the widest bin."""
     gone = set(leaving)
     left = problem.rooms(place for place, item in enumerate(problem.items) if place not in gone and item.home >= 0)
     if min(left) < 0:
@@ -185,7 +185,7 @@ def _packed(problem: _Problem, leaving: Sequence[int], *, widest: bool) -> tuple
 def _improved(
     problem: _Problem, homeless: Sequence[int], removed: Sequence[Sequence[int]], best: tuple[int, ...] | None
 ) -> tuple[int, ...] | None:
-    """The better of `best` and of what can be done with 16 items while all others stay or go where `best` has them."""
+    """Return the better of `best` and an exact solution for 16 items, with all other items as in `best` or at home."""
     free = _that_matter(problem, homeless, removed)
     fixed = [place for place in range(len(problem.items)) if place not in set(free)]
     where = [item.home for item in problem.items] if best is None else list(best)
@@ -207,7 +207,7 @@ def _improved(
 
 
 def _that_matter(problem: _Problem, homeless: Sequence[int], removed: Sequence[Sequence[int]]) -> list[int]:
-    """Up to 16 items: orphans, then of each overloaded bin those nearest to what has to leave it, then the smallest."""
+    """Return up to 16 items: orphans, then the most relevant items of each overloaded bin, then the smallest."""
     free = list(homeless[:EXACT_ITEMS])
     queues = []
     for home, leaving in enumerate(removed):
@@ -226,12 +226,12 @@ def _moves(problem: _Problem, where: Sequence[int]) -> int:
 
 
 def _spread(problem: _Problem, where: Sequence[int]) -> tuple[int, ...]:
-    """The same items moved, each to whoever has the most room then, if they all fit that way too."""
+    """Move the same items, each to the executor with the most free capacity then, if they all fit that way too."""
     leaving = [place for place, item in enumerate(problem.items) if where[place] != item.home]
     return _packed(problem, leaving, widest=True) or tuple(where)
 
 
 def _fewest_moves(items: Sequence[Item], bins: Sequence[Bin], below: int | None = None) -> tuple[int, ...] | None:
-    from situate.sharding.rebalancing.exact import fewest_moves  # NumPy: of use where weights differ, and there alone
+    from situate.sharding.rebalancing.exact import fewest_moves  # loads NumPy, needed only if weights differ
 
     return fewest_moves(items, bins, below)

@@ -1,12 +1,12 @@
-"""How a supervisor chooses an executor for an object: KSched's four algorithms, hashing, and rules around any of them.
+"""Strategies of a supervisor to choose an executor: KSched's four algorithms, hashing, and rules around any of them.
 
-Strategies are told of executors and objects and asked for a choice. They do no I/O; time and chance are given to them.
+A strategy observes executors and objects, and returns a choice. It does no I/O; clock and randomness are arguments.
 
     strategy = Placer(MinScheduled())
     strategy.observe_executor("executor-0", ExecutorStatus.HEALTHY)
     strategy.choose_executor(ObjectFacts("a UID"))   # "executor-0"
 
-Those that compute with arrays are loaded when they are asked for.
+Strategies that need NumPy are imported on first use.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ _LOADED: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    """What needs NumPy, on first use (PEP 562)."""
+    """Import names that need NumPy on first use (PEP 562)."""
     if name not in _LOADED:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_LOADED[name]), name)

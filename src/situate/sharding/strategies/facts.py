@@ -1,4 +1,4 @@
-"""What a strategy sees of an object: a small frozen value instead of the object itself."""
+"""The part of an object that strategies see: a small frozen value instead of the object itself."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from situate.sharding.model.names import PRIORITY
 from situate.sharding.model.object_view import ObjectView, Source, content_of
 
 HIGHEST_PRIORITY: Final = 1_000_000_000
-"""As of a PriorityClass that users may make; the lowest is its negative."""
+"""As the highest value of a PriorityClass that users may create; the lowest is its negative."""
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
 
 
 class ObjectFacts(msgspec.Struct, frozen=True, eq=False):
-    """One object, as a strategy is told of it and asked about it."""
+    """The facts of one object, as passed to a strategy."""
 
     uid: str
     namespace: str = ""
     name: str = ""
     executor: str = ""
-    """Whom it is assigned to; empty while it is unassigned."""
+    """The executor to which the object is assigned; empty if it is unassigned."""
     owner_uid: str = ""
-    """Of the controlling owner; empty if there is none."""
+    """UID of the controlling owner; empty if there is none."""
     weight: int = 1
-    """Units of work: what an executor's capacity is counted in. At least 1."""
+    """Units of work, in which the capacity of executors is counted. At least 1."""
     priority: int = 0
     selector: str = ""
-    """Over executors' labels, as the object's annotation says; empty: any executor."""
+    """Label selector over executors, from the object's annotation; empty: any executor."""
     moved: bool = False
-    """Whether it has been assigned before."""
+    """Whether the object was assigned before."""
     completed: bool = False
     source: Source = msgspec.field(default_factory=dict)
-    """Not compared: the other fields say what it says."""
+    """Not compared: the other fields contain its facts."""
 
     def __eq__(self, other: object) -> bool:
         return type(other) is ObjectFacts and _said(self) == _said(other)
@@ -48,7 +48,7 @@ class ObjectFacts(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def content(self) -> Content:
-        """The whole object, for strategies and rules of users. Ask once: it may have to be read from JSON."""
+        """The whole object, for strategies and rules of users. Read it once: it may have to be decoded from JSON."""
         return content_of(self.source)
 
 
@@ -56,7 +56,7 @@ _said = attrgetter(*ObjectFacts.__struct_fields__[:-1])
 
 
 def facts_of(view: ObjectView, weight_of: Callable[[ObjectView], int] | None = None) -> ObjectFacts:
-    """What strategies see of the object; a priority that cannot be read counts as 0, see `priority_oddity`."""
+    """Return the facts of an object. An unreadable priority counts as 0, see `priority_oddity`."""
     return ObjectFacts(
         uid=view.uid,
         namespace=view.namespace,
@@ -73,7 +73,7 @@ def facts_of(view: ObjectView, weight_of: Callable[[ObjectView], int] | None = N
 
 
 def priority_oddity(view: ObjectView) -> str | None:
-    """What is wrong with the annotation; None if nothing is."""
+    """Return the mistake in the priority annotation; None if there is none."""
     text = view.priority
     if text is None or _priority(text) is not None:
         return None
@@ -82,7 +82,7 @@ def priority_oddity(view: ObjectView) -> str | None:
 
 
 def oddities_of(view: ObjectView) -> tuple[str, ...]:
-    """All that counts as absent because it cannot be read."""
+    """Return a sentence about each annotation that counts as absent because it cannot be read."""
     priority = priority_oddity(view)
     return view.oddities if priority is None else (*view.oddities, priority)
 

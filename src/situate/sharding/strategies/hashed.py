@@ -1,6 +1,6 @@
-"""Strategies that ask a hash: the ring of controller-sharding, and rendezvous hashing.
+"""Strategies that choose by a hash: the ring of controller-sharding, and rendezvous hashing.
 
-They keep objects where they are through restarts without anybody remembering it; those that count balance better.
+They choose the same executor for an object after a restart, without any memory. Strategies that count balance better.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from situate.sharding.strategies.protocol import Standing, TieBreak
 
 
 class Owners(Protocol):
-    """Who owns a key, and who would if that one did not exist, and so on."""
+    """Owners of keys: the first owner, and its successors in order."""
 
     def owner(self, key: str) -> str | None: ...
     def owners(self, key: str) -> Iterator[str]: ...
 
 
 class _Hashed:
-    """Over the healthy executors; what follows from their set is computed when it is next asked for."""
+    """A choice by hash among the healthy executors. The owners are computed lazily after a change of the set."""
 
     def __init__(self, owners_of: Callable[[frozenset[str]], Owners], key_of: Callable[[ObjectFacts], str]) -> None:
         self._owners_of = owners_of
@@ -38,13 +38,13 @@ class _Hashed:
             self._owners = None
 
     def observe_scheduled(self, obj: ObjectFacts) -> None:
-        """Counts do not matter here."""
+        """Do nothing: this strategy counts no objects."""
 
     def observe_completed(self, obj: ObjectFacts) -> None:
-        """Counts do not matter here."""
+        """Do nothing: this strategy counts no objects."""
 
     def observe_deleted(self, obj: ObjectFacts) -> None:
-        """Counts do not matter here."""
+        """Do nothing: this strategy counts no objects."""
 
     def choose_executor(self, obj: ObjectFacts) -> str:
         owner = self._current().owner(self._key_of(obj))
@@ -58,7 +58,7 @@ class _Hashed:
         among: Container[str],
         tie_break: TieBreak | None = None,  # noqa: ARG002 - the protocol's
     ) -> str:
-        """Nobody ties, so nothing is asked of `tie_break`."""
+        """Choose the first of these executors in hash order. There are no ties, so `tie_break` is not called."""
         found = next((executor for executor in self._in_order(obj) if executor in among), None)
         if found is None:
             raise self._roster.refusal({})
@@ -81,10 +81,10 @@ class _Hashed:
 
 
 class Ring(_Hashed):
-    """controller-sharding's ring of 100 tokens an executor, over `group/Kind/namespace/name`."""
+    """controller-sharding's ring with 100 tokens per executor, over `group/Kind/namespace/name`."""
 
     def __init__(self, group: str, kind: str, *, separator: bool = False) -> None:
-        """With `separator` the tokens do not collide, and owners are not those of controller-sharding."""
+        """With `separator` the tokens do not collide, and the owners differ from those of controller-sharding."""
         self._ring = HashRing(separator=separator)
         super().__init__(self._with, lambda obj: ring_key(group, kind, obj.namespace, obj.name))
 
@@ -94,7 +94,7 @@ class Ring(_Hashed):
 
 
 class RendezvousHash(_Hashed):
-    """Highest hash of executor and UID: a change of members moves the fewest objects that hashing can."""
+    """The highest hash of executor and UID. A change of members moves as few objects as hashing allows."""
 
     def __init__(self) -> None:
         super().__init__(Rendezvous, lambda obj: obj.uid)

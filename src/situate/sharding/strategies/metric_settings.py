@@ -1,4 +1,4 @@
-"""What users set of MinMetricScore."""
+"""User settings of MinMetricScore."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class MetricSettings:
-    """Raises `ValueError` with the name of a setting that cannot be used."""
+    """Settings of MinMetricScore. Raises `ValueError` with the name of an invalid setting."""
 
     weights: Mapping[str, float] = field(default_factory=lambda: {"cpu": 1.0})
-    """By metric; a sample needs every one of them."""
+    """Weights by metric; a usable sample has all of these metrics."""
     capacity: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """By executor and metric; 1 where nothing is given."""
+    """Capacities by executor and metric; 1 where none is given."""
     max_age_s: float = 60.0
-    """The oldest that a usable sample may be."""
+    """Maximum age of a usable sample, in seconds."""
     missing: Literal["exclude", "worst"] = "exclude"
-    """Who has no usable sample is not chosen, or counts as whoever scores worst."""
+    """Executors without a usable sample are not chosen (exclude), or count like the worst score (worst)."""
     fallback: Literal["MinScheduled", "RoundRobin", "none"] = "MinScheduled"
-    """Who chooses while nobody has a usable sample; none: `NoMetrics` is raised."""
+    """The strategy that chooses while no executor has a usable sample; none: raise `NoMetrics`."""
     per_object_estimate: Mapping[str, float] | Literal["auto"] = "auto"
-    """What one unit of work costs, by metric, 0 where nothing is given; auto: what open work costs on the whole."""
+    """Cost of one unit of work by metric, 0 where none is given; auto: the mean cost of a unit of open work."""
     slow_start_max_share: float | None = None
 
     def __post_init__(self) -> None:

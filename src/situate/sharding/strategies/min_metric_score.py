@@ -1,8 +1,8 @@
-"""MinMetricScore: whoever has the lowest weighted sum of metrics, and of what it has been given since they were taken.
+"""MinMetricScore: choose the lowest weighted sum of metrics, plus the work assigned since the metrics were taken.
 
     score(e) = sum over m of weight_m * (value(e, m) + k(e) * estimate_m) / capacity(e, m)
 
-k(e) is the open work that was assigned to e since its sample. Without it everybody who is placed between two samples
+k(e) is the open work that was assigned to e since its sample. Without k(e), all objects assigned between two samples
 would go to the same executor.
 """
 
@@ -26,18 +26,18 @@ from situate.sharding.strategies.samples import AssignedSince, Bools, Floats, Ro
 from situate.sharding.strategies.slow_start import SlowStart
 
 TIE: Final = 1e-9
-"""Scores that differ by no more are equal."""
+"""Scores that differ by no more than this are equal."""
 
 
 class MinMetricScore:
-    """Lowest score; ties go to the least recently chosen, then to the smallest id.
+    """The strategy of the lowest score; ties go to the least recently chosen executor, then to the smallest id.
 
-    Choosing looks at every executor, since a sample that comes or grows old may change every score through the
-    estimate; the arithmetic is done for all at once.
+    A choice computes the score of every executor with array arithmetic. A sample that arrives or becomes too old may
+    change every score through the estimate.
     """
 
     def __init__(self, clock: Callable[[], float], settings: MetricSettings | None = None) -> None:
-        """`clock` gives seconds, the same that `Sample.taken_at` and `Executor.sampled_at` are in."""
+        """`clock` returns seconds of the same clock as `Sample.taken_at` and `Executor.sampled_at`."""
         self._clock = clock
         self._settings = settings if settings is not None else MetricSettings()
         self._weights: Floats = np.array(list(self._settings.weights.values()), dtype=np.float64)
@@ -72,19 +72,19 @@ class MinMetricScore:
         self._count(executor)
 
     def observe_member(self, member: Executor) -> None:
-        """Its capacity for objects, and its metrics."""
+        """Record an executor's capacity for objects, and its metrics."""
         if self._fallback is not None:
             tell_member(self._fallback, member)
         row = self._samples.row(member.id)
         if row is None:
             return
         limit = math.inf if member.capacity is None else member.capacity
-        self._samples.limit[row] = limit if limit >= 0 else 0.0  # NaN is not, either
+        self._samples.limit[row] = limit if limit >= 0 else 0.0  # NaN counts as 0, too
         if member.sampled_at is not None:
             self.observe_sample(member.id, Sample(member.metrics, member.sampled_at))
 
     def observe_sample(self, executor: str, sample: Sample) -> None:
-        """What was measured of an executor that is known; one that cannot be used replaces one that could."""
+        """Record a sample of a known executor. An unusable sample also replaces a usable one."""
         row = self._samples.row(executor)
         if row is None or self._told.get(executor) == sample:
             return
@@ -154,7 +154,7 @@ class MinMetricScore:
             names = {self._samples.names[row] for row in np.flatnonzero(candidates)}
             chosen = self._fallback.choose_among(obj, names, tie_break)
         row = self._samples.row(chosen)
-        if row is not None:  # a tie-break may name anybody, which is for whoever gave it to notice
+        if row is not None:  # a tie-break may return any name; the caller checks it
             self._samples.chosen[row] = self._turn
         self._turn += 1
         if self._slow is not None:
@@ -162,12 +162,12 @@ class MinMetricScore:
         return chosen
 
     def _candidates(self, among: Container[str] | None) -> Bools:
-        """(rows): who may be chosen, by everything but samples."""
+        """Return (rows) the executors that may be chosen, apart from their samples."""
         eligible = self._samples.healthy & (self._samples.open < self._samples.limit)
         return eligible if among is None else eligible & self._samples.mask(among)
 
     def _scores(self, candidates: Bools) -> Floats | None:
-        """(rows): inf for whoever is not to be chosen; None if no candidate has a usable sample."""
+        """Return the scores (rows), inf for ineligible rows; None if no candidate has a usable sample."""
         fresh = self._samples.fresh(self._clock(), self._settings.max_age_s)
         scored = candidates & fresh
         if not scored.any():
@@ -184,7 +184,7 @@ class MinMetricScore:
         return np.array([given.get(metric, 0.0) for metric in self._samples.metrics])
 
     def _tied(self, scores: Floats) -> Rows:
-        """Those with the lowest score; newcomers that are to wait only if there is nobody else."""
+        """Return the rows with the lowest score. Newcomers that must wait count only if no other executor is left."""
         first = tied = np.flatnonzero(scores <= scores.min() + TIE)
         if self._slow is None:
             return tied
@@ -198,12 +198,12 @@ class MinMetricScore:
         return first
 
     def _longest_ago(self, rows: Rows) -> list[str]:
-        """Those of the rows that were chosen longest ago, or never."""
+        """Return the names of the rows that were chosen longest ago, or never."""
         turns = self._samples.chosen[rows]
         return [self._samples.names[row] for row in rows[turns == turns.min()]]
 
     def _by_turn(self, rows: Rows) -> list[str]:
-        """All of them, those chosen longest ago first."""
+        """Return the names of all rows, those that were chosen longest ago first."""
         turned = sorted((int(self._samples.chosen[row]), self._samples.names[row]) for row in rows)
         return [name for _, name in turned]
 

@@ -1,4 +1,4 @@
-"""MinScheduled: whoever has the least open work for its capacity."""
+"""MinScheduled: choose the executor with the least open work for its capacity."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from situate.sharding.strategies.slow_start import SlowStart
 
 
 class MinScheduled:
-    """Least open / capacity; ties go to the least recently chosen, then to the smallest id.
+    """The strategy of the least open / capacity; ties go to the least recently chosen executor, then by id.
 
-    Capacity counts for nothing while nobody has declared one; who has not declared one then counts like the largest,
-    and is never full. Choosing costs comparisons in the order of log n, and one step more for each executor that rules
-    or slow start leave out before the first that they allow.
+    Capacity is ignored while no executor declares one. If some do, an executor without one counts like the largest, and
+    is never full. A choice costs about log n comparisons. Each executor that rules or slow start skip costs one
+    step more.
     """
 
     def __init__(self, slow_start_max_share: float | None = None) -> None:
-        """None: newcomers get all they can. Raises `ValueError` for what is no share."""
+        """`slow_start_max_share` None: no limit for newcomers. Raises `ValueError` for an invalid share."""
         self._roster = Roster()
         self._open = OpenObjects()
         self._declared: dict[str, float] = {}
-        self._largest = 1.0  # of the declared ones
-        self._ranking = Ranking()  # those that may be chosen
+        self._largest = 1.0  # the largest declared capacity
+        self._ranking = Ranking()  # the executors that may be chosen
         self._turn = 0
-        self._chosen: dict[str, int] = {}  # the turn at which each was chosen last
+        self._chosen: dict[str, int] = {}  # last turn in which each executor was chosen
         self._slow = None if slow_start_max_share is None else SlowStart(slow_start_max_share)
 
     def observe_executor(self, executor: str, status: ExecutorStatus | None) -> None:
@@ -41,7 +41,7 @@ class MinScheduled:
         self._rank(executor)
 
     def observe_member(self, member: Executor) -> None:
-        """Its capacity; one that is negative or no number is taken for 0, and so for full."""
+        """Record an executor's capacity. A negative or invalid capacity counts as 0, and the executor as full."""
         capacity = member.capacity
         if member.id in self._roster:
             usable = capacity is None or (isfinite(capacity) and capacity >= 0)
@@ -74,7 +74,7 @@ class MinScheduled:
             self._rank(executor)
 
     def _rank(self, executor: str) -> None:
-        """Puts it where it belongs after something about it has changed."""
+        """Update the place of an executor after a change."""
         weight, capacity = self._open.of(executor), self._declared.get(executor, self._largest)
         if self._slow is not None:
             if self._roster.is_serving(executor):
@@ -107,12 +107,12 @@ class MinScheduled:
         self._turn += 1
         if self._slow is not None:
             self._slow.chosen(executor)
-        if executor in self._ranking:  # a tie-break may name anybody, which is for whoever gave it to notice
+        if executor in self._ranking:  # a tie-break may return any name; the caller checks it
             self._rank(executor)
         return executor
 
     def _in_order(self, among: Container[str] | None) -> Iterator[str]:
-        """As they would be chosen: newcomers that are to wait come last, for better there than nowhere."""
+        """Yield the executors in the order of choice. Newcomers that must wait come last, if no other one is left."""
         waiting = []
         for _, _, executor in self._ranking.entries(among):
             if self._slow is None or self._slow.allows(executor):
@@ -122,7 +122,7 @@ class MinScheduled:
         yield from waiting
 
     def _tied(self, among: Container[str] | None) -> list[str]:
-        """The first, and those that have as much as it."""
+        """Return the first executor, and those with the same load."""
         tied: list[str] = []
         for executor in self._in_order(among):
             if tied and self._load(executor) != self._load(tied[0]):

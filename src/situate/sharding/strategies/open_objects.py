@@ -1,4 +1,4 @@
-"""What strategies remember of what they were told: executors with their statuses, and whose each open object is."""
+"""Memory of strategies: the status of each executor, and the executor of each open object."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from situate.sharding.strategies.protocol import Ineligible, Standing
 
 
 class Roster:
-    """The executors that are known, which are those observed and not removed."""
+    """The known executors: observed and not removed."""
 
     def __init__(self) -> None:
         self._statuses: dict[str, ExecutorStatus] = {}
         self._count: Counter[ExecutorStatus] = Counter()
 
     def observe(self, executor: str, status: ExecutorStatus | None) -> bool:
-        """Whether that was news."""
+        """Record a status. Return whether it changed."""
         before = self._statuses.get(executor)
         if before == status:
             return False
@@ -46,24 +46,24 @@ class Roster:
 
     @property
     def healthy(self) -> int:
-        """How many."""
+        """Number of healthy executors."""
         return self._count[ExecutorStatus.HEALTHY]
 
     @property
     def serving(self) -> int:
-        """How many are healthy or full."""
+        """Number of healthy or full executors."""
         return self.healthy + self._count[ExecutorStatus.FULL]
 
     def is_serving(self, executor: str) -> bool:
         return self._statuses.get(executor) in (ExecutorStatus.HEALTHY, ExecutorStatus.FULL)
 
     def check(self) -> None:
-        """Raises if nobody is healthy."""
+        """Check that an executor is healthy. Raises `Unschedulable` otherwise."""
         if not self.healthy:
             raise self.refusal({})
 
     def refusal(self, also: Mapping[str, int], kind: type[NoHealthyExecutors] = NoHealthyExecutors) -> Unschedulable:
-        """Why nobody is eligible; `also` counts healthy executors by what keeps them from being chosen."""
+        """Return why no executor is eligible. `also` counts healthy executors by the reason against them."""
         if not self._statuses:
             return NoExecutors()
         counts = {str(status): count for status, count in self._count.items() if status is not ExecutorStatus.HEALTHY}
@@ -73,12 +73,12 @@ class Roster:
         return kind(cause=Ineligible(f"0 of {len(self)} executors may be chosen: {told}"))
 
     def refused_full(self, among: Container[str] | None) -> Unschedulable:
-        """Why nobody of these is eligible, where the healthy ones are at their capacity."""
+        """Return why none of these executors is eligible, if the healthy ones are at their capacity."""
         full = sum(self.is_healthy(each) and (among is None or each in among) for each in self._statuses)
         return self.refusal({"at capacity": full}, NoCapacity if full else NoHealthyExecutors)
 
     def refused(self) -> list[Standing]:
-        """Those that are known and not healthy, by id."""
+        """Return the known executors that are not healthy, by id."""
         return [
             Standing(executor, None, str(status))
             for executor, status in sorted(self._statuses.items())
@@ -87,15 +87,15 @@ class Roster:
 
 
 class OpenObjects:
-    """Which executor has which open object, and how much each has."""
+    """The executor of each open object, and the open weight of each executor."""
 
     def __init__(self) -> None:
-        self._held: dict[str, tuple[str, int]] = {}  # by UID: executor and weight
-        self._completed: set[str] = set()  # UIDs, so that a late word of an assignment counts for nobody
+        self._held: dict[str, tuple[str, int]] = {}  # executor and weight by UID
+        self._completed: set[str] = set()  # UIDs: a late observation of an assignment does not count again
         self._weight: dict[str, int] = {}  # by executor
 
     def scheduled(self, obj: ObjectFacts) -> tuple[str, ...]:
-        """The executors that have more or less than before."""
+        """Record an assignment. Return the executors whose open weight changed."""
         if obj.completed:
             return self.completed(obj)
         after = (obj.executor, obj.weight) if obj.executor and obj.uid not in self._completed else None
@@ -129,7 +129,7 @@ class OpenObjects:
             del self._weight[executor]
 
     def of(self, executor: str) -> int:
-        """The weight of its open objects."""
+        """Return the weight of an executor's open objects."""
         return self._weight.get(executor, 0)
 
     def holder(self, uid: str) -> str | None:

@@ -1,7 +1,7 @@
-"""A strategy with the rules that narrow its choice: executor selectors, users' hooks, owners, whom the caller prefers.
+"""A strategy with rules that narrow its choice: executor selectors, hooks of users, owners, preferences of the caller.
 
-The rules are the same whatever the strategy. One that is not `Selective` is asked once, and its answer must obey them.
-Which executors a rollout or a planned restart prefers is said by `situate.sharding.assignment.place`.
+The rules are the same for every strategy. A strategy that is not `Selective` is called once, and its choice must obey
+the rules. `situate.sharding.assignment.place` decides which executors a rollout or a planned restart prefers.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from situate.sharding.strategies.protocol import (
 )
 from situate.sharding.strategies.rules import Allowed, Rules, parsed_selector
 
-_MOST_SELECTORS = 256  # remembered; beyond that one starts afresh
+_MOST_SELECTORS = 256  # cached selectors; the cache is cleared beyond that
 _TIE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why an object would go where it would go."""
+    """The explanation of a choice for one object."""
 
     chosen: str | None
-    """None: nobody may be chosen, or one of the first at random."""
+    """None: no executor may be chosen, or the choice among the first is random."""
     refusal: Unschedulable | None
-    """Why nobody would be."""
+    """Why no executor would be chosen."""
     candidates: tuple[Standing, ...]
     """Every known executor, the best first."""
 
 
 class Placer:
-    """A strategy under rules; itself a strategy, and what a supervisor uses whichever strategy is configured."""
+    """A strategy under rules. It is itself a strategy, and the supervisor uses it around every configured strategy."""
 
     def __init__(
         self,
@@ -51,17 +51,17 @@ class Placer:
         rules: Rules | None = None,
         weight_of: Callable[[ObjectView], int] | None = None,
     ) -> None:
-        """`weight_of` gives the units of work of an object, at least 1; None: each counts 1."""
+        """`weight_of` returns the units of work of an object, at least 1; None: each object counts 1."""
         self._weight_of = weight_of
         self._strategy = strategy
-        # asked once: looking whether an object has the methods of a protocol costs more than most choices
+        # checked once: a check of a protocol's methods costs more than most choices
         self._selective = strategy if isinstance(strategy, Selective) else None
         self._observes_members = strategy if isinstance(strategy, ObservesMembers) else None
         self._rules = rules if rules is not None else Rules()
         self._roster = Roster()
         self._members: dict[str, Executor] = {}
         self._open = OpenObjects()
-        self._selected: dict[str, frozenset[str]] = {}  # by text of a selector
+        self._selected: dict[str, frozenset[str]] = {}  # by text of the selector
 
     def observe_executor(self, executor: str, status: ExecutorStatus | None) -> None:
         self._roster.observe(executor, status)
@@ -90,20 +90,20 @@ class Placer:
         self._strategy.observe_deleted(obj)
 
     def open_weight(self, executor: str) -> int:
-        """Of the open objects that are assigned to it."""
+        """Return the weight of the open objects that are assigned to an executor."""
         return self._open.of(executor)
 
     def choose(self, view: ObjectView, among: frozenset[str] | None) -> str:
-        """As `situate.sharding.model.decision_inputs.Choose` wants it."""
+        """Choose an executor, as `situate.sharding.model.decision_inputs.Choose` requires."""
         obj = facts_of(view, self._weight_of)
         return self.choose_executor(obj) if among is None else self.choose_among(obj, among)
 
     def choose_executor(self, obj: ObjectFacts) -> str:
-        """Raises `Unschedulable`, and nothing else whatever a strategy or a rule of the user does."""
+        """Choose an executor. Raises only `Unschedulable`, for any error of a strategy or of a user's rule."""
         return self._choose(obj, None)
 
     def choose_among(self, obj: ObjectFacts, among: Container[str]) -> str:
-        """Of these only; a strategy that is not `Selective` cannot do so, and nobody is eligible then."""
+        """Choose among these executors. If the strategy is not `Selective`, none of them is eligible."""
         if self._selective is None:
             raise NoHealthyExecutors(cause=Ineligible("the strategy cannot choose among some of the executors"))
         return self._choose(obj, among)
@@ -119,7 +119,7 @@ class Placer:
                     refusal = error
         except Unschedulable:
             raise
-        except Exception as error:  # a user's code may raise anything, and must not stop other objects
+        except Exception as error:  # user code may raise any exception, and must not stop other objects
             raise StrategyFailed(error) from error
         raise _with_reasons(refusal or self._roster.refusal({}), allowed)
 
@@ -136,13 +136,13 @@ class Placer:
         return chosen
 
     def _allowed(self, obj: ObjectFacts, among: Container[str] | None = None) -> Allowed | None:
-        """Who may have the object; None: anybody."""
+        """Return which executors may have the object; None: all."""
         if not obj.selector and not self._rules.filters and among is None:
             return None
         return Allowed(obj, among, self._matching(obj.selector), self._rules.filters, self._member)
 
     def _matching(self, selector: str) -> frozenset[str] | None:
-        """The executors whose labels it selects; None: all."""
+        """Return the executors whose labels match the selector; None: all."""
         if not selector:
             return None
         if selector not in self._selected:
@@ -157,9 +157,9 @@ class Placer:
         return self._members.get(executor) or Executor(executor, "")
 
     def _groups(self, obj: ObjectFacts, allowed: Allowed | None) -> Iterator[Container[str] | None]:
-        """Whom to choose from: the first group of which one may be chosen. None: everybody."""
+        """Yield groups of executors; the first group with an eligible executor is used. None: all executors."""
         required = None if allowed is None else allowed.as_container()
-        if self._selective is None:  # nothing can be preferred where only one answer is given
+        if self._selective is None:  # a strategy that returns only one choice cannot prefer
             yield required
             return
         owner = self._owners_executor(obj)
@@ -177,7 +177,7 @@ class Placer:
         return owner if owner is not None and self._roster.is_healthy(owner) else None
 
     def _by_score(self, obj: ObjectFacts, among: Container[str] | None) -> Iterator[frozenset[str]]:
-        """The healthy of these in groups of equal scores, the best first."""
+        """Yield the healthy ones of these executors in groups of equal score, the best first."""
         scored = sorted(
             (
                 (-self._score(obj, each), each)
@@ -204,9 +204,9 @@ class Placer:
         return float(total)
 
     def explain(self, obj: ObjectFacts, preferred: frozenset[str] = frozenset()) -> Explanation:
-        """How it would be chosen, changing nothing. Raises what `choose_executor` raises for a fault of a rule.
+        """Explain the choice for an object, without changing anything. Raises as `choose_executor` for a failing rule.
 
-        `preferred`: those that the caller would ask for first.
+        `preferred`: executors that the caller would try first.
         """
         try:
             return self._explain(obj, preferred)

@@ -1,7 +1,7 @@
-"""What a strategy is: an observer of executors and objects that names an executor when asked (KSched's Scheduler).
+"""The protocol of a strategy: it observes executors and objects, and chooses an executor (KSched's Scheduler).
 
-A strategy holds no more than what it has been told, so a listing rebuilds it: `rebuild`. Only `Strategy` must be
-implemented; the other protocols are what the built-in strategies offer besides, and users' own may.
+A strategy holds only its observations, so that `rebuild` can restore it from a listing. Only `Strategy` is required.
+The other protocols are optional features, which the built-in strategies have.
 """
 
 from __future__ import annotations
@@ -15,85 +15,85 @@ from situate.sharding.model.executors import Executor, ExecutorStatus
 from situate.sharding.strategies.facts import ObjectFacts
 
 TieBreak = Callable[[ObjectFacts, Sequence[str]], str]
-"""Names one of the executors, at least one, that are equally good; they come in the strategy's own order."""
+"""Chooses one of several equally good executors, at least one. They come in the order of the strategy."""
 
 
 class Strategy(Protocol):
-    """Chooses executors for objects. Every observation may be repeated; repeating one changes nothing."""
+    """Chooses executors for objects. Repeating an observation changes nothing."""
 
     def observe_executor(self, executor: str, status: ExecutorStatus | None) -> None:
-        """An executor has this status; None: it is removed."""
+        """Record the status of an executor; None: the executor is removed."""
 
     def observe_scheduled(self, obj: ObjectFacts) -> None:
-        """An open object is assigned to `obj.executor`, or to nobody any more if that is empty."""
+        """Record that an open object is assigned to `obj.executor`; empty: it is unassigned."""
 
     def observe_completed(self, obj: ObjectFacts) -> None:
-        """An object has been completed, and counts for nobody."""
+        """Record that an object is completed. It no longer counts for any executor."""
 
     def observe_deleted(self, obj: ObjectFacts) -> None:
-        """An object is gone, and counts for nobody."""
+        """Record that an object is gone. It no longer counts for any executor."""
 
     def choose_executor(self, obj: ObjectFacts) -> str:
-        """The executor that should get the object, a healthy one. Raises `Unschedulable` if there is none.
+        """Return the healthy executor that should get the object. Raises `Unschedulable` if there is none.
 
-        That somebody was asked for may decide the next tie; how much each executor has does not change.
+        A call may decide the next tie. It does not change the load of any executor.
         """
 
 
 @runtime_checkable
 class ObservesMembers(Protocol):
-    """Wants to know capacity, labels and metrics of executors."""
+    """A strategy that needs capacity, labels and metrics of executors."""
 
     def observe_member(self, member: Executor) -> None:
-        """What is known of an executor, its status apart."""
+        """Record all known facts of an executor except its status."""
 
 
 @runtime_checkable
 class Selective(Protocol):
-    """Can choose among some of the executors."""
+    """A strategy that can choose among some of the executors."""
 
     def choose_among(self, obj: ObjectFacts, among: Container[str], tie_break: TieBreak | None = None) -> str:
-        """As `choose_executor`, of these executors only."""
+        """Choose as `choose_executor`, but only among these executors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How an executor stands towards an object."""
+    """The rank of an executor for an object."""
 
     executor: str
     place: int | None
-    """1 for who would be chosen, the same for equals; None: it may not be chosen."""
+    """1 for the executor that would be chosen, equal for equals; None: it may not be chosen."""
     why: str
 
 
 @runtime_checkable
 class ExplainsItself(Protocol):
-    """Can say how it would choose."""
+    """A strategy that can explain its choice."""
 
     def standings(self, obj: ObjectFacts) -> Sequence[Standing]:
-        """Every known executor: those that may be chosen by their places, then the others by id. Changes nothing."""
+        """Return every known executor: first the eligible ones by place, then the others by id. Changes nothing."""
 
 
 class Ineligible(Exception):
-    """Why none of the executors may take an object, with counts; the cause of an `Unschedulable`."""
+    """Why no executor may take an object, with counts; the cause of an `Unschedulable`."""
 
 
 class StrategyFailed(Unschedulable):
-    """A strategy of the user's raised, or named somebody who may not be chosen; `cause` says which."""
+    """A user's strategy raised an error, or chose an ineligible executor; `cause` says which."""
 
     def __init__(self, cause: BaseException) -> None:
         super().__init__("StrategyFailed", cause)
 
 
 def tell_member(strategy: Strategy, member: Executor) -> None:
-    """Tells a strategy everything about an executor that it wants to know."""
+    """Pass the status and, if the strategy observes members, the other facts of an executor."""
     strategy.observe_executor(member.id, member.status)
     if isinstance(strategy, ObservesMembers):
         strategy.observe_member(member)
 
 
 def tell_object(strategy: Strategy, obj: ObjectFacts) -> None:
-    """Tells a strategy what an object that exists says of itself."""
+    """Pass the state of an existing object to a strategy."""
     if obj.completed:
         strategy.observe_completed(obj)
     else:
@@ -101,9 +101,9 @@ def tell_object(strategy: Strategy, obj: ObjectFacts) -> None:
 
 
 def rebuild(strategy: Strategy, objects: Iterable[ObjectFacts], members: Iterable[Executor]) -> None:
-    """Tells a new strategy what a listing shows.
+    """Restore a new strategy from a listing.
 
-    Objects first: a sample that is told after them is taken to include their work.
+    Objects come first: a sample that is observed after them counts as including their work.
     """
     for obj in objects:
         tell_object(strategy, obj)

@@ -1,4 +1,4 @@
-"""Random: every healthy executor with the same chance."""
+"""Random: choose each healthy executor with the same probability."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from situate.sharding.strategies.protocol import Standing, TieBreak
 
 
 class RandomSource(Protocol):
-    """The one source of chance, seeded by the caller (`random.Random` is one)."""
+    """The only source of randomness, seeded by the caller (such as `random.Random`)."""
 
     def randrange(self, stop: int, /) -> int:
-        """A number from 0 to stop - 1, each as likely."""
+        """Return a number from 0 to stop - 1, all with the same probability."""
 
 
 class Random:
-    """Uniform over the healthy executors, in constant time."""
+    """A uniform choice over the healthy executors, in constant time."""
 
     def __init__(self, source: RandomSource) -> None:
         self._source = source
@@ -40,13 +40,13 @@ class Random:
                 self._place[last] = place
 
     def observe_scheduled(self, obj: ObjectFacts) -> None:
-        """Counts do not matter here."""
+        """Do nothing: this strategy counts no objects."""
 
     def observe_completed(self, obj: ObjectFacts) -> None:
-        """Counts do not matter here."""
+        """Do nothing: this strategy counts no objects."""
 
     def observe_deleted(self, obj: ObjectFacts) -> None:
-        """Counts do not matter here."""
+        """Do nothing: this strategy counts no objects."""
 
     def choose_executor(self, obj: ObjectFacts) -> str:  # noqa: ARG002 - the protocol's
         self._roster.check()

@@ -1,4 +1,4 @@
-"""Names in the order of their keys, kept sorted while keys change one by one."""
+"""Names sorted by their keys, while single keys change."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 Entry = tuple[float, int, str]
-"""Load or usage, the turn at which the name was last chosen, and the name, which settles all ties."""
+"""Load or usage, the turn in which the name was last chosen, and the name, which breaks all ties."""
 
-_FEW: Final = 16  # a set this many times smaller than the ranking is sorted rather than searched for
+_FEW: Final = 16  # a set smaller than the ranking by this factor is sorted instead of searched for
 
 
 class Ranking:
-    """A sorted list: a change costs some comparisons and a move of pointers, 2 µs among 5,000 names.
+    """A sorted list. A change costs some comparisons and a move of pointers: 2 µs for 5,000 names.
 
-    A heap would do for the first name; but rules ask for the first that they allow, and so for the order.
+    A heap would suffice for the first name, but rules need the first allowed name, and therefore the order.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Ranking:
         self._by_name[name] = entry
 
     def drop(self, name: str) -> None:
-        """If it is there."""
+        """Remove a name, if it is present."""
         entry = self._by_name.pop(name, None)
         if entry is not None:
             self._remove(entry)
@@ -49,7 +49,7 @@ class Ranking:
         return len(self._entries)
 
     def entries(self, among: Container[str] | None = None) -> Iterator[Entry]:
-        """The lowest first; of these names only, if any are given."""
+        """Return the entries, the lowest first; with `among`, only those of these names."""
         if among is None:
             return iter(self._entries)
         if isinstance(among, AbstractSet) and len(among) * _FEW < len(self._entries):

@@ -1,8 +1,8 @@
-"""Strategies by name, with the arguments that a configuration gives them.
+"""Strategies by name, with their arguments from the configuration.
 
-Which others are installed is found by the shell, as entry points of the group `GROUP`: each names a `Builder`, and
-`installed` adds them to those that come with us. Those that compute with arrays are loaded when they are asked for:
-nothing else here needs NumPy.
+The caller finds other installed strategies as entry points of the group `GROUP`. Each entry point names a `Builder`,
+and `installed` adds it to the built-in ones. Strategies that use NumPy are imported on first use, because nothing else
+here needs it.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from situate.sharding.strategies.random_choice import Random, RandomSource
 from situate.sharding.strategies.round_robin import RoundRobin
 
 GROUP: Final = "situate.sharding.strategies"
-"""Of entry points."""
+"""Group of the entry points."""
 DEFAULT: Final = "MinScheduled"
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a strategy may need of the process that it runs in."""
+    """Resources of the process that a strategy may need."""
 
     clock: Callable[[], float]
-    """Seconds, monotonic, the same as in members' `sampled_at`."""
+    """Monotonic seconds, of the same clock as the members' `sampled_at`."""
     random: RandomSource
     group: str
-    """Of the resource."""
+    """API group of the resource."""
     kind: str
 
 
 class BadArguments(ValueError):
-    """No strategy can be made; `mistakes` has a path for each."""
+    """The strategy cannot be built; `mistakes` has a path for each reason."""
 
     def __init__(self, mistakes: tuple[Mistake, ...]) -> None:
         self.mistakes = mistakes
@@ -46,9 +46,9 @@ class BadArguments(ValueError):
 
 
 Arguments = Mapping[str, Any]
-"""Plain data, as a configuration file or `--strategy-arg` gives it."""
+"""Plain data from a configuration file or from `--strategy-arg`."""
 Builder = Callable[[Arguments, Surroundings], Strategy]
-"""May raise `BadArguments`, with paths relative to the arguments."""
+"""Builds a strategy. May raise `BadArguments`, with paths relative to the arguments."""
 _T = TypeVar("_T")
 _Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
 _Number = Annotated[float, msgspec.Meta(ge=0)]
@@ -128,11 +128,11 @@ class EntryPoint(Protocol):
     @property
     def name(self) -> str: ...
     def load(self) -> Any:
-        """A `Builder`; may raise anything."""
+        """Return a `Builder`; may raise any exception."""
 
 
 def installed(points: Iterable[EntryPoint]) -> tuple[Mapping[str, Builder], tuple[Mistake, ...]]:
-    """Our builders with those of others, and what is wrong with any that are left out."""
+    """Return the built-in and the installed builders, and the mistakes of entry points that are left out."""
     found, mistakes = dict(BUILT_IN), []
     for point in points:
         path = f"entry point {point.name} of {GROUP}"
@@ -141,7 +141,7 @@ def installed(points: Iterable[EntryPoint]) -> tuple[Mapping[str, Builder], tupl
             continue
         try:
             builder = point.load()
-        except Exception as error:  # somebody else's module may raise anything, and must not stop the others
+        except Exception as error:  # a foreign module may raise any exception, and must not stop the others
             mistakes.append(Mistake(path, f"{type(error).__name__}: {error}"[:200], "a module that can be imported"))
             continue
         if callable(builder):
@@ -154,9 +154,9 @@ def installed(points: Iterable[EntryPoint]) -> tuple[Mapping[str, Builder], tupl
 def build(
     name: str, arguments: Arguments, surroundings: Surroundings, builders: Mapping[str, Builder] = BUILT_IN
 ) -> Strategy:
-    """The strategy of that name. Raises `BadArguments` with every mistake; paths begin with `strategyArgs`.
+    """Build the strategy of that name. Raises `BadArguments` with every mistake; paths begin with `strategyArgs`.
 
-    `builders`: see `installed`. What else a builder of the user's raises is passed on.
+    `builders`: see `installed`. Other errors of a user's builder are passed on.
     """
     builder = builders.get(name)
     if builder is None:

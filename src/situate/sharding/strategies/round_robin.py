@@ -1,4 +1,4 @@
-"""RoundRobin: the healthy executors in turn, in the order in which they became healthy."""
+"""RoundRobin: choose the healthy executors in turn, in the order in which they became healthy."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from situate.sharding.strategies.facts import ObjectFacts
 from situate.sharding.strategies.open_objects import Roster
 from situate.sharding.strategies.protocol import Standing, TieBreak
 
-_END = ""  # of the list, before its first and after its last element; no executor has this name
+_END = ""  # the end of the list, between its last and its first element; no executor has this name
 
 
 class _Cycle:
-    """A list with a pointer to its next element, which stays there when others come and go."""
+    """A list with a pointer to its next element. The pointer stays when other elements join or leave."""
 
     def __init__(self) -> None:
         self._after: dict[str, str] = {_END: _END}
@@ -27,7 +27,7 @@ class _Cycle:
         return len(self._after) - 1
 
     def join(self, executor: str) -> None:
-        """At the end of the list."""
+        """Add an executor at the end of the list."""
         last = self._before[_END]
         self._link(last, executor)
         self._link(executor, _END)
@@ -35,11 +35,11 @@ class _Cycle:
             self._next = executor
 
     def leave(self, executor: str) -> None:
-        """Its successor is next if it was."""
+        """Remove an executor. If it was next, its successor is next."""
         if self._next == executor:
             self.advance()
         self._link(self._before.pop(executor), self._after.pop(executor))
-        if self._next == executor:  # it was the only one
+        if self._next == executor:  # it was the only element
             self._next = _END
 
     @property
@@ -47,12 +47,12 @@ class _Cycle:
         return self._next
 
     def advance(self) -> None:
-        """After the last element at once to the first, so that a newcomer waits for its turn."""
+        """Move to the next element; from the last one to the first at once, so that a newcomer waits for its turn."""
         following = self._after[self._next]
         self._next = following if following != _END else self._after[_END]
 
     def __iter__(self) -> Iterator[str]:
-        """All, in the order of their turns."""
+        """Yield all elements, in the order of their turns."""
         executor = self._next
         for _ in range(len(self)):
             yield executor
@@ -65,17 +65,17 @@ class _Cycle:
 
 
 class RoundRobin:
-    """Between changes of the healthy each window of as many choices as there are healthy names each of them once.
+    """The round-robin strategy. Between changes, each window of k choices names each of the k healthy executors once.
 
-    Choices that rules restrict are apart from that: they go to whoever of the allowed was chosen longest ago, and move
-    the pointer only from one that they chose.
+    Choices that rules restrict are an exception. They go to the allowed executor that was chosen longest ago. They move
+    the pointer only if they choose its element.
     """
 
     def __init__(self) -> None:
         self._roster = Roster()
         self._cycle = _Cycle()
         self._turn = 0
-        self._chosen: dict[str, int] = {}  # the turn at which each was chosen last
+        self._chosen: dict[str, int] = {}  # last turn in which each executor was chosen
 
     def observe_executor(self, executor: str, status: ExecutorStatus | None) -> None:
         if not self._roster.observe(executor, status):
@@ -87,13 +87,13 @@ class RoundRobin:
             self._chosen.pop(executor, None)
 
     def observe_scheduled(self, obj: ObjectFacts) -> None:
-        """Counts do not matter here."""
+        """Do nothing: this strategy counts no objects."""
 
     def observe_completed(self, obj: ObjectFacts) -> None:
-        """Counts do not matter here."""
+        """Do nothing: this strategy counts no objects."""
 
     def observe_deleted(self, obj: ObjectFacts) -> None:
-        """Counts do not matter here."""
+        """Do nothing: this strategy counts no objects."""
 
     def choose_executor(self, obj: ObjectFacts) -> str:  # noqa: ARG002 - the protocol's
         self._roster.check()
@@ -105,7 +105,7 @@ class RoundRobin:
         among: Container[str],
         tie_break: TieBreak | None = None,  # noqa: ARG002 - the protocol's
     ) -> str:
-        """Nobody ties, so nothing is asked of `tie_break`."""
+        """Choose in turn among these executors. There are no ties, so `tie_break` is not called."""
         allowed = [executor for executor in self._cycle if executor in among]
         if not allowed:
             raise self._roster.refusal({})

@@ -1,4 +1,4 @@
-"""Rules that narrow a strategy's choice: hooks of users, and what objects ask of executors' labels."""
+"""Rules that narrow a strategy's choice: hooks of users, and selectors of objects over executors' labels."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from situate.sharding.strategies.facts import ObjectFacts
 from situate.sharding.strategies.protocol import TieBreak
 
 Filter = Callable[[ObjectFacts, Executor], str | None]
-"""Why the executor may not have the object, in a few words; None if it may."""
+"""Returns why the executor may not have the object, in a few words; None if it may."""
 Score = Callable[[ObjectFacts, Executor], float]
-"""The higher the better, as in kube-scheduler."""
+"""Returns a score; higher is better, as in kube-scheduler."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What narrows a strategy's choice, in this order."""
+    """The rules that narrow a strategy's choice, in this order."""
 
     filters: Sequence[Filter] = ()
     co_locate_with_owner: bool = False
-    """An object that another one controls goes to that one's executor while it is eligible."""
+    """A controlled object goes to the executor of its owner while that executor is eligible."""
     scores: Mapping[str, tuple[Score, float]] = field(default_factory=dict)
-    """By name, with their weights: only those with the highest sum are left to the strategy."""
+    """Scores and their weights, by name. Only the executors with the highest sum are left to the strategy."""
     tie_break: TieBreak | None = None
-    """Chooses among those that the strategy holds for equal."""
+    """Chooses among the executors that the strategy considers equal."""
 
 
 class Allowed:
-    """Who may have one object, looked at one by one, and why the others may not."""
+    """The executors that may have one object, checked on demand, and the reasons against the others."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Allowed:
         self._known: dict[str, str | None] = {}
 
     def as_container(self) -> Container[str]:
-        """A plain set where one alone decides, which strategies can search faster."""
+        """Return a plain set if a single set decides, because strategies search it faster."""
         if not self._filters and (self._among is None) != (self._matching is None):
             return self._among if self._among is not None else self._matching or frozenset()
         return self
@@ -59,7 +59,7 @@ class Allowed:
         return isinstance(executor, str) and self.why_not(executor) is None
 
     def why_not(self, executor: str) -> str | None:
-        """None: it may."""
+        """Return why the executor may not have the object; None if it may."""
         if self._among is not None and executor not in self._among:
             return "not among those that were asked for"
         if self._matching is not None and executor not in self._matching:
@@ -71,7 +71,7 @@ class Allowed:
         return self._known[executor]
 
     def told(self) -> list[str]:
-        """What has kept how many from being chosen, as far as it was looked at."""
+        """Return the reasons with their counts, for the executors that were checked."""
         counts = Counter(reason for reason in self._known.values() if reason is not None)
         told = [f"{count} {reason}" for reason, count in sorted(counts.items())]
         if self._matching is not None:
@@ -80,7 +80,7 @@ class Allowed:
 
 
 def parsed_selector(selector: str) -> Selector:
-    """Raises `Unschedulable`: an object must not go anywhere because nobody can tell where it may go."""
+    """Parse a selector. Raises `Unschedulable`: an object with an unreadable selector is not assigned."""
     try:
         return parse_selector(selector)
     except BadSelector as error:

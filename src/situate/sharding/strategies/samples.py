@@ -1,6 +1,6 @@
-"""Metric samples of executors as arrays, and what is expected of their executors by now.
+"""Metric samples of executors as arrays, and the load that is expected now.
 
-A sample is older than what has been assigned since, so each executor is thought to have that work's estimate on top.
+A sample does not contain the work that was assigned after it. Therefore the estimated cost of that work is added.
 """
 
 from __future__ import annotations
@@ -21,50 +21,50 @@ Bools = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 
 LARGEST: Final = 1e300
-"""Of a value, so that sums stay finite."""
+"""Maximum of a value, so that sums stay finite."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What was measured of one executor."""
+    """The measured metrics of one executor."""
 
     values: Mapping[str, object]
-    """By metric; hostile."""
+    """Values by metric, not validated."""
     taken_at: float
-    """By the clock that the strategy was given."""
+    """Time by the clock of the strategy."""
 
 
 def usable_values(values: Mapping[str, object], metrics: Sequence[str]) -> list[float] | None:
-    """The values of these metrics, or None if one is missing, no number, negative or not finite."""
+    """Return the values of these metrics, or None if one is missing, not a number, negative or not finite."""
     found = []
     for metric in metrics:
         value = values.get(metric)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST:
-            return None  # NaN fails the comparison too
+            return None  # also for NaN
         found.append(float(value))
     return found
 
 
 class AssignedSince:
-    """What was assigned to each executor since its sample was taken, and is open still."""
+    """The open work that was assigned to each executor since its sample was taken."""
 
     def __init__(self) -> None:
-        self._objects: dict[str, dict[str, tuple[float, int]]] = {}  # by executor and UID: when, and the weight
+        self._objects: dict[str, dict[str, tuple[float, int]]] = {}  # time and weight, by executor and UID
         self._weight: dict[str, int] = {}
 
     def assigned(self, executor: str, obj: ObjectFacts, now: float) -> None:
-        """An object that the executor did not have."""
+        """Record an object that is new for the executor."""
         self._objects.setdefault(executor, {})[obj.uid] = (now, obj.weight)
         self._weight[executor] = self._weight.get(executor, 0) + obj.weight
 
     def left(self, executor: str, uid: str) -> None:
-        """If it was assigned since."""
+        """Record that the executor no longer has the object."""
         _, weight = self._objects.get(executor, {}).pop(uid, (0.0, 0))
         if weight:
             self._weight[executor] -= weight
 
     def sampled(self, executor: str, taken_at: float) -> None:
-        """What had been assigned by then is in the sample."""
+        """Record a sample: work that was assigned before it no longer counts."""
         before = self._objects.get(executor)
         if before:
             after = {uid: each for uid, each in before.items() if each[0] > taken_at}
@@ -76,37 +76,37 @@ class AssignedSince:
 
 
 class Samples:
-    """A row for each executor that is known; rows of the removed are used again.
+    """A row for each known executor; rows of removed executors are used again.
 
-    Columns are arrays over all rows, also those that are free: a free row is not eligible.
+    Columns are arrays over all rows, including free rows: a free row is not eligible.
     """
 
     def __init__(self, metrics: Sequence[str]) -> None:
         self.metrics = tuple(metrics)
         self.names: list[str] = []
-        """By row; empty for a row that is free."""
+        """Names by row; empty for a free row."""
         self._row: dict[str, int] = {}
         self._free: list[int] = []
         wide = (0, len(self.metrics))
         self.values: Floats = np.empty(wide)
-        """(rows, metrics); 0 where there is no usable sample."""
+        """(rows, metrics); 0 without a usable sample."""
         self.capacity: Floats = np.empty(wide)
         """(rows, metrics)."""
         self.taken_at: Floats = np.empty(0)
-        """(rows), seconds; -inf where there is no usable sample."""
+        """(rows), seconds; -inf without a usable sample."""
         self.open: Floats = np.empty(0)
-        """(rows), weight of open objects."""
+        """(rows), weight of the open objects."""
         self.since: Floats = np.empty(0)
-        """(rows), weight of those that were assigned since the sample was taken."""
+        """(rows), weight of the open objects that were assigned after the sample."""
         self.limit: Floats = np.empty(0)
-        """(rows), the open weight that is too much."""
+        """(rows), the open weight from which the executor is full."""
         self.chosen: Rows = np.empty(0, dtype=np.int64)
-        """(rows), the turn at which it was chosen last; -1: never."""
+        """(rows), the last turn in which the executor was chosen; -1: never."""
         self.healthy: Bools = np.empty(0, dtype=bool)
         """(rows)."""
 
     def add(self, name: str) -> int:
-        """The row of an executor of which nothing is known yet, unless it is there."""
+        """Return the row of an executor; a new row has no facts yet."""
         if name in self._row:
             return self._row[name]
         if not self._free:
@@ -131,7 +131,7 @@ class Samples:
         self.chosen[rows], self.healthy[rows] = -1, False
 
     def remove(self, name: str) -> None:
-        """If it is there."""
+        """Free the row of an executor, if it is known."""
         row = self._row.pop(name, None)
         if row is not None:
             self.names[row] = ""
@@ -139,11 +139,11 @@ class Samples:
             self._free.append(row)
 
     def row(self, name: str) -> int | None:
-        """None: it is not known."""
+        """Return the row of an executor; None if it is not known."""
         return self._row.get(name)
 
     def mask(self, among: Container[str]) -> Bools:
-        """(rows): who is among these."""
+        """Return (rows) which executors are among these."""
         found = np.zeros(len(self.names), dtype=bool)
         if isinstance(among, AbstractSet) and len(among) < len(self._row):
             found[[self._row[name] for name in among if name in self._row]] = True
@@ -152,19 +152,19 @@ class Samples:
         return found
 
     def fresh(self, now: float, max_age_s: float) -> Bools:
-        """(rows): with a usable sample."""
+        """Return (rows) which executors have a usable sample."""
         return now - self.taken_at <= max_age_s
 
     def estimate(self, fresh: Bools) -> Floats:
-        """(metrics): what one unit of open work seems to cost; 0 where nobody has any."""
+        """Return (metrics) the mean cost of one unit of open work; 0 if there is none."""
         counted = fresh.astype(np.float64)
         work = counted @ self.open
         total: Floats = counted @ self.values
         return total / work if work > 0 else np.zeros_like(total)
 
     def scores(self, weights: Floats, estimate: Floats) -> Floats:
-        """(rows): lower is better; of rows without a sample it means nothing."""
-        # weight * (value + since * estimate) / capacity, with everything that is per metric multiplied at once
+        """Return (rows) the scores; lower is better. Scores of rows without a sample have no meaning."""
+        # weight * (value + since * estimate) / capacity; the factors per metric are multiplied in one step
         priced = weights / self.capacity
         scores: Floats = (priced * self.values).sum(axis=1) + self.since * (priced @ estimate)
         return scores

@@ -1,6 +1,4 @@
-"""An archive of files: `situate.archive.stores.folder.files` off the event loop, and the system's errors in the
-archive's words.
-"""
+"""An archive of files: `situate.archive.folder` in threads, with system errors translated to errors of the archive."""
 
 from __future__ import annotations
 
@@ -21,8 +19,8 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 _THREADS: Final = 8
-"""As many as the supervisor archives at once (`--archive-concurrency`); its own, so that a disk that hangs holds up
-nothing else."""
+"""As many threads as the supervisor archives at once (`--archive-concurrency`). They are the archive's own, so
+that a hanging disk blocks nothing else."""
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _REFUSED: Final = {
@@ -36,9 +34,9 @@ _REFUSED: Final = {
 
 
 class FilesystemArchiver:
-    """Files below `root`, which must be there. Made without touching it; `check` says whether it can be used.
+    """Files below `root`, which must exist. The constructor does not touch it; `check` says whether it can be used.
 
-    The file system must have rename, fsync and flock as POSIX has them, as local ones and NFS 4 do.
+    The file system needs rename, fsync and flock as in POSIX, as local file systems and NFS 4 have them.
     """
 
     def __init__(self, root: Path, *, lock_s: float = 5.0) -> None:
@@ -73,7 +71,7 @@ class FilesystemArchiver:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _call(self, function: Callable[[A], T], argument: A) -> T:
-        """A call that is cancelled runs on in its thread to its end, which is a whole record or none."""
+        """Run a call in a thread. A cancelled call continues to its end, which is a whole record or none."""
         with _told(self._root):
             return await asyncio.get_running_loop().run_in_executor(self._threads, function, argument)
 

@@ -1,11 +1,10 @@
-"""Records as files below one folder, by calls that block: what a crash at any of them leaves is whole or hidden.
+"""Records as files below one folder, by blocking calls. A crash at any point leaves only whole or hidden files.
 
-`ROOT/GROUP_KIND/NAMESPACE/NAME/UID.json`, and `ROOT/.partial` for files that are being written. A put writes there,
-syncs the file, renames it into place, and syncs the folders; so a record is seen whole or not at all. The lock of a
-name's folder keeps two puts of one object from crossing; the system drops it when a process dies.
+Records are at `ROOT/GROUP_KIND/NAMESPACE/NAME/UID.json`, and unfinished files are in `ROOT/.partial`. A put writes the
+file there, syncs it, renames it into place, and syncs the folders. Readers therefore see a record whole or not at all.
+The lock of a name's folder prevents two concurrent puts of one object. The system drops the lock when a process dies.
 
-Threads are left to `situate.archive.stores.folder.archiver`, which alone calls it. Errors of the system come as they
-are.
+Only `situate.archive.filesystem` calls this module, and it supplies the threads. System errors are not translated here.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ from situate.archive.stores.stored_bytes import check_replaces, corrupt
 _PARTIAL: Final = ".partial"
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _ATTEMPTS: Final = 100
-"""A delete may take away an empty folder that a put enters, and a sweep a new file before it is locked: by chance five
-times in a row where many come and go under one name."""
+"""A delete may remove an empty folder that a put enters, and a sweep may remove a new file before it is locked.
+By chance this happens five times in a row if many records come and go under one name."""
 _LOCK_POLL_S: Final = 0.01
 
 
 class RecordFolder:
-    """The folder ROOT. It must be there: one made where a volume is not mounted would swallow records."""
+    """The folder ROOT. It must exist: a folder created in place of a missing volume would lose records."""
 
     def __init__(self, root: Path, lock_s: float) -> None:
         """`lock_s`: how long a call waits for another process that writes the same name."""
@@ -58,7 +57,7 @@ class RecordFolder:
         with self._opened() as root:
             query = _query(key)
             found = [record for leaf in leaves(root, query, bad) for record in records_in(leaf, query, bad)]
-        if bad and (not found or isinstance(key, ByName)):  # among records of one name it may be the newest
+        if bad and (not found or isinstance(key, ByName)):  # an unreadable record of a name may be the newest
             raise corrupt(bad[0])
         if not found:
             raise NotArchived(key)
@@ -88,7 +87,7 @@ class RecordFolder:
             raise corrupt(bad[0])
 
     def check(self) -> None:
-        """Whether a file can be written and synced; takes away what writers that died have left."""
+        """Check that a file can be written and synced. Remove the files of writers that died."""
         with self._opened() as root, _partial_folder(root) as partial:
             _sweep(partial)
             with _new_file(partial) as (_, file):
@@ -96,7 +95,7 @@ class RecordFolder:
                 os.fsync(file)
 
     def _put(self, root: int, record: Record, encoded: bytes) -> None:
-        """`FileNotFoundError` if somebody took a folder or the new file away: to be begun anew."""
+        """Store a record. `FileNotFoundError` if a folder or the new file was removed meanwhile: the caller retries."""
         file = record_file(record.subject.uid)
         with ExitStack() as stack:
             folders = [root]
@@ -105,7 +104,7 @@ class RecordFolder:
                 folders.append(stack.enter_context(_made(folders[-1], name, way)))
             leaf = Leaf(way, folders[-1], (folders[1], folders[2]))
             stack.enter_context(_locked(leaf.handle, self._lock_s, str(record.subject.key)))
-            with suppress(BadRecord):  # what cannot be read is replaced
+            with suppress(BadRecord):  # an unreadable record is replaced
                 stored = read_file(leaf, file)
                 if stored is not None:
                     check_replaces(record, stored, leaf.where(file))
@@ -114,12 +113,12 @@ class RecordFolder:
                 _write(handle, encoded)
                 os.fsync(handle)
                 os.rename(name, file, src_dir_fd=partial, dst_dir_fd=leaf.handle)
-            for folder in reversed(folders):  # also those that were there: who made them may have died before syncing
+            for folder in reversed(folders):  # old ones too: their creator may have died before syncing
                 os.fsync(folder)
 
     @contextmanager
     def _opened(self) -> Iterator[int]:
-        """ROOT itself may be a link: whoever configured it meant that."""
+        """Open ROOT. ROOT itself may be a link, because the administrator configured it."""
         try:
             root = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except FileNotFoundError as error:
@@ -156,7 +155,7 @@ def _partial_folder(root: int) -> Iterator[int]:
 
 @contextmanager
 def _new_file(partial: int) -> Iterator[tuple[str, int]]:
-    """A hidden file that nobody else has, open and locked for as long as its writer lives; gone at the end."""
+    """A hidden file of this process alone, open and locked while its writer lives, and removed at the end."""
     name = secrets.token_hex(16)
     handle = os.open(name, _NEW, 0o600, dir_fd=partial)
     try:
@@ -175,7 +174,7 @@ def _write(handle: int, data: bytes) -> None:
 
 
 def _sweep(partial: int) -> None:
-    """A file whose writer lives is locked."""
+    """Remove the files of dead writers. The file of a live writer is locked."""
     for name in os.listdir(partial):
         with suppress(FileNotFoundError):
             handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=partial)
@@ -189,10 +188,10 @@ def _sweep(partial: int) -> None:
 
 @contextmanager
 def _locked(folder: int, patience_s: float, whom: str) -> Iterator[None]:
-    """The folder of one name for this call alone; `ArchiveUnavailable` if another process keeps it.
+    """Lock the folder of one name for this call; `ArchiveUnavailable` if another process holds the lock.
 
-    A process that is stopped in the midst of a put keeps it until it goes on or is killed: better that its object
-    waits than that its old version comes over a newer one when it wakes.
+    A process that is stopped during a put holds the lock until it continues or is killed. Its object waits, because a
+    late write of an old version over a newer one would be worse.
     """
     deadline = time.monotonic() + patience_s
     while True:
@@ -213,7 +212,7 @@ def _locked(folder: int, patience_s: float, whom: str) -> Iterator[None]:
 
 
 def _remove_if_empty(leaf: Leaf) -> None:
-    """The folders of name and namespace, so that a pruned archive does not keep millions of empty ones."""
+    """Remove the empty folders of name and namespace, so that a pruned archive does not hold millions of them."""
     for folder, parent in ((leaf.way[2], leaf.parents[1]), (leaf.way[1], leaf.parents[0])):
         try:
             os.rmdir(folder, dir_fd=parent)
@@ -224,7 +223,7 @@ def _remove_if_empty(leaf: Leaf) -> None:
 
 
 def _query(key: ByUid | ByName) -> Query:
-    """What finds the record, and opens no folder that cannot have it."""
+    """Return the query for the record; it opens no folder that cannot contain it."""
     if isinstance(key, ByName):
         return Query(kind=key.kind, namespaces=(key.namespace,), names=(key.name,))
     if key.place is None:

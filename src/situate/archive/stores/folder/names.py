@@ -1,8 +1,8 @@
-"""Texts of anybody as the names of files and folders: one name for each text, and no text that leads elsewhere.
+"""Safe file and folder names for any text: one name for each text, and no name that leads outside its folder.
 
-Lower-case letters, digits, `-` and `.` stand for themselves, which is all that names in Kubernetes have. Everything
-else, a leading dot and capital letters are percent-escaped, so that neither case, nor Unicode's ways to write one
-character, nor `..` make two texts meet. What would be too long for a file system ends in a digest of the whole.
+Lower-case letters, digits, `-` and `.` stay as they are; names in Kubernetes have no other characters. All other
+characters, a leading dot and capital letters are percent-escaped. Two texts therefore never share a name because of
+case, Unicode forms or `..`. A name that is too long for a file system ends in a digest of the whole text.
 """
 
 from __future__ import annotations
@@ -15,24 +15,25 @@ from typing import Final
 from situate.archive.records.record import GroupKind
 
 LONGEST: Final = 255
-"""Bytes of a file's name on every file system that is in use."""
+"""Maximum bytes of a file name on all common file systems."""
 SUFFIX: Final = ".json"
 
 _PLAIN: Final = frozenset((string.ascii_lowercase + string.digits + "-.").encode())
 _PLAIN_KIND: Final = _PLAIN | frozenset(string.ascii_uppercase.encode())
 _OF_THE_CLUSTER: Final = "_"
-"""The folder of objects without a namespace; no text is escaped to it."""
+"""The folder of objects without a namespace; escaping never yields this name."""
 _SHORTENED: Final = "%~"
-"""Between the beginning of a long text and its digest; no text is escaped to it."""
+"""Separates the beginning of a long text from its digest; escaping never yields it."""
 _NAME: Final = re.compile(r"(?:[a-z0-9.-]|%[0-9A-F]{2})+", re.ASCII)
 _KIND: Final = re.compile(r"(?:[a-z0-9.-]|%[0-9A-F]{2})*(?:_|%~)(?:[A-Za-z0-9.~-]|%[0-9A-F]{2}|%~)*", re.ASCII)
 _DIGEST: Final = re.compile(r".+%~[0-9a-f]{40}", re.ASCII)
 
 
 def kind_folder(kind: GroupKind) -> str:
-    """`GROUP_KIND`, such as `batch.example.com_Report`; `_Pod` for the core group.
+    """Return `GROUP_KIND`, such as `batch.example.com_Report`; `_Pod` for the core group.
 
-    Capitals of the kind stay: kinds of one group that differ only in them meet on some file systems, their UIDs do not.
+    Capitals of the kind stay. Kinds that differ only in case share a folder on some file systems, but their UIDs
+    differ.
     """
     return _short(f"{_escaped(kind.group, _PLAIN)}_{_escaped(kind.kind, _PLAIN_KIND)}", f"{kind.group}_{kind.kind}")
 
@@ -50,9 +51,9 @@ def record_file(uid: str) -> str:
 
 
 def text_of(folder: str) -> str | None:
-    """The namespace or name that a folder stands for; None if its name does not tell.
+    """Return the namespace or name of a folder; None if the folder's name does not contain it.
 
-    It was shortened then, or we did not make it.
+    Then the name was shortened, or another program made the folder.
     """
     if folder == _OF_THE_CLUSTER:
         return ""
@@ -66,17 +67,17 @@ def text_of(folder: str) -> str | None:
 
 
 def is_text_folder(folder: str) -> bool:
-    """Whether a namespace's or name's folder can be called so."""
+    """Return whether a folder of a namespace or name can have this name."""
     return text_of(folder) is not None or bool(_DIGEST.fullmatch(folder))
 
 
 def is_kind_folder(folder: str) -> bool:
-    """Whether a kind's folder can be called so."""
+    """Return whether a folder of a kind can have this name."""
     return bool(_KIND.fullmatch(folder))
 
 
 def _escaped(text: str, plain: frozenset[int]) -> str:
-    """A dot is plain except in front, where it would hide the file or lead to a parent."""
+    """Escape a text. A dot stays except at the beginning, where it would hide the file or lead to a parent."""
     encoded = text.encode()
     return "".join(
         chr(byte) if byte in plain and not (byte == ord(".") and place == 0) else f"%{byte:02X}"

@@ -1,7 +1,7 @@
-"""Pages of a search in files: whole records are read only as far as the page goes.
+"""Pages of a search in files. Only the records of the page are read whole.
 
-The order of a search begins with when a record was archived, and the first bytes of its file say that. So all files
-are glimpsed at, and read from the newest on until the page is full.
+The order of a search begins with the time of archiving, and the first bytes of a file contain it. The search reads the
+first bytes of all files, and then whole files, newest first, until the page is full.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ class _File:
 
 
 def searched_in_order(root: int, query: Query, limit: int) -> Page:
-    """As `page_of` for all records. One that cannot be read is reported on the page where it would stand by its first
-    bytes, or on the first page if they say nothing."""
+    """Return the page as `page_of` does for all records.
+
+    An unreadable record is reported on the page of the time in its first bytes. If they contain no time, it is reported
+    on the first page.
+    """
     found: list[Record] = []
     lost: list[BadRecord] = []
     misplaced: list[tuple[datetime, BadRecord]] = []
@@ -50,7 +53,7 @@ def searched_in_order(root: int, query: Query, limit: int) -> Page:
 
 
 def _from_newest(root: int, query: Query, found: list[Record], lost: list[BadRecord]) -> list[_File]:
-    """The files that may be wanted and do not stand before the page. Those whose first bytes say nothing are read."""
+    """Return the files that may match and are not before the page. Files without a time in the first bytes are read."""
     files = []
     for leaf in leaves(root, query, lost):
         for name in files_in(leaf, query):
@@ -76,5 +79,5 @@ def _fits(record: Record, query: Query) -> bool:
 
 
 def _end(found: list[Record], limit: int) -> datetime:
-    """When the first record behind the page was archived, as far as is known."""
+    """Return the archiving time of the first record after the page, as far as known."""
     return sorted((record.archived_at for record in found), reverse=True)[limit]

@@ -1,6 +1,6 @@
-"""The folders of an archive of files: entering them, and reading what lies in them, without trust.
+"""The folders of an archive of files: open them, and read their files, without trust in their content.
 
-Every folder is opened below the one before it and no link is followed. What a query cannot want is not opened.
+Every folder is opened relative to its parent, and no link is followed. Folders that cannot match a query stay closed.
 """
 
 from __future__ import annotations
@@ -30,40 +30,40 @@ from situate.archive.stores.folder.names import (
 from situate.objects.values.timestamps import BadTime, parse_time
 
 LARGEST: Final = 16 << 20
-"""Bytes of a record: eight times what an API server takes. A larger file is none of ours and is not read."""
+"""Maximum bytes of a record: eight times the limit of an API server. A larger file is not a record and is not read."""
 
 FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FEW: Final = 100
-"""Folders that are tried by their names; of more than that, listing says which are there."""
+"""Up to this many folders are opened by name; for more, the parent is listed first."""
 _GLIMPSE: Final = 128
 _HEAD: Final = re.compile(rb'\{"apiVersion":"archive\.situate\.dev/v1","archivedAt":"([0-9TZ:.-]{1,40})"')
-"""How `encode_record` begins."""
-_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe in a file's place must not hold us
+"""The beginning of the output of `encode_record`."""
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe in a file's place must not block
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """The folder of one name, which holds its records."""
+    """The folder of one name, which contains its records."""
 
     way: tuple[str, str, str]
-    """Folders of kind, namespace and name."""
+    """The folders of kind, namespace and name."""
     handle: int
-    """Open while the leaf is looked at, as are those of its parents."""
+    """Open while the leaf is in use, as are those of its parents."""
     parents: tuple[int, int]
     """The folders of kind and namespace."""
 
     def where(self, file: str) -> str:
-        """What messages call a file in it."""
+        """Return the name of one of its files for messages."""
         return "/".join((*self.way, file))
 
 
 def way_of(subject: Subject) -> tuple[str, str, str]:
-    """The folders of its record, from the root."""
+    """Return the folders of the subject's record, from the root."""
     return kind_folder(subject.group_kind), namespace_folder(subject.namespace), name_folder(subject.name)
 
 
 def leaves(root: int, query: Query, bad: list[BadRecord]) -> Iterator[Leaf]:
-    """The folders whose records may be what the query wants. What stands in a folder's place is added to `bad`."""
+    """Yield the folders whose records may match the query. Other files in place of a folder are added to `bad`."""
     kinds = None if query.kind is None else [kind_folder(query.kind)]
     namespaces = None if query.namespaces is None else sorted(set(map(namespace_folder, query.namespaces)))
     names = None if query.names is None else sorted(set(map(name_folder, query.names)))
@@ -75,7 +75,7 @@ def leaves(root: int, query: Query, bad: list[BadRecord]) -> Iterator[Leaf]:
 
 @contextmanager
 def entered(root: int, way: tuple[str, str, str]) -> Iterator[Leaf | None]:
-    """The folder of one name by its way; None if it is not there any more, or is no folder."""
+    """Open the folder of one name; None if it no longer exists, or is not a folder."""
     with ExitStack() as stack:
         handles = [root]
         for name in way:
@@ -91,13 +91,13 @@ def entered(root: int, way: tuple[str, str, str]) -> Iterator[Leaf | None]:
 
 
 def files_in(leaf: Leaf, query: Query) -> list[str]:
-    """The files of records that the query may want."""
+    """Return the files of records that may match the query."""
     files = _entries(leaf.handle) if query.uid is None else [record_file(query.uid)]
     return [file for file in files if file.endswith(SUFFIX) and not file.startswith(".")]
 
 
 def glimpsed(leaf: Leaf, file: str) -> datetime | None:
-    """When it was archived, by the first bytes of the file, where they are as we write them; None if they are not."""
+    """Return the archiving time from the first bytes of a file; None if they differ from our format."""
     try:
         handle = os.open(file, _FILE, dir_fd=leaf.handle)
     except OSError as error:
@@ -114,7 +114,7 @@ def glimpsed(leaf: Leaf, file: str) -> datetime | None:
 
 
 def records_in(leaf: Leaf, query: Query, bad: list[BadRecord]) -> Iterator[Record]:
-    """The records of one name; those that cannot be read are added to `bad`. What is gone meanwhile is left out."""
+    """Yield the records of one name. Unreadable ones are added to `bad`; files that vanish are skipped."""
     for file in files_in(leaf, query):
         try:
             record = read_record(leaf, file)
@@ -126,7 +126,7 @@ def records_in(leaf: Leaf, query: Query, bad: list[BadRecord]) -> Iterator[Recor
 
 
 def read_record(leaf: Leaf, file: str) -> Record | None:
-    """None if there is no such file; `BadRecord` also for one that was moved here from elsewhere."""
+    """Read a record. None if the file does not exist; `BadRecord` also if it was moved here from elsewhere."""
     found = read_file(leaf, file)
     if found is None:
         return None
@@ -137,7 +137,7 @@ def read_record(leaf: Leaf, file: str) -> Record | None:
 
 
 def read_file(leaf: Leaf, file: str) -> bytes | None:
-    """Its bytes; None if it is not there. `BadRecord` for what is no file, or none of ours."""
+    """Return the bytes of a file; None if it does not exist. `BadRecord` if it is not a file, or too large."""
     try:
         handle = os.open(file, _FILE, dir_fd=leaf.handle)
     except FileNotFoundError:
@@ -159,7 +159,7 @@ def read_file(leaf: Leaf, file: str) -> bytes | None:
 
 
 def _wanted(query: Query) -> Callable[[str], bool]:
-    """Whether a name's folder can hold what the query wants; a shortened name does not tell, so it can."""
+    """Return a test whether a name's folder may match the query. A shortened name may always match."""
 
     def wanted(folder: str) -> bool:
         name = text_of(folder)
@@ -177,7 +177,7 @@ def _folders(
     fits: Callable[[str], bool],
     bad: list[BadRecord],
 ) -> Iterator[tuple[str, int]]:
-    """Those of the candidates that are there, open, one after the other; all that fit if there are no candidates."""
+    """Yield the existing candidates, open, one after the other. `candidates` None: all folders that fit."""
     if candidates is None or len(candidates) > _FEW:
         entries = _entries(parent)
         candidates = entries if candidates is None else sorted(set(candidates).intersection(entries))
@@ -200,5 +200,5 @@ def _folders(
 
 
 def _entries(folder: int) -> list[str]:
-    """Sorted, so that the same folders give the same answer everywhere."""
+    """Return the entries sorted, so that equal folders give equal results."""
     return sorted(os.listdir(folder))

@@ -1,8 +1,9 @@
-"""Records in one collection of MongoDB, through `AsyncMongoClient`; the extra `mongo` installs it.
+"""An archive in one collection of MongoDB, through `AsyncMongoClient`; the extra `mongo` installs it.
 
-Writes are acknowledged by a majority and its journals, reads are of what a majority has. A record is one document,
-replaced whole under a unique index on group, kind and UID, and never by an older version: the server compares, so that
-no two supervisors need to agree. What stands in documents and filters is in `situate.archive.stores.mongodb.documents`.
+A majority and its journals acknowledge each write, and reads see the data of a majority. A record is one document. A
+put replaces the whole document under a unique index on group, kind and UID, and never by an older version. The server
+compares the versions, so supervisors need no coordination. `situate.archive.mongodb_documents` builds documents and
+filters.
 """
 
 from __future__ import annotations
@@ -60,24 +61,25 @@ COLLECTION: Final = "archive"
 _TOO_LARGE: Final = frozenset({10334, 17419, 17420, 17280})
 """BSONObjectTooLarge, and its old numbers for updates, upserts and index keys."""
 _TROUBLED: Final = frozenset({1, 14031})
-"""InternalError, OutOfDiskSpace: the server's own trouble, which may pass. SecantusDB says the first on a full disk."""
+"""InternalError and OutOfDiskSpace: problems of the server itself that may pass. SecantusDB returns the first one
+for a full disk."""
 _ATTEMPTS: Final = 50
-"""Each that fails means that another put of the same object was done, or a delete."""
+"""Maximum attempts of a put. Each failed attempt means that another put or delete of the same object succeeded."""
 _FAREWELL_S: Final = 1.0
-"""For telling the server which sessions end; the driver would look for one that is down for half a minute."""
+"""Limit for ending the sessions at the server; the driver would search for an absent server for 30 s."""
 _BATCH: Final = 100
-"""Documents of one answer, each up to some megabytes."""
+"""Documents per response, each up to some megabytes."""
 
 
 class MongoArchiver:
-    """One collection: `mongodb://HOST/DATABASE`, where the database is `situate` unless the URL names one."""
+    """The archive in one collection: `mongodb://HOST/DATABASE`. The database is `situate` unless the URL names one."""
 
     def __init__(self, url: str, *, collection: str = COLLECTION, timeout_s: float = 10.0) -> None:
-        """Connects when it is first used. `ValueError` for a URL that is none, without what it holds."""
+        """Create a client, which connects on first use. `ValueError` for an invalid URL, without its content."""
         own: dict[str, Any] = {} if "timeoutms=" in url.lower() else {"timeoutMS": int(timeout_s * 1000)}
         try:
             with warnings.catch_warnings():
-                # Of options that it does not know or understand the driver only warns, and quotes them.
+                # The driver only warns about options that it does not know or understand, and quotes them.
                 warnings.simplefilter("error", UserWarning)
                 self._client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(
                     url,
@@ -86,13 +88,13 @@ class MongoArchiver:
                     readConcernLevel="majority",
                     readPreference="primary",
                     retryWrites=True,
-                    # A second connection that waits for news of elections: a call that fails asks at once anyway.
+                    # No second connection that waits for elections: a failed call queries the server at once anyway.
                     serverMonitoringMode="poll",
                     appname="situate",
                     **own,
                 )
         except (InvalidURI, ConfigurationError, ValueError, TypeError, UserWarning) as error:
-            # What the driver says may quote the URL, and with it the password.
+            # The driver's message may quote the URL, and with it the password.
             raise ValueError(
                 f"archive URL: no URL that MongoDB's driver accepts ({type(error).__name__}), allowed: "
                 "mongodb://USER:PASSWORD@HOST:PORT/DATABASE?OPTIONS or mongodb+srv://…, with options that it knows "
@@ -158,7 +160,7 @@ class MongoArchiver:
         with self._failures("check"):
             self._laid_out = False
             await self._lay_out()
-            # Changes nothing, since no document has this id, and is refused to whoever may not write.
+            # Changes nothing, because no document has this id. The server refuses it to clients that may not write.
             await self._records.update_one({"_id": ObjectId()}, {"$set": {"checked": True}})
 
     async def close(self) -> None:
@@ -166,9 +168,9 @@ class MongoArchiver:
             await self._client.close()
 
     async def _replace_older(self, record: Record, document: Mapping[str, Any]) -> bool:
-        """The unique index stood in the way: the record that is there is newer, was put just now, or cannot be read.
+        """Handle a conflict with the unique index: the present record is newer, was just put, or is unreadable.
 
-        False if it is gone or has changed, and the put begins anew.
+        Returns False if the record is gone or has changed, so that the put starts again.
         """
         present = await self._records.find_one(identity(record.subject.group_kind, record.subject.uid))
         if present is None:
@@ -176,7 +178,7 @@ class MongoArchiver:
         try:
             newer = not record.replaces(record_in(present, self._where(present)))
         except BadRecord:
-            newer = False  # what cannot be read is worth less than any record
+            newer = False  # any record may replace an unreadable one
         if newer:
             raise conflict(record)
         same = {"_id": present["_id"], "record": present.get("record"), "version": present.get("version")}
@@ -184,10 +186,10 @@ class MongoArchiver:
         return done.matched_count == 1
 
     async def _lay_out(self) -> None:
-        """Without the unique index two first puts at once would make two records."""
+        """Create missing indexes. Without the unique index, two concurrent first puts would make two records."""
         if self._laid_out:
             return
-        if await self._missing_indexes():  # asked outside of the lock: where nobody answers, no call waits for another
+        if await self._missing_indexes():  # outside the lock: if the server is down, calls do not wait in turn
             async with self._laying_out:
                 if missing := await self._missing_indexes():
                     await self._records.create_indexes(missing)
@@ -221,7 +223,7 @@ def _batch(query: Query) -> int:
 
 
 def _failure(where: str, error: Exception) -> ArchiveError:
-    """Of the driver's own words only the name of the error and the server's short message: they hold no address."""
+    """Translate an error. Of the driver's text, only the error name and the server's short message hold no address."""
     match error:
         case DocumentTooLarge():
             return _too_large(where)
@@ -242,7 +244,7 @@ def _failure(where: str, error: Exception) -> ArchiveError:
 
 
 def _passes(error: OperationFailure) -> bool:
-    """Elections, shutting down, and write concerns that failed: the server says that trying again may help."""
+    """Return whether a retry may help, as the server says: elections, shutdown, failed write concerns."""
     labels = ("RetryableWriteError", "TransientTransactionError", "RetryableError", "SystemOverloadedError")
     return any(error.has_error_label(label) for label in labels) or "writeConcernErrors" in (error.details or {})
 

@@ -1,9 +1,9 @@
-"""Records as documents of MongoDB, and queries as its filters: plain functions, nothing is sent from here.
+"""Records as documents of MongoDB, and queries as filters: pure functions without I/O.
 
-A document holds the whole record as one text, and beside it the fields that queries ask about. As fields of the
-document the object could not be kept: numbers, keys with dots or dollars and deep nesting do not all come back from
-BSON as they were, and the digest is over every byte. Every value of a filter stands where MongoDB takes it for a
-value; text is never a pattern.
+A document holds the whole record as one text, and next to it the fields for queries. The object cannot be stored as
+fields of the document, because BSON does not preserve all of it. Numbers, keys with dots or dollars, and deep nesting
+may change, and the digest covers every byte. In a filter, every value is in a position in which MongoDB reads it as a
+value. Text is never a pattern.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from situate.objects.selection.label_selectors import Requirement
 
 UNIQUE: Final = ("group", "kind", "uid")
 ORDER: Final = (("archivedAt", -1), ("uid", 1), ("group", 1), ("kind", 1))
-"""`situate.archive.records.query`'s: MongoDB compares text by its UTF-8 bytes, which is the order of Python's."""
+"""The order of `situate.archive.query`. MongoDB compares text by UTF-8 bytes, which equals Python's order."""
 INDEXES: Final = (
     (("archivedAt", -1), ("uid", 1)),
     (("namespace", 1), ("name", 1)),
@@ -33,7 +33,10 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def document_of(record: Record) -> dict[str, Any]:
-    """Times are whole microseconds since 1970: BSON's own end at milliseconds, and order and equality need all."""
+    """Return the document of a record.
+
+    Times are whole microseconds since 1970. BSON's own times have only milliseconds, and order and equality need more.
+    """
     subject = record.subject
     return {
         **identity(subject.group_kind, subject.uid),
@@ -51,7 +54,7 @@ def document_of(record: Record) -> dict[str, Any]:
 
 
 def record_in(document: Mapping[str, Any], where: str) -> Record:
-    """`BadRecord` also if a field beside the record was changed: queries would find what is not there."""
+    """Return the record of a document. `BadRecord` also if another field differs from it: queries would be wrong."""
     text = document.get("record")
     if not isinstance(text, str):
         raise BadRecord(where, "record", f"found {text!r:.80}, allowed: text")
@@ -63,24 +66,24 @@ def record_in(document: Mapping[str, Any], where: str) -> Record:
 
 
 def name_in(document: Mapping[str, Any]) -> str:
-    """What a message calls the document."""
+    """Return the name of the document for messages."""
     return "/".join(str(document.get(name, "?"))[:253] for name in UNIQUE)
 
 
 def identity(kind: GroupKind, uid: str) -> dict[str, Any]:
-    """The filter for the one document of an object."""
+    """Return the filter for the one document of an object."""
     return {"group": kind.group, "kind": kind.kind, "uid": uid}
 
 
 def replaceable(record: Record) -> dict[str, Any]:
-    """The filter for the one document of the object, unless that holds a newer version (`Record.replaces`)."""
+    """Return the filter for the document of the object, unless it holds a newer version (`Record.replaces`)."""
     found = identity(record.subject.group_kind, record.subject.uid)
     version = version_number(record.subject.resource_version)
     return found if version is None else {**found, "$or": [{"version": None}, {"version": {"$lte": version}}]}
 
 
 def filter_of(query: Query) -> dict[str, Any]:
-    """What `matches` wants and what lies behind the place where the page begins."""
+    """Return the filter for records that match the query and are after the start of the page."""
     conditions: list[dict[str, Any]] = []
     if query.kind is not None:
         conditions.append({"group": query.kind.group, "kind": query.kind.kind})
@@ -100,19 +103,19 @@ def filter_of(query: Query) -> dict[str, Any]:
 
 
 def _patterns(query: Query) -> list[str]:
-    """Escaped: `\\A` and `\\z` are the ends of the text, where `^` and `$` would also take the end of a line."""
+    r"""Return the escaped patterns. `\A` and `\z` are the ends of the text; `^` and `$` would also match line ends."""
     parts = ((query.substring, "{}"), (query.prefix, r"\A{}"), (query.suffix, r"{}\z"))
     return [form.format(re.escape(text)) for text, form in parts if text]
 
 
 def _within(name: str, since: datetime | None, before: datetime | None) -> list[dict[str, Any]]:
-    """A comparison with a number is false of what is null."""
+    """Return the bounds of a time. A comparison with a number is false for null."""
     bounds = (("$gte", since), ("$lt", before))
     return [{name: {operator: _micros(moment)}} for operator, moment in bounds if moment is not None]
 
 
 def _labelled(requirement: Requirement) -> dict[str, Any]:
-    """Keys stand as values: as names of fields their dots would mean a path."""
+    """Return the filter for a label. The key is a value, because dots in a field name would mean a path."""
     one_of = {"labels": {"$elemMatch": {"key": requirement.key, "value": {"$in": sorted(requirement.values)}}}}
     match requirement.operator:
         case "in":

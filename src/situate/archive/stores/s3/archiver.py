@@ -1,13 +1,13 @@
-"""Records as objects of a bucket of any S3-compatible server, through obstore; the extra `s3` installs it.
+"""An archive in a bucket of any S3-compatible server, through obstore; the extra `s3` installs it.
 
-A record is one object at `PREFIX/GROUP_KIND/NAMESPACE/NAME/UID.json`. Puts are conditional: created only where there
-is none, replaced only if what was read is still there, so two supervisors cannot undo each other. A server without
-conditional puts is refused by `check`.
+A record is one object at `PREFIX/GROUP_KIND/NAMESPACE/NAME/UID.json`. Puts are conditional: they create an object only
+if there is none, and replace only the version that was read. Two supervisors therefore cannot undo each other's puts.
+`check` refuses a server without conditional puts.
 
-A small object at `PREFIX/.uids/…` leads from a UID to its record. It is written before the record: if a put dies in
-between, it leads nowhere, which is told from a record by looking. Where it is missing, as after copying records by
-hand, keys are listed, a thousand at a time. A search reads every record that its key does not rule out; who searches
-much and by other than namespace, name and UID wants the SQL archive.
+A small object at `PREFIX/.uids/…` leads from a UID to its record. It is written before the record. If a put dies
+between the two writes, it points to no record, which a read detects. If it is missing, as after a copy of records by
+hand, keys are listed, 1,000 at a time. A search reads every record whose key may match. For frequent searches by other
+fields than namespace, name and UID, use the SQL archive.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from situate.archive.stores.s3.uploads import NotSwept, Uploads
 from situate.archive.stores.stored_bytes import check_replaces, corrupt
 
 _ATTEMPTS: Final = 50
-"""Each that fails means that another put of the same object was done, or a delete."""
+"""Maximum attempts of a put. Each failed attempt means that another put or delete of the same object succeeded."""
 _CHUNK: Final = 256
-"""Records that are read before those beyond the page are let go."""
+"""Records that are read before those beyond the page are dropped."""
 _PROBES_STAY: Final = timedelta(hours=1)
 
 
 class S3Archiver:
-    """A bucket, or what lies below a prefix of it. At most `parallel` requests are under way at once."""
+    """A bucket, or the part of it below a prefix. At most `parallel` requests run at the same time."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class S3Archiver:
 
     @classmethod
     def from_url(cls, url: str, environment: Mapping[str, str] = os.environ) -> S3Archiver:
-        """`situate.archive.stores.s3.settings` says what may stand in the URL. `ValueError`."""
+        """Make an archiver from a URL, as documented in `situate.archive.s3_settings`. Raises `ValueError`."""
         return cls(settings_of(url, environment), environment=environment)
 
     async def put(self, record: Record) -> None:
@@ -115,16 +115,16 @@ class S3Archiver:
         return page_of(kept, query, bad)
 
     async def delete(self, key: ByUid) -> None:
-        """The record first: a way that leads nowhere harms nobody, a record without one is found by listing."""
+        """Delete the record first. A leftover pointer is harmless, and a record without one is found by listing."""
         found = await self._find(ByUid(key.kind, key.uid))
         if found is not None:
             await self._objects.delete((found[0],))
         await self._objects.delete((uid_key(key.kind, key.uid),))
 
     async def check(self) -> None:
-        """Puts a probe, and sees that the server keeps to conditions.
+        """Put a probe, and check that the server respects conditions.
 
-        Also takes away probes that were left, and uploads that others have abandoned below the prefix, where it may.
+        Also deletes leftover probes, and abandoned uploads below the prefix if the server permits it.
         """
         probe = f"{CHECKS}/{uuid.uuid4().hex}.json"
         problem = await self._unfit(probe)
@@ -136,14 +136,14 @@ class S3Archiver:
         now = datetime.now(UTC)
         long_ago = now - _PROBES_STAY
         await self._objects.delete([key for key, written in await self._objects.since(CHECKS) if written < long_ago])
-        with contextlib.suppress(NotSwept):  # a lifecycle rule of the bucket does
+        with contextlib.suppress(NotSwept):  # then a lifecycle rule of the bucket removes them
             await self._uploads.sweep(now)
 
     async def close(self) -> None:
-        """The client closes its connections when they have been idle."""
+        """Do nothing: the client closes idle connections."""
 
     async def _put_record(self, record: Record, key: str, body: bytes) -> Put:
-        """Create it, or else look at what is there and replace just that."""
+        """Create the record, or read the present one and replace exactly that."""
         if await self._objects.create(key, body) is Put.DONE:
             return Put.DONE
         stored = await self._objects.read(key)
@@ -155,9 +155,9 @@ class S3Archiver:
         return await self._objects.replace(key, body, stored.tag)
 
     async def _led_elsewhere(self, record: Record, key: str) -> str | None:
-        """Sees to it that the UID leads to this key; another key if it leads to a record there, which has to go.
+        """Point the UID to this key. Return another key if the UID points to a record there, which must be deleted.
 
-        In Kubernetes no object changes its name. A store promises one record a UID all the same.
+        In Kubernetes no object changes its name, but a store must guarantee one record per UID in any case.
         """
         kind, uid = record.subject.group_kind, record.subject.uid
         pointer = self._pointer(record)
@@ -186,7 +186,7 @@ class S3Archiver:
         return found[0] if found else None
 
     async def _unfit(self, probe: str) -> str:
-        """Why the server is none for us; empty if it is."""
+        """Return why the server is unsuitable; empty if it is suitable."""
         if await self._objects.create(probe, b"1") is not Put.DONE:
             return "a new object is said to be there already"
         stored = await self._objects.read(probe)
@@ -206,7 +206,7 @@ class S3Archiver:
         return sorted(key for keys in listings for key in keys if which.wanted(key))
 
     async def _read_all(self, keys: Iterable[str]) -> list[tuple[str, Stored]]:
-        """In the order of the keys; what is deleted meanwhile is left out."""
+        """Read the objects, in the order of the keys. Objects that are deleted meanwhile are skipped."""
         keys = list(keys)
         found = await together(self._objects.read(key) for key in keys)
         return [(key, stored) for key, stored in zip(keys, found, strict=True) if stored is not None]
@@ -218,7 +218,7 @@ class S3Archiver:
             raise corrupt(error) from error
 
     def _parsed(self, key: str, stored: Stored) -> Record:
-        """A record under another key than its own is a copy by hand, and would be a second one of its UID."""
+        """Parse a record. A record under a foreign key is a copy by hand, and would be a second one of its UID."""
         record = parse_record(stored.body, self._where(key))
         if record_key(record.subject) != key:
             raise BadRecord(self._where(key), "", f"found the record of {record.subject.key}, whose key is another one")

@@ -1,8 +1,8 @@
-"""Where in a bucket a record lies, and which keys a query can mean: plain text, nothing is sent from here.
+"""Keys of records in a bucket, and the keys that may match a query: pure functions without I/O.
 
-`GROUP_KIND/NAMESPACE/NAME/UID.json` below the archive's prefix, each part escaped as in a folder of files. Beside the
-records lies `.uids/GROUP_KIND/UID.json` for each: it holds the record's key, for those who know no more than the UID.
-Names that begin with a dot are no kind's, so neither these nor the probes in `.checks` are ever taken for records.
+Records are at `GROUP_KIND/NAMESPACE/NAME/UID.json` below the archive's prefix, each part escaped as in a folder of
+files. For each record, `.uids/GROUP_KIND/UID.json` contains its key, for reads by UID alone. No kind's name begins with
+a dot. Therefore these objects and the probes in `.checks` never count as records.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from situate.archive.stores.folder.names import kind_folder, name_folder, namesp
 UIDS: Final = ".uids"
 CHECKS: Final = ".checks"
 _MOST_LISTINGS: Final = 64
-"""A listing gives 1,000 keys: for more names than this their namespaces are listed instead."""
+"""A listing returns 1,000 keys: for more names than this, their namespaces are listed instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Narrowed:
-    """Which keys a query can mean: those that one of the listings gives and `wanted` lets through."""
+    """The keys that may match a query: one of the listings returns them, and `wanted` accepts them."""
 
     prefixes: tuple[str, ...]
-    """None overlap. The empty one stands for every kind."""
+    """Without overlap. The empty prefix means all kinds."""
     wanted: Callable[[str], bool]
 
 
@@ -43,7 +43,7 @@ def uid_key(kind: GroupKind, uid: str) -> str:
 
 
 def leads_to(content: bytes, kind: GroupKind, uid: str) -> str | None:
-    """The record's key that `.uids/…` holds; None if it holds something else."""
+    """Return the record's key in a `.uids/…` object; None if it contains anything else."""
     try:
         key = content.decode("ascii")
     except UnicodeDecodeError:
@@ -60,7 +60,7 @@ def of_uid(key: str, kind: GroupKind, uid: str) -> bool:
 
 
 def narrowed(query: Query) -> Narrowed:
-    """What the key tells of a record; the rest the record itself has to."""
+    """Return the keys that may match by their text; the record itself decides the rest."""
     kind = "" if query.kind is None else kind_folder(query.kind)
     namespaces = None if query.namespaces is None else sorted({namespace_folder(each) for each in query.namespaces})
     names = None if query.names is None else sorted({name_folder(each) for each in query.names})
@@ -88,6 +88,6 @@ def narrowed(query: Query) -> Narrowed:
 
 
 def _named(query: Query, folder: str) -> bool:
-    """A shortened name does not tell, so it can be the one."""
+    """Return whether the name may match. A shortened name may always match."""
     name = text_of(folder)
     return name is None or (query.substring in name and name.startswith(query.prefix) and name.endswith(query.suffix))

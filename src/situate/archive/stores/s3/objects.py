@@ -1,7 +1,7 @@
-"""Single objects of a bucket, whole or not at all, with the client's failures told as the archive's.
+"""Atomic operations on single objects of a bucket, with the client's errors translated to errors of the archive.
 
-No upload is ever in several parts: a record is put by one request with a checksum, so that nothing can be left half
-done. What the client says of a failure is not passed on, since it quotes requests and signatures; the server's code is.
+No upload has several parts: one request with a checksum puts a record, so that no partial upload can remain. The
+client's error text is not passed on, because it quotes requests and signatures; the server's code is passed on.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _CODE: Final = re.compile(r"<Code>([A-Za-z0-9]{1,60})</Code>")
 _STATUS: Final = re.compile(r"status code: ([0-9]{3})")
 _UNREAD: Final = re.compile(r"credential provider: ValueError: ([^\n]{1,400})")
-"""What `situate.archive.stores.s3.settings` says of a file of credentials."""
+"""The error of `situate.archive.s3_settings` about a credentials file."""
 _ABSENT: Final = (NotFoundError, FileNotFoundError)
 _TOO_LARGE: Final = ("EntityTooLarge", "KeyTooLongError", "MaxMessageLengthExceeded")
 _RACED: Final = ("ConditionalRequestConflict", "OperationAborted")
@@ -44,11 +44,11 @@ _PASSING: Final = (408, 409, 425, 429)
 
 
 class Put(Enum):
-    """What became of a put under a condition."""
+    """The result of a conditional put."""
 
     DONE = "done"
     REFUSED = "refused"
-    """The condition did not hold; or it cannot be told, since others write at the same time."""
+    """The condition did not hold, or it is unknown because of concurrent writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +57,11 @@ class Stored:
 
     body: bytes
     tag: str
-    """Names this content to `replace`."""
+    """Identifies this content for `replace`."""
 
 
 class Objects:
-    """The objects below the archive's prefix; `parallel` requests at most are under way at once."""
+    """The objects below the archive's prefix. At most `parallel` requests run at the same time."""
 
     def __init__(self, store: S3Store, name: str, parallel: int) -> None:
         self.name = name
@@ -69,18 +69,18 @@ class Objects:
         self._turns = asyncio.Semaphore(parallel)
 
     async def create(self, key: str, body: bytes) -> Put:
-        """Unless there is one."""
+        """Put an object if there is none."""
         return await self._put(key, body, "create")
 
     async def replace(self, key: str, body: bytes, tag: str) -> Put:
-        """If it still has the content that the tag names."""
+        """Put an object if its content is still the one that the tag identifies."""
         return await self._put(key, body, {"e_tag": tag})
 
     async def overwrite(self, key: str, body: bytes) -> None:
         await self._put(key, body, "overwrite")
 
     async def read(self, key: str) -> Stored | None:
-        """None if there is none; of one that is larger than any record nothing is read but a part."""
+        """Return an object; None if there is none. The body of an object larger than any record is not read."""
         async with self._turn(f"get {key}"):
             try:
                 found = await obstore.get_async(self._store, key)
@@ -93,7 +93,7 @@ class Objects:
                 return None
 
     async def delete(self, keys: Sequence[str]) -> None:
-        """Absent ones are deleted already."""
+        """Delete objects. Absent ones count as deleted."""
         for key in keys:
             async with self._turn(f"delete {key}"):
                 try:
@@ -103,7 +103,7 @@ class Objects:
                         raise
 
     async def below(self, prefix: str) -> list[str]:
-        """All keys below a prefix that ends with a whole part; below the empty one all those of records' kinds."""
+        """Return all keys below a prefix of whole parts; below the empty prefix, all keys of records' kinds."""
         if not prefix:
             async with self._turn("list kinds"):
                 kinds = (await obstore.list_with_delimiter_async(self._store))["common_prefixes"]
@@ -113,7 +113,7 @@ class Objects:
             return [entry["path"] async for batch in obstore.list(self._store, prefix) for entry in batch]
 
     async def since(self, prefix: str) -> list[tuple[str, datetime]]:
-        """The keys below a prefix, and when each was written by the server's clock."""
+        """Return the keys below a prefix, and the time of each write by the server's clock."""
         async with self._turn(f"list {prefix}"):
             return [
                 (entry["path"], entry["last_modified"])
@@ -135,7 +135,7 @@ class Objects:
             except (AlreadyExistsError, PreconditionError):
                 return Put.REFUSED
             except _ABSENT as error:
-                # An object that was to be replaced is gone by now; without a bucket nothing can be put.
+                # An object to be replaced is gone by now; without a bucket, no put is possible.
                 if mode in ("create", "overwrite") or _code(error) == "NoSuchBucket":
                     raise
                 return Put.REFUSED

@@ -1,8 +1,8 @@
-"""Which bucket, where, and with whose credentials: what an archive's URL and the environment say.
+"""Bucket, endpoint and credentials of an S3 archive, from its URL and the environment.
 
-Credentials never stand in a URL, a flag or a message. They come from a file of the form that the AWS tools share,
-which is read again every few minutes so that it can be rotated, or else from the environment in every way that the
-client library knows: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, web identities, container and instance roles.
+Credentials are never in a URL, a flag or a message. They come from a file in the format of the AWS tools. The file is
+read again every few minutes, so that it can be rotated. Without a file, the environment supplies them in every way that
+the client library supports: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, web identities, container and instance roles.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig, S3Config, S3Credential
 
 _REREAD: Final = timedelta(minutes=10)
-"""How long credentials of a file are taken for good. The client asks anew five minutes before the end."""
+"""How long credentials of a file are valid. The client asks for new ones five minutes before the end."""
 _PARAMETERS: Final = {"endpoint": "endpoint", "region": "region", "credentials-file": "credentials_file"}
 
 
 @dataclass(frozen=True, slots=True)
 class S3Settings:
-    """Empty text leaves it to the client, which looks at AWS's own variables in the environment."""
+    """The location of the archive. Empty text leaves a setting to the client, which reads AWS's own variables."""
 
     bucket: str
     prefix: str = ""
@@ -41,19 +41,19 @@ class S3Settings:
 
     @property
     def name(self) -> str:
-        """As messages call the archive."""
+        """The name of the archive in messages."""
         return "/".join(filter(None, ("s3:/", self.bucket, self.prefix)))
 
 
 def settings_of(url: str, environment: Mapping[str, str]) -> S3Settings:
-    """`s3://BUCKET/PREFIX?endpoint=URL&region=NAME&credentials-file=PATH`, all but the bucket may be left out.
+    """Parse `s3://BUCKET/PREFIX?endpoint=URL&region=NAME&credentials-file=PATH`; only the bucket is required.
 
-    AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL and AWS_SHARED_CREDENTIALS_FILE stand in for what the URL does not say; the
-    file only where the environment holds no key itself. `ValueError` quotes nothing that could be a secret.
+    AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL and AWS_SHARED_CREDENTIALS_FILE supply missing parts of the URL. The file is
+    used only if the environment contains no key itself. `ValueError` quotes no possible secret.
     """
     try:
         parts = urlsplit(url)
-    except ValueError:  # quotes the URL
+    except ValueError:  # the error quotes the URL
         raise ValueError("archive URL: no URL, allowed: s3://BUCKET/PREFIX") from None
     allowed = "s3://BUCKET/PREFIX?endpoint=URL&region=NAME&credentials-file=PATH"
     if parts.scheme != "s3" or not parts.netloc:
@@ -83,10 +83,10 @@ def settings_of(url: str, environment: Mapping[str, str]) -> S3Settings:
 
 
 def store_of(settings: S3Settings, timeout_s: float) -> S3Store:
-    """The client for the archive's part of the bucket. Each call is over within some three times the timeout."""
+    """Return the client for the archive's part of the bucket. Each call ends within about three times the timeout."""
     timeout = timedelta(seconds=timeout_s)
     config: S3Config = {"checksum_algorithm": "SHA256", "conditional_put": "etag"}
-    config["disable_bulk_delete"] = True  # one at a time: not every server takes lists
+    config["disable_bulk_delete"] = True  # one at a time: not every server accepts lists
     client: ClientConfig = {"timeout": timeout, "connect_timeout": timeout, "user_agent": "situate"}
     if settings.endpoint:
         config["endpoint"] = settings.endpoint
@@ -106,7 +106,7 @@ def store_of(settings: S3Settings, timeout_s: float) -> S3Store:
 
 
 def keys_for(settings: S3Settings, environment: Mapping[str, str]) -> Callable[[], Keys | None]:
-    """Keys to sign requests with, that the client library has no call for; None where it alone finds some."""
+    """Return a source of keys for requests that the client library lacks; None where only the library has keys."""
 
     def found() -> Keys | None:
         if not settings.credentials_file:
@@ -114,14 +114,14 @@ def keys_for(settings: S3Settings, environment: Mapping[str, str]) -> Callable[[
         try:
             credential = _CredentialsFile(Path(settings.credentials_file))()
         except ValueError:
-            return None  # told by the library's own requests
+            return None  # the library's own requests report it
         return Keys(credential["access_key_id"], credential["secret_access_key"], credential.get("token") or "")
 
     return found
 
 
 def region_of(settings: S3Settings, environment: Mapping[str, str]) -> str:
-    """As the client library finds it."""
+    """Return the region as the client library finds it."""
     return settings.region or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or "us-east-1"
 
 
@@ -130,7 +130,7 @@ class _CredentialsFile:
         self._path = path
 
     def __call__(self) -> S3Credential:
-        """`ValueError` reaches the caller of the archive as a refusal that quotes it."""
+        """Read the credentials. The archive passes a `ValueError` to its caller as a refusal that quotes it."""
         parser = configparser.ConfigParser(default_section="", interpolation=None)
         try:
             parser.read_string(self._path.read_text())

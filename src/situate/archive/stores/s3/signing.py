@@ -1,4 +1,4 @@
-"""Requests to an S3-compatible server that our client library has no call for, signed as S3 wants them.
+"""Signed requests to an S3-compatible server that the client library does not support.
 
 AWS Signature Version 4 (docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-authenticating-requests.html), for requests
 without a body.
@@ -19,18 +19,18 @@ _EMPTY: Final = hashlib.sha256(b"").hexdigest()
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Of an account."""
+    """Access keys of an account."""
 
     access_key_id: str
     secret_access_key: str = field(repr=False)
     token: str = field(default="", repr=False)
-    """Of a session; empty for lasting keys."""
+    """Token of a session; empty for permanent keys."""
 
 
 def signed(
     method: str, url: str, query: Sequence[tuple[str, str]], keys: Keys, region: str, now: datetime
 ) -> tuple[str, dict[str, str]]:
-    """The URL with its query, and the headers to send. `url`: without query, its path percent-encoded as sent."""
+    """Return the URL with its query, and the headers. `url` has no query, and its path is percent-encoded as sent."""
     parts = urlsplit(url)
     stamp, day = now.strftime("%Y%m%dT%H%M%SZ"), now.strftime("%Y%m%d")
     headers = {"host": parts.netloc, "x-amz-content-sha256": _EMPTY, "x-amz-date": stamp}
@@ -52,6 +52,6 @@ def signed(
 
 
 def keys_of(environment: Mapping[str, str]) -> Keys | None:
-    """Those that stand in the environment themselves; None: there are none."""
+    """Return the keys in the environment itself; None: there are none."""
     found = environment.get("AWS_ACCESS_KEY_ID", ""), environment.get("AWS_SECRET_ACCESS_KEY", "")
     return Keys(*found, environment.get("AWS_SESSION_TOKEN", "")) if all(found) else None

@@ -1,8 +1,8 @@
-"""Uploads in parts that somebody began below the archive's prefix and never ended: none is an object, and they cost.
+"""Abandoned multipart uploads below the archive's prefix: they are not objects, but cost storage.
 
-We make none ourselves. Those of other tools, of a copy that broke off, are ended when they are older than `ABANDONED`.
-Whoever may not list or end uploads leaves them to a lifecycle rule of the bucket; so does who has no keys of his own,
-but roles that only the client library understands.
+situate itself makes none. Uploads of other tools, such as an interrupted copy, are aborted when they are older than
+`ABANDONED`. Without the right to list or abort uploads, a lifecycle rule of the bucket must do it. The same holds
+without own keys, if only the client library understands the role.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from situate.archive.stores.s3.signing import Keys, signed
 from situate.objects.values.timestamps import BadTime, parse_time
 
 ABANDONED: Final = timedelta(days=1)
-"""Nobody uploads an object for so long."""
+"""No upload of an object takes this long."""
 _PAGES: Final = 100
-"""Of a thousand uploads each: what is left is swept the next time."""
+"""Maximum pages of 1,000 uploads each; the next sweep handles the rest."""
 _LARGEST: Final = 4 << 20
-"""Bytes of one page."""
+"""Maximum bytes of one page."""
 _DONE: Final = (200, 204, 404)
-"""404: somebody else was quicker."""
+"""404: another client was faster."""
 
 
 class NotSwept(Exception):
-    """The server does not let its uploads be listed or ended, or does not know how; trying again changes nothing."""
+    """The server does not permit, or does not support, listing or aborting uploads. A retry changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """One that has begun."""
+    """An upload that has begun."""
 
     key: str
-    """From the bucket's root."""
+    """Key from the bucket's root."""
     id: str
     begun: datetime
     """By the server's clock."""
@@ -49,16 +49,16 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class Uploads:
-    """Those below the archive's prefix."""
+    """The uploads below the archive's prefix."""
 
     settings: S3Settings
     keys: Callable[[], Keys | None]
-    """Asked for each time, since files with keys are rotated; None: there are none."""
+    """Called each time, because key files are rotated. None: there are no keys."""
     region: str
     timeout_s: float
 
     async def sweep(self, now: datetime) -> int:
-        """Ends the abandoned ones, and says how many. `NotSwept`; `ArchiveUnavailable`."""
+        """Abort the abandoned uploads, and return their number. Raises `NotSwept` and `ArchiveUnavailable`."""
         keys = self.keys()
         if keys is None:
             raise NotSwept("there are no keys but those of the client library")
@@ -116,7 +116,7 @@ class _Page:
 
 
 def _page(body: bytes) -> _Page:
-    """Of a `ListMultipartUploadsResult`; `NotSwept` for anything else."""
+    """Parse a `ListMultipartUploadsResult`; `NotSwept` for anything else."""
     try:
         root = ElementTree.fromstring(body)  # noqa: S314 - of the archive's own server; expat bounds what it expands
         uploads = [
@@ -143,6 +143,6 @@ def _name(element: ElementTree.Element) -> str:
 
 
 def _text(element: ElementTree.Element, name: str) -> str:
-    """`LookupError` if it is not there."""
+    """Return the text of a child element. `LookupError` if it is missing."""
     found = {_name(each): each.text or "" for each in element}
     return found[name]

@@ -1,7 +1,7 @@
-"""An archive in PostgreSQL or SQLite, by SQLAlchemy: a table of records and one of their labels.
+"""An archive in PostgreSQL or SQLite, through SQLAlchemy: a table of records, and a table of their labels.
 
-Each call is one transaction. A connection that is lost while it commits leaves open whether the record was stored;
-that is `ArchiveUnavailable`, and putting it again is safe.
+Each call is one transaction. If the connection is lost during the commit, it is unknown whether the record was stored.
+The call then raises `ArchiveUnavailable`, and it is safe to put the record again.
 """
 
 from __future__ import annotations
@@ -38,18 +38,19 @@ _DRIVERS: Final = {
     "postgresql+psycopg": "postgresql+psycopg",
 }
 _LAYING_OUT: Final = 0x7369747561746500
-"""PostgreSQL's advisory lock of those who create the tables: two at once would fail."""
+"""PostgreSQL's advisory lock for creating the tables: two concurrent attempts would fail."""
 _IDENTITY: Final = ("grp", "kind", "uid")
 
 
 class SqlArchiver:
-    """A database at a URL of SQLAlchemy's, `postgresql+psycopg://…` or `sqlite+aiosqlite:///…`.
+    """A database at a URL of SQLAlchemy, `postgresql+psycopg://…` or `sqlite+aiosqlite:///…`.
 
-    Made without touching it. The tables are created by whoever calls first; a layout of another version is refused.
+    The constructor does not touch the database. The first call creates the tables. A layout of another version is
+    refused.
     """
 
     def __init__(self, url: sa.URL, *, timeout_s: float = 30.0) -> None:
-        """`timeout_s`: of a call; writers of SQLite wait half of it for one another."""
+        """`timeout_s`: limit of a call; writers of SQLite wait for each other for up to half of it."""
         self._threads: set[Thread] = set()
         self._engine = _engine(url, timeout_s / 2, self._threads)
         self._timeout_s = timeout_s
@@ -59,9 +60,9 @@ class SqlArchiver:
 
     @classmethod
     def from_url(cls, url: str, *, timeout_s: float = 30.0) -> SqlArchiver:
-        """`sqlite:///FILE`, where a fourth slash begins an absolute path, or `postgresql://USER:PASSWORD@HOST/DATABASE`.
+        """Accept `sqlite:///FILE` (an absolute path has a fourth slash) or `postgresql://USER:PASSWORD@HOST/DATABASE`.
 
-        `ValueError` says what is allowed and quotes nothing that could be secret.
+        `ValueError` names the allowed URLs, and quotes no possible secret.
         """
         try:
             found = sa.make_url(url)
@@ -111,7 +112,7 @@ class SqlArchiver:
         return Page(tuple(records), continue_, tuple(bad))
 
     async def delete(self, key: ByUid) -> None:
-        """Its labels go with it, by the foreign key."""
+        """Delete the record. The foreign key deletes its labels."""
         async with self._transaction() as connection:
             await connection.execute(
                 sa.delete(RECORDS).where(
@@ -120,12 +121,12 @@ class SqlArchiver:
             )
 
     async def check(self) -> None:
-        """Writes the layout's version over itself, which needs what a put needs and changes nothing."""
+        """Overwrite the layout's version with itself: this needs the rights of a put, and changes nothing."""
         async with self._transaction() as connection:
             await connection.execute(sa.update(SCHEMA).values(version=SCHEMA_VERSION))
 
     async def close(self) -> None:
-        """Waits for the threads of SQLite, which come back to the event loop for the last time when they end."""
+        """Close the connections. Waits for SQLite's threads, which call the event loop once more when they end."""
         await self._engine.dispose()
         ends = [asyncio.to_thread(thread.join, self._timeout_s) for thread in self._threads]
         await asyncio.gather(*ends)
@@ -168,7 +169,7 @@ class SqlArchiver:
 
 
 def _upsert(insert: sqlite.Insert | postgresql.Insert) -> sa.Executable:
-    """Changes no row if the one that is there holds a newer version."""
+    """Return the upsert. It changes no row if the present one holds a newer version."""
     mine, theirs = insert.excluded.version_number, RECORDS.c.version_number
     return insert.on_conflict_do_update(
         index_elements=_IDENTITY,
@@ -181,7 +182,7 @@ _UPSERTS: Final = {
     "sqlite": _upsert(sqlite.insert(RECORDS)),
     "postgresql": _upsert(postgresql.insert(RECORDS)),
 }
-"""By dialect; made once, for making one costs more than the database takes to carry it out."""
+"""By dialect. Built once, because building a statement costs more than the database needs to execute it."""
 _DELETE_LABELS: Final = sa.delete(LABELS).where(*(LABELS.c[name] == sa.bindparam(f"of_{name}") for name in _IDENTITY))
 
 
@@ -190,21 +191,21 @@ async def _has_schema(connection: AsyncConnection) -> bool:
 
 
 def without_secrets(url: sa.URL) -> str:
-    """Where it is, and not who asks: passwords stand in queries, too."""
+    """Return the location of the database without user and options: options may contain passwords."""
     port = f":{url.port}" if url.port else ""
     return f"{url.get_backend_name()}://{url.host or ''}{port}/{url.database or ''}"
 
 
 def _engine(url: sa.URL, busy_s: float, threads: set[Thread]) -> AsyncEngine:
-    """Objects pass as the text that they are, so that what is read back has the digest of what was written.
+    """Create the engine. Objects pass as unchanged text, so that the digest of a read equals that of the write.
 
-    `threads`: gets those of SQLite's connections, one each.
+    `threads` receives the threads of SQLite's connections, one each.
     """
     sqlite_file = url.get_backend_name() == "sqlite"
 
     def connect(*args: Any, **options: Any) -> Any:
         connection = aiosqlite.connect(*args, **options)
-        thread = connection._thread  # noqa: SLF001  # as SQLAlchemy does it: there is no other way to it
+        thread = connection._thread  # noqa: SLF001  # as SQLAlchemy does it: there is no public attribute
         thread.daemon = True
         threads.difference_update([each for each in threads if each.ident is not None and not each.is_alive()])
         threads.add(thread)
@@ -230,15 +231,15 @@ def _as_it_is(text: str) -> str:
 
 
 def _as_text(stored: str | bytes) -> str:
-    """PostgreSQL's client gives bytes. What is no text in SQLite stays none, for the reader of the record to name."""
+    """Decode bytes of PostgreSQL's client. In SQLite, invalid text stays as it is; reading the record reports it."""
     return stored.decode(errors="surrogateescape") if isinstance(stored, bytes) else stored
 
 
 def _set_up_sqlite(connection: Any, busy_s: float) -> None:
-    """A commit is on the disk when it returns; readers and the writer do not wait for each other.
+    """Configure a connection: a commit is on disk when it returns, and readers and the writer do not block each other.
 
-    A new file has its journal changed by whoever comes first. SQLite waits for nobody else who does that at the moment,
-    as it does for locks, so that is asked again.
+    The first connection to a new file changes its journal mode. SQLite does not wait for another connection that does
+    the same at that moment, as it does for locks. Therefore this is retried.
     """
     for pragma in ("synchronous=FULL", "foreign_keys=ON"):
         _carry_out(connection, f"PRAGMA {pragma}")
@@ -261,6 +262,6 @@ def _carry_out(connection: Any, statement: str) -> None:
 
 
 def _set_up_postgresql(connection: Any, _: object) -> None:
-    """The first and last years that there are fit into no other time zone."""
+    """Set the time zone to UTC: the first and last possible years fit in no other time zone."""
     _carry_out(connection, "SET TIME ZONE 'UTC'")
     connection.commit()

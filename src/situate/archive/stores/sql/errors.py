@@ -1,4 +1,4 @@
-"""Errors of databases in the archive's words: whether trying again helps, and nothing that is secret."""
+"""Translate errors of databases to errors of the archive: retriable or not, and without secrets."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import sqlalchemy.exc
 from situate.archive.protocol import ArchiveError, ArchiveRefused, ArchiveTooLarge, ArchiveUnavailable
 
 _PASSING: Final = ("08", "25006", "40", "53", "55", "57", "58", "XX")
-"""Beginnings of PostgreSQL's codes for what passes: connections, a server that became a replica, conflicts, want of
-room or memory, locks, shut-downs, input and output, its own defects (PostgreSQL's appendix of error codes)."""
+"""Prefixes of PostgreSQL's codes for temporary errors (PostgreSQL's appendix of error codes). They are:
+connections, a server that became a replica, conflicts, lack of space or memory, locks, shutdown, I/O, and
+internal defects."""
 _TOO_LARGE: Final = "54"
 
 _SQLITE_REFUSED: Final = {
@@ -31,13 +32,13 @@ _SQLITE_HINTS: Final = {
 
 
 def told(error: sqlalchemy.exc.SQLAlchemyError, archive: str) -> ArchiveError:
-    """`archive`: what messages call it, without user and password."""
+    """Translate an error. `archive` is the archive's name for messages, without user and password."""
     cause = error.orig if isinstance(error, sqlalchemy.exc.DBAPIError) else error
     if isinstance(cause, sqlite3.Error):
         return _of_sqlite(cause, archive)
     what = f"{archive}: {_first_line(cause)}"
     code: str | None = getattr(cause, "sqlstate", None)
-    if code is None or code.startswith(_PASSING):  # without a code no server has answered
+    if code is None or code.startswith(_PASSING):  # an error without a code comes from no server
         return ArchiveUnavailable(f"{what}; it is tried again")
     if code.startswith(_TOO_LARGE):
         return ArchiveTooLarge(f"{what}; archive smaller objects")
@@ -46,7 +47,7 @@ def told(error: sqlalchemy.exc.SQLAlchemyError, archive: str) -> ArchiveError:
 
 def _of_sqlite(cause: sqlite3.Error, archive: str) -> ArchiveError:
     what = f"{archive}: {_first_line(cause)}"
-    code = getattr(cause, "sqlite_errorcode", sqlite3.SQLITE_IOERR) & 0xFF  # the rest says more of the same
+    code = getattr(cause, "sqlite_errorcode", sqlite3.SQLITE_IOERR) & 0xFF  # the upper bits only add detail
     if code == sqlite3.SQLITE_TOOBIG:
         return ArchiveTooLarge(f"{what}; archive smaller objects")
     if code in _SQLITE_REFUSED:
@@ -55,5 +56,5 @@ def _of_sqlite(cause: sqlite3.Error, archive: str) -> ArchiveError:
 
 
 def _first_line(cause: BaseException | None) -> str:
-    """What follows quotes statements."""
+    """Return the first line of the error. The next lines quote statements."""
     return (str(cause).strip().splitlines() or [type(cause).__name__])[0]

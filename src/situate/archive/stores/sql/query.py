@@ -1,4 +1,4 @@
-"""Queries as SQL, whole: no row is sifted afterwards, and no text of a query is part of a statement."""
+"""Queries as complete SQL: no row is filtered afterwards, and no text of a query is part of a statement."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from situate.archive.stores.sql.tables import LABELS, MOMENT, RECORDS, TEXT
 from situate.objects.selection.label_selectors import Requirement
 
 _MOST: Final = 2**31 - 1
-"""Rows of one page: more than any memory holds, and a number that every database takes."""
+"""Maximum rows of one page: more than fit in memory, and a number that every database accepts."""
 
 Text = sa.ColumnElement[str]
 Condition = sa.ColumnElement[bool]
@@ -34,7 +34,7 @@ _SAME_RECORD: Final = sa.and_(
 
 
 def found_by(key: ByUid | ByName) -> sa.Select[tuple[object, ...]]:
-    """The one row, or the newest of that name."""
+    """Return the query for the one row of a UID, or for the newest row of a name."""
     rows = sa.select(RECORDS).where(_COLUMNS.grp == key.kind.group, _COLUMNS.kind == key.kind.kind)
     if isinstance(key, ByName):
         rows = rows.where(_COLUMNS.namespace == key.namespace, _COLUMNS.name == key.name)
@@ -46,7 +46,7 @@ def found_by(key: ByUid | ByName) -> sa.Select[tuple[object, ...]]:
 
 
 def found_by_query(query: Query, dialect: str) -> sa.Select[tuple[object, ...]]:
-    """The rows of the page, and one more if there is another page. `dialect`: `postgresql` or `sqlite`."""
+    """Return the rows of the page, and one more row if there is another page. `dialect`: `postgresql` or `sqlite`."""
     rows = sa.select(RECORDS).where(*_conditions(query, dialect)).order_by(*_ORDER)
     return rows if query.limit is None else rows.limit(min(query.limit, _MOST - 1) + 1)
 
@@ -81,7 +81,7 @@ def _conditions(query: Query, dialect: str) -> Iterator[Condition]:
     if query.archived_before is not None:
         yield _COLUMNS.archived_at < query.archived_before
     if query.after is not None:
-        yield _COLUMNS.archived_at <= query.after.archived_at  # says less, and leads into the index
+        yield _COLUMNS.archived_at <= query.after.archived_at  # weaker, but can use the index
         yield _behind(query.after)
 
 
@@ -95,7 +95,7 @@ def _behind(place: Place) -> Condition:
 
 
 def _literal_text(query: Query, dialect: str) -> Iterator[Condition]:
-    """SQLite's LIKE takes capitals for small letters, so its functions of text are used instead."""
+    """Yield the conditions on the name. SQLite's LIKE ignores case, so its text functions are used instead."""
     name = _COLUMNS.name
     if dialect == "sqlite":
         if query.substring:
@@ -114,18 +114,18 @@ def _literal_text(query: Query, dialect: str) -> Iterator[Condition]:
 
 
 def _labelled(requirement: Requirement, dialect: str) -> Condition:
-    """With Kubernetes' meaning: an absent label is in no set, and so `notin` every one."""
+    """Return the condition on a label, with Kubernetes' meaning: an absent label is in no set, so `notin` matches."""
     labels = sa.select(LABELS.c.grp, LABELS.c.kind, LABELS.c.uid).where(LABELS.c.key == requirement.key)
     if requirement.operator in ("in", "notin"):
         labels = labels.where(_among(LABELS.c.value, requirement.values, dialect))
     if requirement.operator in ("notin", "!"):
         return sa.not_(sa.exists(labels.where(_SAME_RECORD).correlate(RECORDS)))
-    # not `exists`: SQLite would look at every record, here it begins with the label
+    # not `exists`: SQLite would scan every record; `in` starts from the label
     return sa.tuple_(_COLUMNS.grp, _COLUMNS.kind, _COLUMNS.uid).in_(labels)
 
 
 def _among(column: sa.Column[str], values: Iterable[str], dialect: str) -> Condition:
-    """One parameter however many values there are: databases take some thousands of them at most."""
+    """Return the condition as one parameter for any number of values: databases accept some thousand parameters."""
     texts = sorted(set(values))
     if dialect == "sqlite":
         each = sa.func.json_each(json.dumps(texts)).table_valued("value")

@@ -1,4 +1,4 @@
-"""Records as rows, and rows as records again."""
+"""Convert records to rows, and rows to records."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
 def row_of(record: Record) -> dict[str, Any]:
-    """Values of the table of records."""
+    """Return the row of a record."""
     subject = record.subject
     return {
         "grp": subject.group,
@@ -50,20 +50,20 @@ def row_of(record: Record) -> dict[str, Any]:
 
 
 def label_rows_of(record: Record) -> list[dict[str, Any]]:
-    """Values of the table of labels, in order of their keys so that two puts cannot wait for each other."""
+    """Return the rows of a record's labels, sorted by key so that two puts cannot deadlock."""
     subject = record.subject
     identity = {"grp": subject.group, "kind": subject.kind, "uid": subject.uid}
     return [{**identity, "key": key, "value": value} for key, value in sorted(subject.labels.items())]
 
 
 def record_of_row(row: Row) -> Record:
-    """`BadRecord` for a row that was edited by hand, wherever it does not agree with its object and digest."""
+    """Return the record of a row. `BadRecord` if the row was edited, and disagrees with its object or digest."""
     where = _where(row)
     try:
         content = read_json(row.object.encode())
         labels = mapping_at(mapping_at(content, "metadata"), "labels")
         reason = _read_reason(row.reason)
-    except (ValueError, TypeError, AttributeError) as error:  # SQLite lets anything into any column
+    except (ValueError, TypeError, AttributeError) as error:  # SQLite accepts any value in any column
         raise BadRecord(where, "object", str(error)) from error
     wire = {
         "apiVersion": API_VERSION,
@@ -92,14 +92,14 @@ def record_of_row(row: Row) -> Record:
 
 
 def place_of_row(row: Row) -> Place:
-    """Where it stands in the order of queries, whether or not it can be read as a record."""
-    if not isinstance(row.archived_at, datetime):  # such as the thirteenth month, which the table lets through
+    """Return the position of a row in the order of queries, even if the record is unreadable."""
+    if not isinstance(row.archived_at, datetime):  # such as month 13, which the table accepts
         raise ArchiveCorrupt(_where(row), "archivedAt", f"found {row.archived_at!r:.80}, allowed: a time")
     return Place(row.archived_at, row.uid, row.grp, row.kind)
 
 
 def stored_reason(reason: str) -> str:
-    """Without zero characters; two reasons never become one."""
+    """Return the reason without zero characters. Two different reasons stay different."""
     return reason.replace("\\", "\\\\").replace("\0", "\\0")
 
 

@@ -1,6 +1,6 @@
-"""The tables of an archive in SQL, the same for PostgreSQL and SQLite.
+"""The tables of an archive in SQL, equal for PostgreSQL and SQLite.
 
-Texts compare by their bytes everywhere, so that order and equality are those of `situate.archive.records.query`.
+Texts compare by their bytes in both, so that order and equality are those of `situate.archive.query`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ SCHEMA_VERSION: Final = 1
 
 
 class _Moment(sa.TypeDecorator[Any]):
-    """A moment to the microsecond: with PostgreSQL's own type, in SQLite as text that sorts as the moments do.
+    """A time to the microsecond: PostgreSQL's own type, or in SQLite a text that sorts by time.
 
-    SQLite keeps whatever is written into a column; text that is no moment comes back as it is, for the reader of the
-    record to name.
+    SQLite stores any value in a column. Text that is not a time is returned as it is, and reading the record reports
+    it.
     """
 
     impl = sa.DateTime
@@ -47,10 +47,10 @@ MOMENT: Final = _Moment()
 METADATA: Final = sa.MetaData()
 
 _TIME_GLOB: Final = "-".join(("[0-9]" * 4, "[0-9]" * 2, "[0-9]" * 2)) + "T" + ":".join(["[0-9]" * 2] * 3) + ".[0-9]*Z"
-"""Columns of SQLite take any text; what is no time would stand anywhere in the order of pages."""
+"""SQLite columns accept any text; a text that is not a time would break the order of pages."""
 
 SCHEMA: Final = sa.Table("situate_archive_schema", METADATA, sa.Column("version", sa.Integer, primary_key=True))
-"""One row: how the tables are laid out."""
+"""One row: the version of the layout."""
 
 RECORDS: Final = sa.Table(
     "situate_archive",
@@ -78,8 +78,11 @@ RECORDS: Final = sa.Table(
     sa.Index("situate_archive_completed_at", "completed_at"),
     sa.Index("situate_archive_owner", "owner_uid"),
 )
-"""A row a record. `version_number` is the resource version where it is an integer; `object` is the object's JSON as the
-record has it, character by character; zero characters in `reason`, which PostgreSQL has not, are written `\\\\0`."""
+r"""One row per record.
+
+`version_number` is the resource version if it is an integer. `object` is the object's JSON as in the record, character
+by character. PostgreSQL has no zero characters, so `reason` contains them as `\0`.
+"""
 
 sa.Index("situate_archive_newest", RECORDS.c.archived_at.desc(), RECORDS.c.uid, RECORDS.c.grp, RECORDS.c.kind)
 """The order of every page."""
@@ -99,6 +102,6 @@ LABELS: Final = sa.Table(
     ),
     sa.Index("situate_archive_label", "key", "value"),
 )
-"""A row a label."""
+"""One row per label."""
 
 Row = sa.Row[Any]

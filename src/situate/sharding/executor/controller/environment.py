@@ -1,4 +1,4 @@
-"""Where an executor runs: clocks, randomness, how a process ends. Other than the defaults where that is simulated."""
+"""Dependencies of an executor on its process: clocks, randomness, process exit. Simulations replace the defaults."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from situate.sharding.executor.controller.lease import clock
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What an executor cannot decide by itself."""
+    """Clocks, random source and process exit, supplied from outside."""
 
     rng: random.Random = field(default_factory=random.Random)
     now: Callable[[], float] = clock
     wall: Callable[[], datetime] = lambda: datetime.now(UTC)
     end_process: Callable[[int], Any] = os._exit
     own_thread: bool = True
-    """Whether the lease is kept in a thread of its own."""
+    """Whether the lease is renewed in a thread of its own."""
 
 
 REAL = Surroundings()
-"""A process with threads, on the clocks of this machine."""
+"""A real process: threads, and the clocks of this machine."""

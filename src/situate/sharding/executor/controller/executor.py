@@ -1,7 +1,7 @@
-"""Runs handlers for the objects that are assigned to this incarnation: KSched's `Executor`, made safe.
+"""Run handlers for the objects assigned to this incarnation: a fenced version of KSched's `Executor`.
 
-This is the wiring and the end: what is done about each object is in `objects`, whether anything may be done in
-`minding` and `lease`.
+This module connects the parts and shuts them down. `objects` performs the steps of each object. `readiness` and `lease`
+decide whether the executor may work.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MOST_WORKERS: Final = 32
 
 
 def connect_here() -> Client:
-    """A client of the cluster in which this pod is, or of whichever kubectl would use."""
+    """Return a client of the cluster of this Pod, or else of the cluster that kubectl would use."""
     return connect(find_connection(), random.Random())
 
 
@@ -54,7 +54,7 @@ class Executor:
         connect: Callable[[], Client] = connect_here,
         surroundings: Surroundings = REAL,
     ) -> None:
-        """`connect` makes a client in the event loop where it is called: one for the work, one for the Lease."""
+        """`connect` makes a client in the calling event loop: one for the work, one for the Lease."""
         self.identity = identity
         self.config = config
         self.name = f"executor {identity.id}"
@@ -74,15 +74,15 @@ class Executor:
         self.store.on_change(self._objects.changed)
 
     def setup(self, manager: Manager) -> None:
-        """Runs with the manager; what is added after it starts when the lease is held and the objects are known."""
+        """Add the executor to the manager. Later services start when the lease is held and the objects are listed."""
         manager.add(self, ready=self.wait_begun)
 
     async def wait_begun(self) -> None:
-        """Until it may work for the first time."""
+        """Wait until the executor may work for the first time."""
         await self._begun.wait()
 
     def not_ready(self) -> str | None:
-        """For readiness: why it may not work now; None if it may."""
+        """Return why the executor may not work now, for the readiness probe; None if it may."""
         if self.tenure.valid(self._around.now()):
             return None
         watching = self._reflector.not_ready() if self._reflector is not None else "it has not been started"
@@ -90,19 +90,22 @@ class Executor:
         return f"{self.name} holds no valid lease: {watching or leasing or 'it was not renewed in time'}"
 
     def stop(self) -> None:
-        """Ends `run` when everything has been stopped and released, and the lease given back."""
+        """End `run` after every handler has stopped, every object is released, and the Lease is released."""
         self._stopping.set()
 
     def owns(self, obj: Content | None = None, /, **kopf: Any) -> bool:
-        """Whether this process is to work on the object now. Also for `when=` of Kopf's handlers, which pass `body`."""
+        """Return whether this process may work on the object now. Kopf's handlers call it as `when=`, with `body`."""
         return self._objects.may_work_on(obj if obj is not None else kopf["body"])
 
     async def reconcile(self, request: Request) -> Result:
-        """Looks at one object and does the one thing that is to be done about it."""
+        """Examine one object and take its next step."""
         return await self._objects.reconcile(request)
 
     async def run(self) -> None:
-        """Works until `stop`; then everything is stopped, released and given back. Cancelled, it stops what it can."""
+        """Run until `stop`, then stop the handlers, release the objects, and release the Lease.
+
+        If the task is cancelled, stop the handlers, and release the Lease if none is left.
+        """
         client = self._connect()
         reflector = self._reflector = self._watching(client)
         kind = Kind(self.config.resource, self.config.adapter, self.config.status_subresource)
@@ -147,7 +150,7 @@ class Executor:
         )
 
     async def _keep_lease(self) -> None:
-        """Until it is stopped. Raises what no world brings about."""
+        """Renew the lease until it is stopped. API errors do not end it; a programming error is raised."""
         loop = asyncio.get_running_loop()
         lost = self._objects.lease_lost
 
@@ -182,11 +185,11 @@ class Executor:
             self._keeper.stop()
 
     def _reported(self) -> Report:
-        """What the Lease shall say of us. From any thread."""
+        """Return the report for the annotation of the Lease. Callable from any thread."""
         return replace(self._report, metrics=dict(self.config.metrics()))
 
     async def _beat(self) -> None:
-        """As long as this event loop runs."""
+        """Record progress of this event loop for the lease thread, as long as the loop runs."""
         while True:
             self._heart.beat()
             if (held := self._objects.held()) != self._report.open:
@@ -194,7 +197,7 @@ class Executor:
             await asyncio.sleep(self._heart.interval_s)
 
     async def _drained(self) -> None:
-        """After `stop`: until nothing runs, and nothing is ours any more, or may be released."""
+        """Wait for `stop`, then for the end of every handler and the release of every object that may be released."""
         await self._stopping.wait()
         self._objects.draining = True
         self._report = replace(self._report, draining=True)

@@ -38,7 +38,7 @@ from situate.sharding.partitions.partitions import BadPartition, parse_static
 
 
 class ExecutorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What an executor is told. Seconds, unless said otherwise."""
+    """Options of an executor. Times are in seconds unless the field says otherwise."""
 
     executor_id: Annotated[
         Annotated[
@@ -93,21 +93,24 @@ class ExecutorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
         file: object = None,
         environment: Mapping[str, str] | None = None,
     ) -> ExecutorOptions:
-        """Of what `add_executor_options` has added: flags over the environment over `file`, a mapping, over defaults.
+        """Read the options of `add_executor_options`: flags, then environment, then the mapping `file`, then defaults.
 
-        POD_NAME, POD_NAMESPACE and POD_UID of the environment stand in for id and uid. `environment`: None is the
-        process's. Raises `BadOptions` with every mistake.
+        POD_NAME, POD_NAMESPACE and POD_UID of the environment supply a missing id and uid. `environment` None is the
+        environment of the process. Raises `BadOptions` with every mistake.
         """
         around = os.environ if environment is None else environment
         return require_options(cls, Sources(vars(namespace), around, file, fallbacks=_of_the_pod(around)), prefix)
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any], path: str = "") -> ExecutorOptions:
-        """Of a mapping alone; keys as `cancelGrace` or `cancel_grace`. Raises `BadOptions`, paths below `path`."""
+        """Read the options from a mapping only, with keys such as `cancelGrace` or `cancel_grace`.
+
+        Raises `BadOptions`, with paths below `path`.
+        """
         return read_mapping(cls, mapping, path)
 
     def mistakes(self) -> Iterable[Mistake]:
-        """What is wrong between fields, or beyond their types."""
+        """Yield the mistakes between fields, and those that types cannot express."""
         namespace, _, name = self.executor_id.rpartition("/")
         if not _NAME.fullmatch(name) or (namespace and not _NAME.fullmatch(namespace)):
             yield Mistake("executorId", shown(self.executor_id), "NAMESPACE/NAME or NAME of a pod")
@@ -139,14 +142,14 @@ class ExecutorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
         return self.executor_namespace or self.pod_namespace or named
 
     def identity(self) -> ExecutorIdentity:
-        """Which pod this is."""
+        """Return the Pod of this process."""
         namespace, _, name = self.executor_id.rpartition("/")
         return ExecutorIdentity(
             name, self._namespace, self.executor_uid, one_namespace=self.executor_namespace is not None or not namespace
         )
 
     def lease_times(self) -> LeaseTimes:
-        """Raises `BadLeaseTimes`."""
+        """Return the times of the Lease. Raises `BadLeaseTimes`."""
         return LeaseTimes(
             self.lease_duration,
             self.renew_interval,
@@ -158,11 +161,11 @@ class ExecutorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
     @property
     def partition_name(self) -> str:
-        """As the Lease has it; empty where there are no partitions."""
+        """The partition as written to the Lease; empty without partitions."""
         return partition_name(self.partition)
 
     def config(self, resource: ResourceType[Unstructured]) -> ExecutorConfig:
-        """The rest, such as what handlers are allowed, is the program's: `dataclasses.replace`."""
+        """Return the configuration for a resource. The program sets other fields by `dataclasses.replace`."""
         times = self.lease_times()
         return ExecutorConfig(
             resource,
@@ -182,7 +185,7 @@ _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
 
 
 def _of_the_pod(environment: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """What the downward API says, by field."""
+    """Return the options that the downward API supplies, by field."""
     name, namespace, uid = (environment.get(variable, "") for variable in ("POD_NAME", "POD_NAMESPACE", "POD_UID"))
     found = {
         "executor_id": ("POD_NAME", f"{namespace}/{name}" if namespace and name else name),

@@ -1,4 +1,4 @@
-"""How a function that was written for Kopf is called: by the names of its arguments, in a thread unless it is async."""
+"""Call a function that was written for Kopf: by argument names, and in a thread unless it is async."""
 
 from __future__ import annotations
 
@@ -18,22 +18,24 @@ ARGUMENTS: Final = (
     *("body", *OF_BODY),
     *("patch", "logger", "param", "memo", "retry", "started", "runtime", "stopped", "work"),
 )
-"""What a handler may ask for, as Kopf has it; `work` is ours. There is no `old`, `new`, `diff` or `reason`: a handler
-is called with what is wanted, not with what has changed."""
+"""The arguments that a handler may ask for, as in Kopf; `work` is an addition.
+
+There is no `old`, `new`, `diff` or `reason`: a handler is called with the desired state, not with the change.
+"""
 LOG: Final = logging.getLogger("situate.kopf")
 
 Function = Callable[..., Any]
 
 
 def bare(fn: Function) -> Function:
-    """Without what `functools.partial` has put around it."""
+    """Unwrap every `functools.partial`."""
     while isinstance(fn, functools.partial):
         fn = fn.func
     return fn
 
 
 def unknown_arguments(fn: Function) -> list[str]:
-    """Arguments that it must be given, and that nobody can give it."""
+    """Return the required arguments that an executor cannot supply."""
     return [
         each.name
         for each in inspect.signature(fn).parameters.values()
@@ -43,19 +45,22 @@ def unknown_arguments(fn: Function) -> list[str]:
 
 
 def of_body(body: kopf.Body) -> dict[str, Any]:
-    """The arguments that are parts of the object."""
+    """Return the arguments that are parts of the object."""
     meta = body.meta
     values = (body.spec, meta, body.status, meta.uid, meta.name, meta.namespace, meta.labels, meta.annotations)
     return {"body": body, **dict(zip(OF_BODY, values, strict=True))}
 
 
 def logger_for(body: kopf.Body) -> logging.LoggerAdapter[logging.Logger]:
-    """Names the object in every line."""
+    """Return a logger that names the object in every line."""
     return logging.LoggerAdapter(LOG, {"key": f"{body.meta.namespace}/{body.meta.name}"})
 
 
 async def call(fn: Function, work: Work, arguments: Mapping[str, Any]) -> Any:
-    """Its result. Cancelled, it ends at once where it is async; a thread is waited for, and sees `stopped`."""
+    """Call the function and return its result.
+
+    On cancellation, an async function ends at once. A thread sees `stopped`, and the call waits for its end.
+    """
     is_async = _is_async(fn)
     given = {**arguments, "work": work, "stopped": AwaitedStop(work) if is_async else Stop(work)}
     wanted = {name: given[name] for name in _accepted(fn)}
@@ -63,7 +68,7 @@ async def call(fn: Function, work: Work, arguments: Mapping[str, Any]) -> Any:
 
 
 class Stop:
-    """Kopf's `stopped` in a thread: true as soon as the handler is to stop."""
+    """Kopf's `stopped` in a thread: true as soon as the handler must stop."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
@@ -75,13 +80,13 @@ class Stop:
         return self._work.stopping.is_set()
 
     def wait(self, timeout: float | None = None) -> Stop:
-        """Until it is true, or so many seconds have passed."""
+        """Wait until the handler must stop, or until the timeout has passed."""
         self._work.stopping.wait(timeout)
         return self
 
 
 class AwaitedStop:
-    """Kopf's `stopped` in a coroutine, which is cancelled when it is to stop."""
+    """Kopf's `stopped` in a coroutine. A coroutine is cancelled when it must stop."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
@@ -93,7 +98,7 @@ class AwaitedStop:
         return self._work.stopping.is_set()
 
     async def wait(self, timeout: float | None = None) -> AwaitedStop:
-        """For so many seconds, or for ever: the end of it is a cancellation."""
+        """Wait for this many seconds, or without end. A cancellation ends the wait early."""
         if timeout is None:
             await asyncio.get_running_loop().create_future()
         else:
@@ -105,13 +110,13 @@ _NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYW
 
 
 def _is_async(fn: Function) -> bool:
-    """Also of an object that can be called."""
+    """Return whether the function, or the `__call__` of an object, is async."""
     inner = bare(fn)
     return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(type(inner).__call__)
 
 
 def _accepted(fn: Function) -> Iterator[str]:
-    """Those of `ARGUMENTS` that it takes."""
+    """Yield the names of `ARGUMENTS` that the function accepts."""
     parameters = inspect.signature(fn).parameters
     takes_all = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
     bound = fn.keywords if isinstance(fn, functools.partial) else {}

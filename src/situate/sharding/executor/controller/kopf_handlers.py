@@ -1,9 +1,9 @@
-"""A handler that was written for Kopf, as the reconciler of an executor.
+"""Run a handler that was written for Kopf as the handler of an executor.
 
     executor = Executor(identity, KopfHandler(build, retries=3), config)
 
-Kopf's own loop does not run then: the executor watches, starts, cancels and repeats, and what the handler wants to be
-written goes through `Work`, fenced. What needs Kopf's loop is left to it: `on.delete`, indices, sub-handlers, Events.
+Kopf's own loop does not run. The executor watches, starts, cancels and retries, and `Work` sends the handler's changes
+as fenced writes. Features that need Kopf's loop stay there: `on.delete`, indices, sub-handlers, Events.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from situate.sharding.model.supervisor_config import BadConfiguration
 
 
 class OutsideStatus(Exception):
-    """The handler's patch changes more than the status, which is all that an executor may write; the text says what."""
+    """The handler's patch changes fields outside the status, the only part that an executor may write."""
 
 
 class NotStored(Exception):
-    """The server has dropped how often the handler was tried, so no limit could ever be reached."""
+    """The server did not store the number of attempts, so a limit would never be reached."""
 
 
 def utc_now() -> datetime:
@@ -47,33 +47,33 @@ def utc_now() -> datetime:
 
 @dataclass(frozen=True)
 class KopfHandler:
-    """What an `Executor` takes as its handler. Limits and modes mean what they mean to Kopf's decorators.
+    """A handler for an `Executor`. Limits and modes have the meaning of Kopf's decorators.
 
-    A `kopf.TemporaryError` is `Outcome.again` after its delay, a `kopf.PermanentError` is `Outcome.failed`. Calls are
-    counted in the object, so that limits hold whichever executor makes them.
+    A `kopf.TemporaryError` becomes `Outcome.again` after its delay, and a `kopf.PermanentError` becomes
+    `Outcome.failed`. The object stores the number of calls, so that the limits hold across executors.
     """
 
     fn: Callable[..., Any]
-    """Decorated by Kopf or not. One that is not `async` runs in a thread, and should look at `stopped`."""
+    """A function, decorated by Kopf or not. If it is not `async`, it runs in a thread and should check `stopped`."""
     id: str = ""
-    """Its name in the status; empty: the function's."""
+    """Name of the handler in the status; empty: the name of the function."""
     returned: Outcome | None = field(default_factory=Outcome.succeeded)
-    """What it means that it returns, unless it returns an `Outcome`; None: all is well until the spec changes."""
+    """Result of a call that does not return an `Outcome`. None: the object is settled until its spec changes."""
     param: Any = None
     memo: Any = None
-    """Each call gets a shallow copy; what must outlive a call belongs into `work.checkpoint`."""
+    """Each call gets a shallow copy. Data that must outlive a call belongs in `work.checkpoint`."""
     errors: kopf.ErrorsMode = kopf.ErrorsMode.TEMPORARY
-    """What any other exception is taken for."""
+    """Handling of all other exceptions."""
     timeout: float | None = None
-    """Seconds since the first call after which there is no other one; None: no limit."""
+    """Seconds since the first call after which the handler is not called again; None: no limit."""
     retries: int | None = None
-    """So many calls at most; None: no limit."""
+    """Maximum number of calls; None: no limit."""
     backoff: float | None = None
-    """Seconds after any other exception; None: the executor's own, which grow."""
+    """Seconds of delay after any other exception; None: the growing back-off of the executor."""
     wall: Callable[[], datetime] = field(default=utc_now, repr=False)
 
     def __post_init__(self) -> None:
-        """Raises `BadConfiguration`."""
+        """Validate the fields. Raises `BadConfiguration`."""
         fn: object = self.fn
         if not callable(fn):
             raise BadConfiguration(f"a Kopf handler is {shown(fn)}, allowed: a function")
@@ -93,7 +93,7 @@ class KopfHandler:
             )
 
     async def __call__(self, obj: Content, work: Work) -> Outcome | None:
-        """One call of the handler. Raises what the executor is to repeat by its own back-off, and `NotOwner`."""
+        """Call the handler once. Raises `NotOwner`, and the errors that the executor must retry by its own back-off."""
         now = self.wall()
         attempts = attempts_of(obj, self.id, now)
         runtime = now - attempts.started
@@ -121,14 +121,14 @@ class KopfHandler:
             delay_s = error.delay or 0.0
             over = await self._counted(work, patch, attempts, delay_s, error)
             return Outcome.failed(over) if over else Outcome.again(delay_s)
-        except Exception as error:  # whatever else a user's code may raise
+        except Exception as error:  # user code may raise any exception
             return await self._after(error, work, patch, attempts)
         if isinstance(result, Outcome):
             return await self._end(work, patch, result)
         return await self._end(work, patch, self.returned, result)
 
     async def _after(self, error: Exception, work: Work, patch: kopf.Patch, attempts: Attempts) -> Outcome | None:
-        """An exception that says nothing to Kopf."""
+        """Handle an exception that has no meaning for Kopf, as `errors` says."""
         if self.errors is kopf.ErrorsMode.IGNORED:
             LOG.warning("Kopf handler %s has failed, which is ignored", self.id, exc_info=error)
             return await self._end(work, patch, self.returned)
@@ -144,7 +144,7 @@ class KopfHandler:
     async def _counted(
         self, work: Work, patch: kopf.Patch, attempts: Attempts, delay_s: float, error: Exception
     ) -> str:
-        """Stores one more call. The limit that a call after the delay would pass, in words; empty: none."""
+        """Store one more call. Return which limit a call after the delay would exceed, as a sentence; empty: none."""
         tried = replace(attempts, retries=attempts.retries + 1)
         over = self._over(self.wall() - attempts.started + timedelta(seconds=delay_s), tried.retries)
         record = None if over else tried.record(_said(error))
@@ -169,7 +169,7 @@ class KopfHandler:
         return ""
 
     async def _end(self, work: Work, patch: kopf.Patch, outcome: Outcome | None, result: Any = None) -> Outcome | None:
-        """Writes what is left to be written; nothing where there is nothing."""
+        """Write the remaining changes, if there are any."""
         if patch or result is not None or record_of(work.object, self.id):
             await work.patch_status(self._change(work, patch, result, None))
         return outcome
@@ -177,7 +177,10 @@ class KopfHandler:
     def _change(
         self, work: Work, patch: kopf.Patch, result: Any, record: Mapping[str, Any] | None
     ) -> Callable[[dict[str, Any]], Mapping[str, Any]]:
-        """Of the status: the handler's patch, what it returned, and the record of its calls; None: no record."""
+        """Return the change of the status: the handler's patch, its result, and the record of its calls.
+
+        `record` None removes the record.
+        """
 
         def changed(status: dict[str, Any]) -> Mapping[str, Any]:
             before = {**work.object, "status": status}
@@ -197,7 +200,7 @@ class KopfHandler:
 
 
 def _said(error: Exception) -> str:
-    """What Kopf's users raise speaks for itself."""
+    """Return the error text. Kopf's own exceptions need no class name."""
     name = type(error).__name__
     if not str(error):
         return name

@@ -1,8 +1,8 @@
-"""Keeps the Lease of one incarnation of an executor, and ends the process when it must not go on.
+"""Renew the Lease of one incarnation of an executor, and end the process when it must not continue.
 
-`LeaseKeeper` is a coroutine; `LeaseThread` runs one on an event loop and a connection of its own, so that a handler
-that holds up the executor's loop does not hold up the end of the process; renewals are then withheld on purpose. How
-long work may go on is `situate.sharding.leases.tenure`'s.
+`LeaseKeeper` is a coroutine. `LeaseThread` runs it on an event loop and a connection of its own. A handler that blocks
+the executor's loop therefore cannot delay the end of the process. While the loop is blocked, renewals stop on purpose.
+`situate.sharding.leases.tenure` computes how long work may continue.
 """
 
 from __future__ import annotations
@@ -30,37 +30,37 @@ from situate.sharding.leases.tenure import Tenure
 from situate.sharding.model.names import EXECUTOR, EXECUTOR_UID, PARTITION, POOL, STATUS
 
 EXIT_CODE: Final = 70
-"""EX_SOFTWARE: a handler did not stop in time, and somebody else may begin with its object."""
+"""EX_SOFTWARE: a handler did not stop in time, and another executor may start with its object."""
 STALL_LIMIT_S: Final = 5.0
 RELEASE_S: Final = 3.0
-"""How long a release may hold up the end of the process."""
+"""How long a release of the Lease may delay the end of the process."""
 LOOK_S: Final = 0.25
-"""How soon after a machine was suspended its executors' rights to work are judged."""
+"""Delay after a suspend of the machine until the executor checks its right to work."""
 _T = TypeVar("_T")
 
 
 def clock() -> float:
-    """Seconds that go on while the machine is suspended, where the system can tell; never back."""
+    """Return seconds that never decrease, and that include suspends of the machine if the system can count them."""
     boot = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boot is None else time.clock_gettime(boot)
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseOf:
-    """Whose Lease, and where."""
+    """Name, holder and labels of one Lease."""
 
     namespace: str
     name: str
     pod: str
     uid: str
-    """The incarnation: what `holderIdentity` says."""
+    """UID of the incarnation, written to `holderIdentity`."""
     pool: str
     partition: str = ""
     """Empty: not partitioned."""
 
 
 class Heart:
-    """Says whether the executor's event loop runs: the loop beats, another thread looks."""
+    """A liveness check of the executor's event loop: the loop reports, another thread checks."""
 
     def __init__(self, now: Callable[[], float], limit_s: float = STALL_LIMIT_S) -> None:
         self._now = now
@@ -69,31 +69,31 @@ class Heart:
 
     @property
     def interval_s(self) -> float:
-        """How often to beat."""
+        """Interval at which the loop should call `beat`."""
         return self._limit_s / 10
 
     def beat(self) -> None:
         self._beat = self._now()
 
     def stalled(self) -> bool:
-        """Whether the last beat is longer ago than the limit."""
+        """Return whether the last `beat` is longer ago than the limit."""
         return self._now() - self._beat > self._limit_s
 
 
 @dataclass(frozen=True, slots=True)
 class Patient:
-    """The executor, as its lease needs to know it. All of it is called from the thread of the keeper."""
+    """Callbacks into the executor. The keeper calls all of them in its own thread."""
 
     report: Callable[[], Report]
     busy: Callable[[], bool]
     """Whether a handler runs, cancelled or not."""
     stalled: Callable[[], bool]
     lost: Callable[[], None]
-    """Told once a tenure, when its deadline has passed."""
+    """Called once per tenure, when its deadline has passed."""
 
 
 class LeaseKeeper:
-    """Renews until `stop`; then gives the lease back if nothing runs. Raises nothing that the world does."""
+    """Renews until `stop`, then releases the lease if no handler runs. Raises no API errors."""
 
     def __init__(
         self,
@@ -106,11 +106,11 @@ class LeaseKeeper:
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
         end_process: Callable[[int], Any] = os._exit,
     ) -> None:
-        """`end_process` does not return, but in tests."""
+        """`end_process` does not return, except in tests."""
         self.found_before = False
-        """Whether a process of this incarnation has held the lease before: the pod's container was begun anew."""
+        """Whether an earlier process of this incarnation has held the lease, because the Pod's container restarted."""
         self.problem: str | None = None
-        """Why the last attempt failed; None after one that did not."""
+        """Why the last attempt failed; None after a success."""
         self.renewals = 0
         self._client = client
         self._lease = lease
@@ -119,30 +119,30 @@ class LeaseKeeper:
         self._now = now
         self._wall = wall
         self._end_process = end_process
-        self._version = ""  # of the Lease as last seen; empty: to be read
-        self._ours = False  # the Lease bears our name because this process wrote it
-        self._acquired = ""  # when that began
+        self._version = ""  # of the Lease as last seen; empty: must be read
+        self._ours = False  # the Lease names this incarnation because this process wrote it
+        self._acquired = ""  # acquireTime of the current holding
         self._next = -math.inf
-        self._told = 0  # the tenure whose end was told
+        self._told = 0  # number of the tenure whose loss was reported
         self._stopping = False
         self._woken = asyncio.Event()
         self._log = structlog.get_logger().bind(lease=f"{lease.namespace}/{lease.name}", identity=lease.uid)
 
     def holds(self) -> bool:
-        """Whether the lease was ours when it was last looked at. How long that counts is the tenure's."""
+        """Return whether this process held the lease at its last request. The tenure says how long that is valid."""
         return self._ours
 
     def poke(self) -> None:
-        """The report has changed: it is sent at once."""
+        """Renew at once, because the report has changed."""
         self._next = -math.inf
         self._woken.set()
 
     def look(self) -> None:
-        """What is due may be due already: its clock may have gone on where the loop's has not."""
+        """Check again what is due. The keeper's clock may have advanced while the loop's clock did not."""
         self._woken.set()
 
     def stop(self) -> None:
-        """Ends `run`. The lease is given back unless a handler still runs."""
+        """End `run`. The lease is released unless a handler still runs."""
         self._stopping = True
         self._woken.set()
 
@@ -166,14 +166,14 @@ class LeaseKeeper:
             await self._give_back()
 
     def _may_renew(self) -> bool:
-        """Not for an executor that does not run, nor while something runs that has no right to."""
+        """Return False if the event loop is blocked, or if a handler of a lost tenure still runs."""
         return not self._patient.stalled() and not (self._tenure.over and self._patient.busy())
 
     def _watch_over(self) -> None:
-        """What time alone brings about."""
+        """Handle the deadlines: the loss of the tenure, and the end of the process."""
         tenure, now = self._tenure, self._now()
         if not tenure.over and now >= tenure.deadline:
-            tenure.lose(tenure.deadline)  # not the moment at which we notice: a process that was paused has no grace
+            tenure.lose(tenure.deadline)  # not the current time: a process that was paused gets no grace
         if tenure.over and tenure.number > self._told:
             self._told = tenure.number
             self._log.warning("the right to work is lost", error=self.problem or "no renewal, or no news of objects")
@@ -183,8 +183,11 @@ class LeaseKeeper:
             self._end_process(EXIT_CODE)
 
     async def _pause(self) -> None:
-        """Until something is due. What the executor's thread has to bring about is looked for four times in `retry_s`,
-        and only while it is waited for: a tenure that begins, a loop that goes on, a handler that ends."""
+        """Wait until something is due.
+
+        The executor's thread can begin a tenure, unblock its loop or end a handler. Only while one of these is awaited,
+        the wait ends four times in `retry_s`.
+        """
         tenure, now = self._tenure, self._now()
         due = [self._next, tenure.deadline, tenure.ends_process_at()]
         if tenure.over or not self._may_renew():
@@ -193,14 +196,14 @@ class LeaseKeeper:
         self._woken.clear()
         if self._stopping:
             return
-        timer = asyncio.get_running_loop().call_later(seconds, self._woken.set)  # a third of a task that waits
+        timer = asyncio.get_running_loop().call_later(seconds, self._woken.set)  # a third of the cost of a waiting task
         try:
             await self._woken.wait()
         finally:
             timer.cancel()
 
     async def _attempt(self) -> None:
-        """One renewal; what goes wrong is kept as `problem`."""
+        """Try one renewal; a failure is stored as `problem`."""
         times = self._tenure.times
         self._next = self._now() + times.retry_s
         try:
@@ -219,13 +222,13 @@ class LeaseKeeper:
             self._next = sent_at + times.renew_s
 
     def _failed(self, problem: str) -> None:
-        self._version = ""  # whether it landed is unknown
+        self._version = ""  # whether the write was stored is unknown
         if problem != self.problem:
             self._log.warning("the lease could not be renewed", error=problem)
         self.problem = problem
 
     async def _renew(self) -> bool:
-        """Whether the lease is ours now. False: somebody has changed it, so that it is to be looked at again."""
+        """Return whether this process holds the lease now. False: another client changed it, so read it again."""
         if not self._version and not await self._read():
             return await self._create()
         body = {"metadata": {**self._metadata(), "resourceVersion": self._version}, "spec": self._spec(self._lease.uid)}
@@ -239,14 +242,14 @@ class LeaseKeeper:
         return True
 
     async def _read(self) -> bool:
-        """Whether there is such a Lease. One of which somebody else has taken our name was lost."""
+        """Return whether the Lease exists. If another holder has replaced this incarnation, the lease is lost."""
         try:
             found = await self._client.get(LEASES, self._lease.name, self._lease.namespace)
         except NotFound:
             return False
         self._version = found.metadata.resource_version
         if not self._ours:
-            self.found_before = True  # or our own creation, whose answer was lost
+            self.found_before = True  # or the response to our own create was lost
         elif found.spec.holder_identity != self._lease.uid:
             self._taken(found.spec.holder_identity)
         return True
@@ -293,7 +296,7 @@ class LeaseKeeper:
         }
 
     async def _give_back(self) -> None:
-        """Lets supervisors know that nothing of it runs. If that fails they wait for the lease's duration."""
+        """Release the Lease: supervisors then know that no handler runs. If that fails, they wait until it expires."""
         try:
             async with asyncio.timeout(RELEASE_S):
                 while self._ours and not await self._written_back():
@@ -309,10 +312,10 @@ class LeaseKeeper:
         self._log.info("the lease is released")
 
     async def _written_back(self) -> bool:
-        """Whether nobody holds it now. False: somebody has changed it, or taken it, so it is to be looked at again.
+        """Return whether the lease has no holder now. False: another client changed or took it, so read it again.
 
-        Like a renewal it is of the version that was seen: one that arrives when the pod's next process works under the
-        same name must not give away what that holds.
+        Like a renewal, this write requires the version that was last seen. A late write could otherwise release the
+        lease of the Pod's next process, which has the same name.
         """
         if not self._version and not await self._read():
             return True
@@ -328,13 +331,13 @@ class LeaseKeeper:
 
 
 class LeaseThread:
-    """A keeper in a thread of its own. Its client is made there, and closed there."""
+    """A keeper in a thread of its own. Its client is created and closed in this thread."""
 
     def __init__(self, connect: Callable[[], Client], keeper: Callable[[Client], LeaseKeeper]) -> None:
         self._connect = connect
         self._make = keeper
         self.keeper: LeaseKeeper | None = None
-        """None until the thread has made it."""
+        """None until the thread has created it."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="executor lease", daemon=True)
         self._failure: BaseException | None = None
@@ -344,16 +347,16 @@ class LeaseThread:
         self._thread.start()
 
     def poke(self) -> None:
-        """As `LeaseKeeper.poke`, from any thread."""
+        """Call `LeaseKeeper.poke`, from any thread."""
         self._call(LeaseKeeper.poke)
 
     def stop(self) -> None:
-        """As `LeaseKeeper.stop`, from any thread."""
+        """Call `LeaseKeeper.stop`, from any thread."""
         self._stop_asked = True
         self._call(LeaseKeeper.stop)
 
     async def ended(self) -> None:
-        """Until the thread has ended. Raises what ended it, if it was not `stop`."""
+        """Wait until the thread has ended. Raises its error, if the thread did not end by `stop`."""
         while self._thread.is_alive():
             await asyncio.to_thread(self._thread.join, 1.0)
         if self._failure is not None:
@@ -367,7 +370,7 @@ class LeaseThread:
     def _run(self) -> None:
         try:
             asyncio.run(self._main())
-        except BaseException as failure:  # told where the thread is waited for
+        except BaseException as failure:  # raised in `ended`
             self._failure = failure
 
     async def _main(self) -> None:
@@ -386,7 +389,7 @@ class LeaseThread:
             await client.close()
 
     async def _look(self, keeper: LeaseKeeper) -> None:
-        """While the machine is suspended `clock` goes on, and the timers of event loops do not."""
+        """Wake the keeper regularly: in a suspend, `clock` advances, and the timers of event loops do not."""
         while True:
             await asyncio.sleep(LOOK_S)
             keeper.look()

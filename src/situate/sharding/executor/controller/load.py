@@ -1,4 +1,4 @@
-"""What an executor's process uses, as its Lease tells supervisors: the default of `--metrics-source`."""
+"""The CPU and memory use of an executor's process, for its Lease: the default of `--metrics-source`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _STATM = Path("/proc/self/statm")
 
 
 class ProcessLoad:
-    """`cpu`: cores used on the average since the call before, from the second call on; `memory`: resident bytes.
+    """`cpu`: mean number of cores used since the previous call, from the second call on. `memory`: resident bytes.
 
-    Threads of the process count, other processes do not. For one caller.
+    All threads of the process count, other processes do not. Not for more than one caller.
     """
 
     def __init__(
@@ -23,7 +23,7 @@ class ProcessLoad:
     ) -> None:
         self._cpu_s = cpu_s
         self._now = now
-        self._last: tuple[float, float] | None = None  # of both clocks
+        self._last: tuple[float, float] | None = None  # readings of both clocks
 
     def __call__(self) -> Mapping[str, float]:
         used, now = self._cpu_s(), self._now()
@@ -35,7 +35,7 @@ class ProcessLoad:
 
 
 def _resident_bytes() -> int:
-    """The most there ever was, where the system does not tell what is now."""
+    """Return the resident memory, or the peak where the system does not report the current value."""
     try:
         return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:

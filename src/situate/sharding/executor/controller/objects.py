@@ -1,6 +1,6 @@
-"""The objects of one executor: begins, stops, retries, completes and releases each as `next_step` decides.
+"""Start, stop, retry, complete and release the objects of one executor, as `next_step` decides.
 
-It is told of changes by a watch, and of a lost lease; keeping the lease and the watch is left to others.
+The watch reports changes, and the lease reports its loss. Other modules maintain the lease and the watch.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _JITTER: Final = 0.5
 
 
 class Request(NamedTuple):
-    """Which object."""
+    """Namespace and name of an object."""
 
     namespace: str
     name: str
@@ -59,30 +59,30 @@ class Request(NamedTuple):
 
 @dataclass(slots=True)
 class _Record:
-    """What is remembered of one object under one epoch."""
+    """State of one object under one epoch."""
 
     uid: str
     epoch: int
     run: Run | None = None
     outcome: Outcome | None = None
-    """To be written; None: nothing is."""
+    """Outcome that must be written; None: no outcome."""
     failures: int = 0
     resume_at: float | None = None
     settled: int | None = None
 
 
 class Objects:
-    """What one executor knows of its objects, and has at work on them."""
+    """The known objects of one executor, and the handlers that run on them."""
 
     def __init__(
         self, name: str, me: Me, handler: Handler, config: ExecutorConfig, tenure: Tenure, around: Surroundings
     ) -> None:
         self.queue: WorkQueue[Request] = WorkQueue(rng=around.rng)
-        """Of `reconcile`."""
+        """Queue of `reconcile`."""
         self.writer: Writer | None = None
         """None until there is a connection."""
         self.draining = False
-        """Everything is to be stopped and released."""
+        """All handlers must stop, and all objects must be released."""
         self._name = name
         self._me = me
         self._handler = handler
@@ -98,40 +98,40 @@ class Objects:
         self._log = structlog.get_logger(controller=name)
 
     def busy(self) -> bool:
-        """Whether a handler runs, cancelled or not. From any thread."""
+        """Return whether a handler runs, cancelled or not. Callable from any thread."""
         return bool(self._runs)
 
     def idle(self) -> bool:
-        """Whether no handler runs, or is about to."""
+        """Return whether no handler runs or is about to start."""
         return not self._runs and not self._starting
 
     def held(self) -> int:
-        """So many objects are ours."""
+        """Return the number of owned objects."""
         return sum(owns(view, self._me) for view in self._views.values())
 
     def may_work_on(self, obj: Content) -> bool:
-        """Whether the object is this process's to work on now."""
+        """Return whether this process may work on the object now."""
         view = view_of(obj, self._config.adapter)
         return self._leased and not self.draining and owns(view, self._me) and view.epoch > self._forgone.of(view.uid)
 
     def look_at_all(self) -> None:
-        """Queue everything but objects whose last attempt failed: each of those comes again after its back-off."""
+        """Queue every object, except objects whose last attempt failed. Each of those returns after its back-off."""
         for request in [*self._views, *self._runs]:
             if not self.queue.failures(request):
                 self.queue.add(request)
 
     def forgo(self) -> int:
-        """What is ours now was given under a lease that is lost: it will be released. How many objects that are."""
+        """Mark all owned objects for release, because their lease is lost. Returns their number."""
         self._forgone = Forgone().with_all({view.uid: view for view in self._views.values()}, self._me)
         return len(self._forgone.epochs)
 
     def lease_lost(self) -> None:
-        """Every handler is cancelled."""
+        """Cancel every handler."""
         for request in self._runs:
             self._stop(request, self._records[request], StopReason.LEASE_LOST)
 
     def look_after_handlers(self) -> None:
-        """Ends the process for one that does not stop; stops one that makes no progress."""
+        """End the process if a handler does not stop, and stop handlers that make no progress."""
         now = self._around.now()
         limit_s = self._config.progress_timeout
         for request, run in [*self._runs.items()]:
@@ -142,18 +142,18 @@ class Objects:
                 self._stop(request, self._records[request], StopReason.NO_PROGRESS)
 
     async def end_handlers(self) -> None:
-        """Cancels what still runs, when the end cannot be waited for; what ignores that ends with the process."""
+        """Cancel all handlers at once. If a handler does not stop within `cancel_grace_s`, end the process."""
         for run in self._runs.values():
             run.stop(StopReason.LEASE_LOST)
         if tasks := [run.task for run in self._runs.values()]:
             await asyncio.wait(tasks, timeout=self._config.times.cancel_grace_s)
-        await asyncio.sleep(0)  # what has ended tells of it
+        await asyncio.sleep(0)  # let the ended tasks run their callbacks
         if self._runs:
             self._log.error("handlers have not stopped in time, so the process ends", keys=[*map(str, self._runs)])
             self._around.end_process(EXIT_CODE)
 
     async def reconcile(self, request: Request) -> Result:
-        """Looks at one object and does the one thing that is to be done about it."""
+        """Examine one object and take its next step."""
         view, record = self._views.get(request), self._record(request)
         if record is None:
             return DONE
@@ -178,7 +178,7 @@ class Objects:
         return DONE
 
     def _record(self, request: Request) -> _Record | None:
-        """A new one for a new object, and for a new epoch; None if nothing is known of the object."""
+        """Return the record of the object: a new one for a new object or a new epoch, None for an unknown object."""
         view, record = self._views.get(request), self._records.get(request)
         if view is None or (record is not None and record.run is not None):
             return record
@@ -206,9 +206,9 @@ class Objects:
         return next_step(view, _generation(view), local, situation)
 
     async def _begin(self, request: Request, record: _Record) -> Step | None:
-        """Starts the handler if the server confirms that the object is ours; else the step that is to be taken instead.
+        """Start the handler if the server confirms that the object is owned; else return the step to take instead.
 
-        Events may be late, and somebody else be at work already: the server is asked, and not its caches.
+        Events may be late, and another executor may already work on the object. Therefore ask the server, not a cache.
         """
         if len(self._runs) + self._starting >= self._config.concurrency:
             self._waiting[request] = None
@@ -222,7 +222,7 @@ class Objects:
             self._wake_waiting()
         view = None if content is None else view_of(content, self._config.adapter)
         if view is not None and view.uid != record.uid:
-            return Rest()  # the watch will tell of the successor
+            return Rest()  # the watch reports the successor
         step = self._next(view, record)
         if isinstance(step, Start) and content is not None and view is not None:
             self._start(request, record, content, view)
@@ -230,7 +230,7 @@ class Objects:
         return step
 
     async def _confirmed(self, request: Request) -> Content | None:
-        """The object as the server has it. An answer that was long under way is none: it may be true no longer."""
+        """Read the object from the server. A response that took too long is refused: it may be outdated."""
         limit_s = self._config.times.renew_deadline_s / 2
         asked_at = self._around.now()
         try:
@@ -260,7 +260,7 @@ class Objects:
     def _stop(self, request: Request, record: _Record, reason: StopReason) -> None:
         run = record.run
         if run is None or (reason is StopReason.NOT_OURS and self._completed_by(request, run)):
-            return  # about to return by itself
+            return  # the handler is about to return by itself
         if run.stopped_for is not reason:
             self._log.info("a handler is cancelled", key=run.task.get_name(), reason=str(reason))
         if reason is StopReason.NOT_OURS and run.must_end_by is None:
@@ -268,20 +268,20 @@ class Objects:
         run.stop(reason)
 
     def _completed_by(self, request: Request, run: Run) -> bool:
-        """Whether the object is completed, and by this handler."""
+        """Return whether this handler has completed the object."""
         view, work = self._views.get(request), run.work
         same = view is not None and (view.uid, view.epoch) == (work.uid, work.epoch)
         return same and view is not None and view.completed and work.finishing
 
     def _ended(self, request: Request, record: _Record, run: Run) -> None:
-        """Nothing of the handler runs any more."""
+        """Record the result of a handler after every part of it has ended."""
         record.run = None
         self._runs.pop(request, None)
         result, reason = run.result(), run.stopped_for
         if reason is StopReason.NO_PROGRESS and not isinstance(result, Outcome):
             result = TimeoutError(f"no heartbeat for {self._config.progress_timeout:g} s")
         if run.work.gives_up and not run.work.finishing:
-            # as an assignment under an earlier lease: it is released, and comes back under a new epoch if at all
+            # like an assignment under an earlier lease, it is released, and can only come back under a new epoch
             self._forgone = Forgone({**self._forgone.epochs, run.work.uid: run.work.epoch})
         elif isinstance(result, Outcome):
             record.failures = 0
@@ -309,12 +309,12 @@ class Objects:
         )
 
     def _wake_waiting(self) -> None:
-        """Whoever has waited longest for a place looks again."""
+        """Queue the objects that have waited longest for a free slot."""
         for request in [*self._waiting][: max(0, self._config.concurrency - len(self._runs) - self._starting)]:
             self.queue.add(request)
 
     async def _write_outcome(self, request: Request, view: ObjectView, record: _Record, outcome: Outcome) -> None:
-        """Completes the object; what cannot be written now is tried again by the queue."""
+        """Complete the object. The queue retries a failed write."""
         record.outcome = outcome
         writer, successful = self._writing, outcome.successful is True
         try:
@@ -346,7 +346,7 @@ class Objects:
         return self.writer
 
     def changed(self, old: Unstructured | None, new: Unstructured | None) -> None:
-        """The watch has told of an object."""
+        """Take over a change from the watch."""
         seen = new or old
         assert seen is not None
         request = Request(seen.metadata.namespace, seen.metadata.name)

@@ -1,6 +1,6 @@
-"""Whether an executor may work: looks whether its watch goes on, and begins tenures when all is known to be good.
+"""Whether an executor may work: check the progress of its watch, and begin tenures.
 
-The lease itself is kept elsewhere (`lease`), in another thread; what ends a tenure is told there.
+`lease` renews the Lease and ends tenures, in another thread.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from situate.sharding.leases.tenure import Tenure
 
 
 class Minding:
-    """A service: `run` until cancelled."""
+    """A service that begins tenures: `run` until cancelled."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Minding:
         begun: asyncio.Event,
         now: Callable[[], float],
     ) -> None:
-        """`keeper`: None as long as there is none. `begun` is set with the first tenure."""
+        """`keeper` returns None until the keeper exists. `begun` is set with the first tenure."""
         self._tenure = tenure
         self._reflector = reflector
         self._objects = objects
@@ -51,7 +51,7 @@ class Minding:
                 progress = counts.events + counts.bookmarks + counts.listings
                 if progress != seen and self._reflector.store.synced:
                     seen = progress
-                    self._tenure.knows(looked_at)  # what has come since then came at that moment or later
+                    self._tenure.knows(looked_at)  # any progress since then happened at that time or later
                 looked_at = now
                 if self._tenure.over:
                     await self._try_to_begin()
@@ -65,7 +65,7 @@ class Minding:
                 await asyncio.wait([self._relisting])
 
     async def _relist(self) -> None:
-        """A quiet watch may be a broken one: a listing tells."""
+        """List the objects, because a watch without events may be broken."""
         sent_at = self._now()
         try:
             async with asyncio.timeout(self._tenure.times.renew_deadline_s / 2):
@@ -78,7 +78,10 @@ class Minding:
             self._relisting = None
 
     async def _try_to_begin(self) -> None:
-        """What is found then is forgone, but for the first time of a pod: it was given under a lease that is lost."""
+        """Begin a tenure if all conditions hold.
+
+        Unless it is the first tenure of the Pod, forgo all owned objects: they were assigned under a lost lease.
+        """
         keeper, objects, tenure = self._keeper(), self._objects, self._tenure
         if keeper is None or not keeper.holds() or objects.busy() or objects.draining:
             return

@@ -1,4 +1,4 @@
-"""One call of a handler, from its start until nothing of it runs any more."""
+"""One call of a handler, from its start until no part of it runs."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from situate.sharding.executor.next_step import Outcome, StopReason
 from situate.sharding.model.field_paths import Content
 
 Handler: TypeAlias = Callable[[Content, Work], Awaitable[Outcome | None]]
-"""Called with the object as the server has just confirmed it."""
+"""Called with the object that the server has just confirmed."""
 
 
 class Run:
-    """A handler at work on one object, in a task of its own."""
+    """A handler that runs on one object, in a task of its own."""
 
     def __init__(self, handler: Handler, content: Content, work: Work, generation: int, name: str) -> None:
         self.work = work
         self.generation = generation
-        """Of the object that the handler was called with."""
+        """Generation of the object with which the handler was called."""
         self.stopped_for: StopReason | None = None
-        """Why it was cancelled; None: it was not."""
+        """Why the handler was cancelled; None: it was not."""
         self.must_end_by: float | None = None
-        """When the process ends if the handler has not; None: the handler may take its time."""
+        """When the process ends unless the handler has ended; None: no deadline."""
         self._handler = handler
         self._content = content
         self.task = asyncio.create_task(self._body(), name=name)
@@ -33,10 +33,10 @@ class Run:
         try:
             return await self._handler(self._content, self.work)
         finally:
-            await self.work.held()  # threads go on when what waits for them is cancelled
+            await self.work.held()  # threads continue when the task that awaits them is cancelled
 
     def stop(self, reason: StopReason) -> None:
-        """Cancels the handler; once is enough, and a later reason takes the place of an earlier one."""
+        """Cancel the handler, once. A later reason replaces an earlier one."""
         first = self.stopped_for is None
         self.stopped_for = reason
         self.work.stopping.set()
@@ -44,9 +44,9 @@ class Run:
             self.task.cancel()
 
     def result(self) -> Outcome | Exception | None:
-        """What it came to, once it has ended: an outcome, or the exception with which it failed.
+        """Return the result of an ended handler: its outcome, or the exception with which it failed.
 
-        None where nothing follows from it: it has settled the object, was stopped, or was no longer the holder.
+        None if it needs no further step: the handler settled the object, was stopped, or was no longer the holder.
         """
         if self.task.cancelled():
             return None if self.stopped_for is not None else RuntimeError("the handler has cancelled itself")

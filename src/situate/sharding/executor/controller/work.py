@@ -1,8 +1,8 @@
-"""What a handler may do to the object that it works on: fenced writes, and nothing else.
+"""The interface of a handler to its object: fenced writes only.
 
-Each write is a JSON patch that tests the object's uid, epoch and incarnation and carries the resourceVersion that it
-was computed from: whatever has happened meanwhile, a process that is no longer the holder is refused by the server. A
-conflict is read again and computed again, for as long as the object is ours.
+Each write is a JSON patch that tests the object's uid, epoch and incarnation. The patch carries the resourceVersion
+from which it was computed. The server therefore refuses every write of a process that is no longer the holder. After a
+conflict, the writer reads the object and computes the change again, as long as the object is still owned.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from situate.sharding.model.object_view import ObjectView, released, view_of
 from situate.sharding.model.patches import fenced_patch
 
 CHECKPOINT_LIMIT: Final = 16 * 1024
-"""Bytes of a checkpoint as JSON."""
+"""Maximum size of a checkpoint, in bytes of JSON."""
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
 class NotOwner(Exception):
-    """The object is no longer ours to write: it was completed, assigned otherwise, or deleted; or our lease is lost.
+    """The executor may not write the object: it is completed, reassigned or deleted, or the lease is lost.
 
-    Handlers need not catch it: whoever is no owner is about to be cancelled.
+    Handlers need not catch this error: the executor is about to cancel them.
     """
 
 
 class CheckpointTooLarge(ValueError):
-    """The message says how large it is and may be."""
+    """The checkpoint exceeds the limit; the message gives both sizes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What the objects are, and how they are written."""
+    """The resource of the objects, and the rules for writing them."""
 
     resource: ResourceType[Unstructured]
     adapter: ObjectAdapter
@@ -64,7 +64,7 @@ class Writer:
         wall: Callable[[], datetime],
         learn: Callable[[Unstructured], None] = lambda _: None,
     ) -> None:
-        """`learn` is told of what the server answers."""
+        """`learn` receives every object that the server returns."""
         self._client = client
         self._kind = kind
         self._me = me
@@ -72,7 +72,7 @@ class Writer:
         self._learn = learn
 
     async def read(self, namespace: str, name: str) -> Content | None:
-        """The object as the server has it now; None: there is none."""
+        """Return the object as the server has it now; None if it does not exist."""
         try:
             found = await self._client.get(self._kind.resource, name, namespace or None)
         except NotFound:
@@ -81,12 +81,12 @@ class Writer:
         return found.content
 
     def completed(self, content: Content, successful: bool, reason: str) -> Content:
-        """The object as finished now."""
+        """Return the object with terminal marks of the current time."""
         done = self._kind.adapter.complete(content, self._wall(), successful)
         return {**done, "status": {**done.get("status", {}), "reason": reason}}
 
     def released(self, content: Content) -> Content:
-        """The object given up."""
+        """Return the object without its assignment."""
         return released(content, self._kind.adapter)
 
     async def write(
@@ -96,10 +96,10 @@ class Writer:
         change: Callable[[Content], Content],
         may_write: Callable[[], None] = lambda: None,
     ) -> Content:
-        """Makes `change` of the object, read again as often as somebody else was quicker; gives what is stored then.
+        """Apply `change` to the object and return the stored result. After a conflict, read the object and try again.
 
-        `may_write` is asked right before each request, and raises what keeps it from leaving. Raises `NotOwner`, and
-        what the client raises.
+        `may_write` is called directly before each request, and raises an error to prevent the request. Raises
+        `NotOwner`, and the errors of the client.
         """
         uid = content["metadata"]["uid"]
         self._check(content, uid, epoch)
@@ -117,7 +117,7 @@ class Writer:
                 if isinstance(refusal, Invalid) and fresh["metadata"].get("resourceVersion") == metadata.get(
                     "resourceVersion"
                 ):
-                    raise  # nothing has happened meanwhile, so it is what was written that is wrong
+                    raise  # nothing changed in the meantime, so the content of the write is invalid
                 content = fresh
 
     def _check(self, content: Content, uid: str, epoch: int) -> None:
@@ -126,7 +126,7 @@ class Writer:
             raise NotOwner(f"{_named(view)}: epoch {epoch} of {self._me.id} ({self._me.uid}) is over; {_told(view)}")
 
     async def _apply(self, before: Content, after: Content, epoch: int, may_write: Callable[[], None]) -> Content:
-        """In two requests where it must be: a status is written by itself, and first."""
+        """Write the change. With a status subresource, write the status in a first request of its own."""
         if self._kind.status_subresource:
             before = await self._send(before, _with_status_of(before, after), epoch, "status", may_write)
             after = _with_status_of(after, before)
@@ -135,7 +135,7 @@ class Writer:
     async def _send(
         self, before: Content, after: Content, epoch: int, subresource: str | None, may_write: Callable[[], None]
     ) -> Content:
-        """One request, if there is a difference."""
+        """Send one request, if there is a difference."""
         operations = fenced_patch(before, _with_version_of(after, before), epoch, self._me.uid)
         if not operations:
             return before
@@ -154,7 +154,7 @@ def _with_status_of(content: Content, other: Content) -> Content:
 
 
 def _with_version_of(content: Content, other: Content) -> Content:
-    """What the server itself counts on between the two requests of one change is no change of ours."""
+    """Copy the fields that the server itself counts, so that they are no part of the second request of a change."""
     counted = ("resourceVersion", "generation", "managedFields")
     metadata = {key: value for key, value in content["metadata"].items() if key not in counted}
     kept = {key: other["metadata"][key] for key in counted if key in other["metadata"]}
@@ -181,7 +181,7 @@ def _without_status(resource: ResourceType[Unstructured]) -> str:
 
 
 class Work:
-    """One handler's hold on one object, under one epoch."""
+    """The right of one handler call to write one object under one epoch."""
 
     def __init__(
         self,
@@ -195,11 +195,11 @@ class Work:
         self.uid = view.uid
         self.epoch = view.epoch
         self.stopping = threading.Event()
-        """Set when the handler is to stop; for threads, which cannot be cancelled."""
+        """Set when the handler must stop; for threads, which cannot be cancelled."""
         self.finishing = False
-        """The handler is about to complete the object, or has done so: it is not cancelled for that."""
+        """The handler is completing the object, or has completed it: the completion does not cancel the handler."""
         self.gives_up = False
-        """The handler has asked for the object to be released."""
+        """The handler has asked for the release of the object."""
         self.beat_at = now()
         self._writer = writer
         self._content = content
@@ -211,28 +211,28 @@ class Work:
 
     @property
     def object(self) -> Content:
-        """The object as last seen: what the watch has brought, and the answers to own writes."""
+        """The object as last seen in a watch event or in the response to an own write."""
         return self._content
 
     @property
     def token(self) -> str:
-        """`UID:EPOCH`: what outside systems should be shown, and should refuse when they have seen a higher epoch."""
+        """`UID:EPOCH`, for outside systems. They should refuse a token if they have seen a higher epoch."""
         return f"{self.uid}:{self.epoch}"
 
     @property
     def last_checkpoint(self) -> Any:
-        """What was last stored, by this holder or the one before; None if nothing was."""
+        """The last stored checkpoint, of this holder or an earlier one; None if there is none."""
         return (self._content.get("status") or {}).get("checkpoint")
 
     async def patch_status(self, change: Mapping[str, Any] | Callable[[dict[str, Any]], Mapping[str, Any]]) -> Content:
-        """Sets these fields of the status, where None removes one, or makes of the status what the function makes.
+        """Set these fields of the status (None removes a field), or replace the status by the result of the function.
 
-        Raises `NotOwner`, and what the client raises.
+        Raises `NotOwner`, and the errors of the client.
         """
         return await self._write(lambda content: {**content, "status": _changed(content.get("status") or {}, change)})
 
     async def complete(self, successful: bool, reason: str = "") -> Content:
-        """The terminal marks: after them nothing about the object is written any more."""
+        """Write the terminal marks. After that, this handler writes nothing more to the object."""
         self.finishing = True
         try:
             written = await self._write(lambda content: self._writer.completed(content, successful, reason))
@@ -243,13 +243,13 @@ class Work:
         return written
 
     async def release(self) -> None:
-        """Gives the object up as soon as the handler has returned, and not before: somebody else may begin then."""
+        """Request the release of the object. The executor releases it only after the handler has returned."""
         self.gives_up = True
 
     async def checkpoint(self, data: Any) -> Content:
-        """Stores up to 16 KiB, counted as JSON, in `status.checkpoint` for the next holder.
+        """Store up to 16 KiB, counted as JSON, in `status.checkpoint` for the next holder.
 
-        Raises `CheckpointTooLarge`, and what `patch_status` raises.
+        Raises `CheckpointTooLarge`, and the errors of `patch_status`.
         """
         size = len(msgspec.json.encode(data))
         if size > CHECKPOINT_LIMIT:
@@ -259,30 +259,30 @@ class Work:
         return await self.patch_status(lambda status: {**status, "checkpoint": data})
 
     def heartbeat(self) -> None:
-        """Something was achieved. Only needed where the executor has a `progress_timeout`."""
+        """Report progress. Needed only if the executor has a `progress_timeout`."""
         self.beat_at = self._now()
 
     async def in_thread(self, call: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Runs it in a thread. The handler counts as running until the thread has ended, cancelled or not.
+        """Run a function in a thread. Cancelled or not, the handler counts as running until the thread has ended.
 
-        The thread should look at `stopping` now and then: nobody can cancel it.
+        The function should check `stopping` regularly: a thread cannot be cancelled.
         """
         running = asyncio.ensure_future(asyncio.to_thread(call, *args, **kwargs))
         self.hold(running)
         return await asyncio.shield(running)
 
     def hold(self, running: asyncio.Future[Any]) -> None:
-        """The handler counts as running until this is done too, such as a call in a pool of processes."""
+        """Count the handler as running until this future is done too, such as a call in a process pool."""
         self._held.add(running)
         running.add_done_callback(self._let_go)
 
     async def held(self) -> None:
-        """Until nothing is held. For the executor."""
+        """Wait until every held future is done. For the executor."""
         while self._held:
             await asyncio.wait(self._held)
 
     def saw(self, content: Content) -> None:
-        """The watch has brought a later state. For the executor."""
+        """Take over a later state of the object from the watch. For the executor."""
         if content["metadata"].get("uid") == self.uid:
             self._content = content
 
@@ -297,7 +297,7 @@ class Work:
     def _let_go(self, running: asyncio.Future[Any]) -> None:
         self._held.discard(running)
         if not running.cancelled():
-            running.exception()  # the handler was told, unless it was cancelled
+            running.exception()  # mark the exception as retrieved: the handler received it, unless it was cancelled
 
 
 def _changed(
