@@ -126,8 +126,8 @@ def evacuations(
 ) -> list[Move]:
     """Return the moves now due for pods on ending nodes; a StatefulSet's highest ordinals come first.
 
-    A pod is released even if its replacement must wait for a node, but only one at a time. Other pods leave early only
-    if there is a place: a replacement on another ending node gains nothing.
+    Pods are released even if no place is free for their replacements, unless a released pod of the workload still runs.
+    In that case, and for every eviction, a place must be free: a replacement on another ending node gains nothing.
     """
     going = [(pod, node) for pod in workload.live if (node := _ending(pod, nodes)) is not None]
     if workload.owner.stateful:

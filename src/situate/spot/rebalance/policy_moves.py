@@ -86,7 +86,7 @@ class PolicyMoves:
         return Blocked.PINNED
 
     def _gate(self, workload: Workload, standing: Standing, cool_down_s: float) -> Blocked | None:
-        """Return the reason of the first limit that forbids a policy move."""
+        """Return the first limit that forbids a policy move; None if none does."""
         memory = standing.memory
         if standing.moving or memory.moved:
             return Blocked.IN_FLIGHT

@@ -68,7 +68,7 @@ class Plan:
 def plan(state: State, situation: Situation, places: Places, now: float) -> Plan:
     """Compute all moves in order, ignoring limits that only delay them (cool-downs, budgets, windows).
 
-    `places` replaces the room of the situation and gives the state after each move.
+    `places` replaces `situation.room` and gives the state after each move.
     """
     limits = replace(
         situation.limits,

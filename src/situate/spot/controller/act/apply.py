@@ -1,4 +1,4 @@
-"""Execution of decided actions: moves before marks, with a limit on parallel actions.
+"""Execution of decided actions: moves before marks (deletion costs, tolerations), with a limit on parallel actions.
 
 Each pod has at most one action at a time, and each workload at most one policy move. A new decision replaces the
 actions that have not begun. `attempt` runs a single action.

@@ -167,8 +167,8 @@ class Gates:
         return True
 
     async def _decided(self, whole: Mapping[str, Any]) -> Placed | None:
-        """Decide on the pod; None if its workload cannot be read now. The caller awaits nothing between this and its
-        records."""
+        """Decide on the pod; None if its workload cannot be read now. The caller must not await before it records the
+        result."""
         token, now = self._token(), self._wall()
         found = place(whole, self._view(None), self._sent, now, token, self._surges)
         if not isinstance(found, NeedsRead):

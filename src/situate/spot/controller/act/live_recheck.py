@@ -1,7 +1,8 @@
 """Live read of a workload, its namespace, its pods and their nodes, right before a pod is moved.
 
-The result uses the watches only for the owners of ReplicaSets. A pod of a ReplicaSet that the watch does not show yet
-does not count. Then pods are missing, and the move is not allowed. A workload that cannot be read is not moved.
+The result uses the watches only for the owners of ReplicaSets and the capacity of named nodes. A pod of a ReplicaSet
+that the watch does not show yet does not count. Then pods are missing, and the move is not allowed. A workload that
+cannot be read is not moved.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class Moving:
         wall: Callable[[], float],
         decided: Callable[[Decision, Situation], Generator[None, None, None]],
     ) -> None:
-        """`cluster`: returns a copy that does not change. `memories`: used by admission and kept current here.
+        """`cluster`: returns a copy that does not change. `memories`: used by admission and updated here.
 
         `decided` processes each decision in steps.
         """

@@ -1,6 +1,7 @@
 """Facts of every object, updated from the stores, so that a decision finds them ready.
 
-A decision that runs in one step of the loop uses `cluster` directly: it holds these maps without a copy.
+Admission uses `cluster`, which holds these maps without a copy. The decision loop runs in steps, on the copy from
+`now`.
 """
 
 from __future__ import annotations
