@@ -1,6 +1,6 @@
-"""What spot needs to be allowed: the one list behind the printed RBAC and the access check (B36, I6).
+"""Permissions that spot needs: the one list behind the printed RBAC and the access check.
 
-Nothing here writes a workload, and a node only where its label is asked for.
+No permission writes a workload. Nodes are written only if the capacity label is enabled. Rules: B36, I6.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ def permissions(
     *,
     normalise: bool = False,
 ) -> tuple[Permission, ...]:
-    """`namespace`: where the process and its objects are; `prices`: their ConfigMap, `namespace/name`.
+    """Return the permissions. `namespace`: of the process and its objects; `prices`: their ConfigMap, `namespace/name`.
 
-    `kinds`: of workloads that take part; `normalise`: whether nodes get the capacity label (P34), the only write on
-    them.
+    `kinds`: of workloads that take part. `normalise`: whether nodes get the capacity label (P34), the only write to
+    nodes.
     """
     policies = "keeping the last valid policy of each workload"
     certificates = "serving the webhook with certificates of its own"

@@ -1,7 +1,7 @@
-"""The creation of pods, as API servers ask about it, and the answer (P27).
+"""AdmissionReview of a pod creation: read the request, encode the answer.
 
-Whatever is asked is answered with `allowed: true`. What is not the creation of a pod, or cannot be read as one, is
-passed: admitted as it is, without a patch.
+Every answer has `allowed: true` (P27). A review that is not the creation of a pod, or that cannot be read, is passed:
+the pod is admitted as it is, without a patch.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """A review of something else."""
+    """A review that gets no patch."""
 
     uid: str
     version: str
@@ -48,7 +48,7 @@ Reading: TypeAlias = Question | Passed | NoReview
 
 
 def read_review(body: bytes) -> Reading:
-    """What is asked. Raises nothing, whatever the bytes are."""
+    """Read the review. Raises nothing, whatever the bytes are."""
     review = read_admission_review(body)
     match review:
         case NoReview():
@@ -71,7 +71,7 @@ def read_review(body: bytes) -> Reading:
 
 
 def reply(asked: Question | Passed, operations: Iterable[Operation] = (), warnings: Iterable[str] = ()) -> bytes:
-    """The answer to send; without operations the object is admitted as it is."""
+    """Encode the answer; without operations the object is admitted as it is."""
     response: dict[str, Any] = {"uid": asked.uid, "allowed": True}
     patch = list(operations)
     if patch:
@@ -84,7 +84,7 @@ def reply(asked: Question | Passed, operations: Iterable[Operation] = (), warnin
 
 
 def _passed(request: AdmissionRequest) -> str:
-    """Why it is none of ours; empty if it may be."""
+    """Return why the review concerns no creation of a pod; empty if it does."""
     resource = request.resource
     if (resource.group, resource.version, resource.resource) != ("", "v1", "pods") or request.sub_resource:
         return f"it is about {shown('/'.join(filter(None, (resource.resource, request.sub_resource))))}"

@@ -1,8 +1,9 @@
-"""The answer to the creation of a pod: which class it gets, and what is written into it (P2, P3, P17 to P20, P27).
+"""Answer to the creation of a pod: its class, and the patch that writes the class.
 
-`admit` is one uninterrupted step: it decides and reserves. Where the view cannot be right it asks for a live read and
-is called again with what that has shown. In doubt about the object nothing is sent; in doubt about the count the pod is
-on demand. Reading reviews is left to `admission_review`, leading and answering to the server.
+`admit` is one uninterrupted step: it decides and reserves. If the view cannot be right, it asks for a live read, and
+the caller calls it again with the result. If the object is doubtful, there is no patch. If the count is doubtful, the
+pod is on demand. `admission_review` reads reviews; the server checks leadership and sends answers. Rules: P2, P3, P7,
+P17 to P20, P27, G1, K2.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ SYSTEM_NAMESPACES: Final = frozenset({"kube-system"})
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What admission goes by besides the cluster."""
+    """Settings that admission uses besides the cluster."""
 
     placing: Placing
     rules: Rules = field(default_factory=Rules)
@@ -67,9 +68,9 @@ class Admission:
     kinds: tuple[OwnerKind, ...] = tuple(KINDS[kind] for kind in DEFAULT_KINDS)
     own_namespace: str = ""
     strict: Selector = NOTHING
-    """Namespaces whose pods wait behind a gate, by their labels."""
+    """Namespaces whose pods wait behind a gate, selected by their labels."""
     epoch: int = 0
-    """Of the leader, for the decision's annotation."""
+    """Leadership epoch, for the decision annotation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,21 +83,21 @@ class PodRequest:
 
     @property
     def name(self) -> str:
-        """Empty where the server makes one later (K2)."""
+        """The pod's name; empty if the API server generates it later."""
         return str(mapping(self.pod.get("metadata")).get("name") or "")
 
 
 @dataclass(frozen=True, slots=True)
 class LiveRead:
-    """What was read from the server itself; all empty if reading failed."""
+    """Objects read from the API server itself; all empty if the read failed."""
 
     owner: Owner | None = None
     replica_set: ReplicaSetFacts | None = None
-    """None for pods that the workload controls itself."""
+    """None for pods that the workload controls directly."""
     pods: tuple[PodFacts, ...] = ()
-    """Of the ReplicaSet, or of the workload where there is none between."""
+    """The pods of the ReplicaSet, or of the workload if no ReplicaSet is between them."""
     began: float = math.inf
-    """When, by the clock of the ledger; infinite where no pod can have been on its way."""
+    """Time at which the read began, by the ledger's clock; infinite if no pod can have been in flight."""
 
 
 UNREADABLE: Final = LiveRead()
@@ -104,51 +105,53 @@ UNREADABLE: Final = LiveRead()
 
 @dataclass(frozen=True, slots=True)
 class NeedsRead:
-    """The controller, its pods and its workload have to be read live; then `admit` is called again."""
+    """A request to read the controller, its pods and its workload live, then to call `admit` again."""
 
     namespace: str
     controller: Controller
     not_before: float = -math.inf
-    """By the clock of the ledger: an earlier read, or the watch, tells only if everything that is missed has come."""
+    """Earliest time of a conclusive read, by the ledger's clock. Earlier, a view is conclusive only if it shows every
+    missing pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What becomes of the pod; it is always allowed."""
+    """Result for the pod; the pod is always allowed."""
 
     why: str
     pod_class: Capacity | None = None
-    """None if the pod is not ours, or not yet classed."""
+    """None if spot leaves the pod alone, or has not classified it yet."""
     operations: tuple[Operation, ...] = ()
     warnings: tuple[str, ...] = ()
     owner: str = ""
-    """Uid of the workload; empty where none was found."""
+    """Uid of the workload; empty if none was found."""
     target: int = 0
     on_demand: int = 0
-    """Counted before this pod."""
+    """On-demand pods counted before this pod."""
     gated: bool = False
     surge: tuple[Slot, str] | None = None
-    """For the ledger: in the place of which deleted pod this one may be spot (B17)."""
+    """For the ledger: the slot, and the deleted pod in whose place this pod may be spot (B17)."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """All that an answer depends on besides the pod and the ledger."""
+    """All inputs of an answer besides the pod and the ledger."""
 
     cluster: Cluster
     settings: Admission
     memories: Mapping[str, Memory]
     """By uid of the workload."""
     live: LiveRead | None = None
-    """What a read has shown that `admit` asked for."""
+    """Result of the read that `admit` asked for."""
 
 
 def admit(
     request: PodRequest, view: View, ledger: Ledger, now: float, token: str, asked_at: float = math.inf
 ) -> tuple[Answer, Ledger] | NeedsRead:
-    """The answer and the ledger after it; the same ledger for dry runs and for pods that are not ours.
+    """Return the answer and the ledger after it; the ledger is unchanged for dry runs and for pods left alone.
 
-    `token` is new and of this pod alone. `asked_at`: when it came first, by the clock of the ledger; infinite: now.
+    `token` is new and unique to this pod. `asked_at`: when the webhook first received the request, by the ledger's
+    clock; infinite means now.
     """
     settings = view.settings
     metadata = mapping(request.pod.get("metadata"))
@@ -173,7 +176,7 @@ def admit(
 
 
 def _excluded(request: PodRequest, settings: Admission) -> str:
-    """Why a pod is nobody's business of ours, whoever controls it; empty if nothing speaks against it (G1)."""
+    """Return why spot ignores the pod whatever controls it; empty if there is no reason."""
     if not request.pod:
         return "there is no pod in the request"
     if request.namespace in SYSTEM_NAMESPACES or request.namespace == settings.own_namespace:
@@ -189,13 +192,13 @@ def _excluded(request: PodRequest, settings: Admission) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """Whose the pod is."""
+    """The controller chain of a pod."""
 
     owner: Owner
     controller: Controller
     replica_set: ReplicaSetFacts | None
     pods: Sequence[PodFacts]
-    """Of the workload, with what was read live in the place of what the watch shows."""
+    """Pods of the workload; pods of a live read replace those that the watch shows."""
 
 
 def _chain(request: PodRequest, controller: Controller, view: View) -> _Chain | Answer | NeedsRead:
@@ -223,7 +226,7 @@ def _chain(request: PodRequest, controller: Controller, view: View) -> _Chain | 
 
 
 def _gated(pod: Json, owner: Owner) -> Answer:
-    """Strict mode: the pod waits for the leader, which classes it when its name and uid are known (P7)."""
+    """Add the gate of strict mode: the leader classifies the pod once its name and uid are known."""
     spec = mapping(pod.get("spec"))
     gates = listed(spec.get("schedulingGates"))
     if any(mapping(gate).get("name") == GATE for gate in gates):
@@ -315,7 +318,7 @@ def _demand(request: PodRequest, chain: _Chain, memory: Memory, target: int, liv
 
 @dataclass(frozen=True, slots=True)
 class _Earlier:
-    """What was decided for this very pod before."""
+    """An earlier decision for this same pod."""
 
     classified: Classified
     token: str = ""
@@ -324,9 +327,9 @@ class _Earlier:
 
 
 def _decided_before(pod: Json, demand: Demand, ledger: Ledger, now: float) -> _Earlier | None:
-    """By the token on the object, or by the pod's name (P18).
+    """Find an earlier decision by the token on the object, or by the pod's name.
 
-    A token of another workload, or of a pod that is there already, was copied by somebody and says nothing.
+    A token of another workload, or of a pod that exists already, is a copy and is ignored. Rule: P18.
     """
     metadata = mapping(pod.get("metadata"))
     annotations = {str(key): str(value) for key, value in mapping(metadata.get("annotations")).items()}
@@ -348,7 +351,7 @@ def _decided_before(pod: Json, demand: Demand, ledger: Ledger, now: float) -> _E
 def _decision(
     token: str, owner: Owner, revision: str, pod_class: Capacity, target: int, found: Classified, why: Why, epoch: int
 ) -> str:
-    """The annotation's text: compact JSON."""
+    """Encode the decision annotation as compact JSON."""
     content = {
         "token": token,
         "owner": owner.uid,
@@ -365,7 +368,7 @@ def _decision(
 def _tried(
     pod: Json, pod_class: Capacity, placing: Placing, marks: Marks, owner: Owner, *, touch_affinity: bool
 ) -> list[Operation] | None:
-    """The patch, if it applies and leaves the pod valid (P2)."""
+    """Return the patch if it applies and leaves the pod valid, else None."""
     operations = class_patch(pod, pod_class, placing, marks, owner.tolerated, touch_affinity=touch_affinity)
     try:
         after = applied(pod, operations)
@@ -375,7 +378,7 @@ def _tried(
 
 
 def _warnings(owner: Owner, field: str, wanted: Capacity, pod_class: Capacity) -> tuple[str, ...]:
-    """A line for whoever creates the pod, only where the floor suffers (P27)."""
+    """Return a warning for the creator of the pod, only if the floor suffers."""
     if wanted is Capacity.ON_DEMAND and pod_class is Capacity.SPOT:
         return (f"{owner}: an on-demand pod is needed, and {field} allows spot nodes only",)
     return ()

@@ -1,13 +1,14 @@
-"""The class of the next pod of a workload (3.4 of the reference, P15, P16, P20).
+"""Class of the next pod of a workload.
 
-A Deployment's pod is on demand while its revision has fewer on-demand pods, seen or promised, than the target; a
-StatefulSet's by its ordinal, which needs no count. Terminating pods count nowhere, so a scale-up, a replacement and a
-rollout are one case.
+A pod of a Deployment is on demand while its revision has fewer on-demand pods, seen or reserved, than the target. A pod
+of a StatefulSet gets its class by its ordinal and needs no count. Terminating pods never count, so a scale-up, a
+replacement and a rollout are one case. Rules: P15, P16, P20 and "Classification at admission" in docs/spec/spot.md.
 
-A promise is broken if the create is refused after our answer (K3), which nobody tells at once. A ReplicaSet creates the
-next batch when the one before is done with (K1): while one of its pods waits for our answer, whatever was promised
-before it came is kept or broken. So a pod that would be spot only thanks to such promises waits until their pods are
-seen, or until the youngest is so old that a live read shows its pod or it never comes.
+If the API server refuses the create after the answer, the reservation has no pod (K3). The leader does not learn this
+at once. A ReplicaSet creates the next batch only after the previous batch is complete (K1). So while one of its pods
+waits for an answer, the reservations older than the request are fulfilled or void. If a pod would be spot only because
+of such reservations, it waits. The wait ends when their pods are seen. It also ends when the youngest reservation is
+`ARRIVED_S` old: then a live read shows its pod, or the pod never comes.
 """
 
 from __future__ import annotations
@@ -23,60 +24,60 @@ from situate.spot.model.pods_nodes_workloads import Capacity, Owner, PodFacts
 
 
 class Why(StrEnum):
-    """Why a pod got its class."""
+    """Reason for the class of a pod."""
 
     BELOW_TARGET = "below-target"
     TARGET_MET = "target-met"
     ORDINAL_BELOW_TARGET = "ordinal-below-target"
     ORDINAL_ABOVE_TARGET = "ordinal-above-target"
     SURGE_AS_SPOT = "surge-as-spot"
-    """The revision's surplus goes to spot, since on demand has no room for it (B17)."""
+    """The revision's surplus goes to spot because on-demand nodes are full (B17)."""
     IN_DOUBT = "in-doubt"
-    """One on demand too many is corrected, one too few breaks the floor (P5)."""
+    """One on-demand pod too many can be corrected; one too few breaks the floor (P5)."""
     RESERVED = "reserved"
-    """It has been decided before."""
+    """An earlier decision exists."""
     DEGRADED = "degraded"
-    """On demand has had no room for long: it would rather stand there, and need not (B18)."""
+    """On-demand nodes have been full for long: the pod prefers them and does not require them (B18)."""
     PINNED = "pinned"
-    """The user's own constraints allow nothing else."""
+    """The user's own constraints allow only this class."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSetView:
-    """The ReplicaSet of a new pod: how many pods it wants, and how many it is seen to have."""
+    """The ReplicaSet of a new pod: its uid and the number of pods that it wants."""
 
     uid: str
     replicas: int
     live: bool = False
-    """Whether this was read live, with the pods of the same read."""
+    """Whether this and the pods come from one live read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """All that the class of the next pod depends on."""
+    """All inputs of the class of the next pod."""
 
     owner: Owner
     target: int
     revision: str
     pods: Sequence[PodFacts]
-    """The workload's, of all revisions, also those that are ending."""
+    """The workload's pods of all revisions, terminating pods included."""
     replica_set: ReplicaSetView | None = None
-    """None where it is not known, or there is none: then the slot rule says nothing."""
+    """None if it is unknown or does not exist; then the slot rule does not apply."""
     name: str = ""
-    """The new pod's; empty where the server makes one later."""
+    """Name of the new pod; empty if the API server generates it later."""
     surge_as_spot: bool = False
-    """Whether the revision is in that state."""
+    """Whether the revision is in the state surge-as-spot."""
     unreadable: bool = False
     """Whether a live read was needed and failed."""
     asked_at: float = math.inf
-    """When the new pod came: promises that were made later are of its own batch."""
+    """When the request of the new pod came. Reservations made later belong to its own batch."""
 
     @property
     def slot(self) -> Slot:
         return Slot(self.owner.uid, self.revision)
 
     def of_revision(self) -> list[PodFacts]:
-        """All pods of the revision, counted or not."""
+        """Return all pods of the revision, counted or not."""
         return [pod for pod in self.pods if pod.revision == self.revision]
 
 
@@ -85,19 +86,19 @@ class Classified:
     pod_class: Capacity
     why: Why
     on_demand: int
-    """Pods on demand that were counted, with those that are promised."""
+    """On-demand pods counted, reservations included."""
 
 
 @dataclass(frozen=True, slots=True)
 class StaleView:
-    """The view cannot be relied on: the ReplicaSet and its pods have to be read live, then it is asked again (P20)."""
+    """The view is unreliable: read the ReplicaSet and its pods live, then classify again."""
 
     not_before: float
-    """The read shows nothing new before then; until then the watch may show what is missed."""
+    """Earlier reads show nothing new; until then the watch may show the missing pods."""
 
 
 def classify(demand: Demand, nodes: Nodes, ledger: Ledger, now: float) -> Classified | StaleView:
-    """The class of the next pod; nothing is remembered here."""
+    """Return the class of the next pod; records nothing."""
     if demand.owner.stateful:
         return _by_ordinal(demand, nodes)
     pods = demand.of_revision()
@@ -127,7 +128,7 @@ def classify(demand: Demand, nodes: Nodes, ledger: Ledger, now: float) -> Classi
 
 
 def _slots(demand: Demand, replica_set: ReplicaSetView, ledger: Ledger, now: float) -> tuple[int, list[Reservation]]:
-    """How many pods the ReplicaSet still lacks, and the answers for it whose pods have not been seen."""
+    """Return the number of pods that the ReplicaSet lacks, and its reservations without a seen pod."""
     own = [pod for pod in demand.pods if pod.controller == replica_set.uid]
     unmatched = [
         entry
@@ -140,7 +141,7 @@ def _slots(demand: Demand, replica_set: ReplicaSetView, ledger: Ledger, now: flo
 def _relied_on(
     demand: Demand, unmatched: Sequence[Reservation], nodes: Nodes, ledger: Ledger, now: float, most: int | None
 ) -> list[Reservation]:
-    """Earlier promises to the ReplicaSet, if the next pod is spot with them and on demand without; none otherwise."""
+    """Return earlier on-demand reservations of the ReplicaSet if only they make the next pod spot, else none."""
     promises = [
         entry
         for entry in unmatched
@@ -156,7 +157,7 @@ def _relied_on(
 
 
 def _everywhere(demand: Demand, nodes: Nodes, ledger: Ledger, now: float) -> int:
-    """On demand over all revisions, with what is promised to this one."""
+    """Count on-demand pods over all revisions, plus the reservations of this revision."""
     promised = ledger.open_on_demand(demand.slot, demand.of_revision(), now)
     return on_demand_effective(counted(demand.pods), nodes) + promised
 

@@ -1,8 +1,9 @@
-"""What admission has answered and the watch does not show yet: reservations and releases (P17 to P22).
+"""Ledger of answers and deletions that the watch does not show yet: reservations and releases.
 
-A frozen value with steps that return the next one. A reservation is an on-demand answer whose pod has not been seen; a
-release is the end of an on-demand pod that is known before the watch shows it. Spot answers leave no entry that counts;
-they are kept on the side for the slot rule. Nothing is written anywhere: a new leader begins with an empty ledger.
+A frozen value; each step returns the next ledger. A reservation is an answer whose pod has not been seen. A release is
+the end of an on-demand pod that is known before the watch shows it. Only on-demand answers count toward the target;
+spot answers are recorded for the slot rule. The ledger is in memory only: a new leader starts with an empty one. Rules:
+P17 to P22.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ _T = TypeVar("_T")
 RESERVATION_S: Final = 30.0
 RELEASE_S: Final = 15.0
 ARRIVED_S: Final = 1.0
-"""So long after its answer a pod is in the store, or was refused (K3). Where another webhook takes longer, one pod too
-many is on demand. Less than API servers wait for an answer."""
+"""Time after an answer by which the pod is stored or refused (K3). If another webhook takes longer, one pod too many is
+on demand. Shorter than the time that API servers wait for an answer."""
 
 
 class Slot(NamedTuple):
-    """What reservations are kept by: a workload and one of its revisions."""
+    """Key of ledger entries: a workload and one of its revisions."""
 
     owner: str
     """Uid."""
@@ -37,9 +38,9 @@ class Reservation:
     pod_class: Capacity
     decided_at: float
     name: str = ""
-    """Of the pod; empty where the server had not made one."""
+    """Name of the pod; empty if the API server had not generated it."""
     replica_set: str = ""
-    """Uid of the pod's controller; empty where it is not known."""
+    """Uid of the pod's controller; empty if unknown."""
 
     def fulfilled_by(self, pod: PodFacts) -> bool:
         return bool(self.token and self.token == pod.token) or bool(self.name and self.name == pod.key.name)
@@ -53,21 +54,21 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Entries by slot, the oldest first; slots without entries are not kept."""
+    """Entries by slot, the oldest first; slots without entries are removed."""
 
     reservations: Mapping[Slot, tuple[Reservation, ...]]
     releases: Mapping[Slot, tuple[Release, ...]]
     reservation_s: float = RESERVATION_S
     release_s: float = RELEASE_S
     surges: Mapping[Slot, str] = field(default_factory=dict)
-    """Uids of pods that were deleted in rollouts and whose one spot answer was given (B17)."""
+    """Uids of pods deleted in rollouts, each of which has had its one spot answer (B17)."""
 
     @classmethod
     def empty(cls, reservation_s: float = RESERVATION_S, release_s: float = RELEASE_S) -> Ledger:
         return cls({}, {}, reservation_s, release_s)
 
     def unmatched(self, slot: Slot, pods: Collection[PodFacts], now: float) -> list[Reservation]:
-        """Reservations of the slot that still hold: not over, and no pod, active or not, fulfils them."""
+        """Return the valid reservations of the slot: not expired, and not fulfilled by any pod, active or not."""
         tokens = {pod.token for pod in pods if pod.token}
         names = {pod.key.name for pod in pods}
         return [
@@ -80,7 +81,7 @@ class Ledger:
         return sum(entry.pod_class is Capacity.ON_DEMAND for entry in self.unmatched(slot, pods, now))
 
     def open_releases(self, slot: Slot, pods: Iterable[PodFacts], now: float) -> list[Release]:
-        """Releases of the slot whose pods the watch still shows as active."""
+        """Return the releases of the slot whose pods the watch still shows as active."""
         active = {pod.key.name for pod in pods if pod.active}
         return [
             entry
@@ -89,7 +90,7 @@ class Ledger:
         ]
 
     def named(self, slot: Slot, name: str, token: str, now: float) -> Reservation | None:
-        """The reservation that already holds for this pod, by its token or its name (P18)."""
+        """Return the valid reservation of this pod, found by its token or its name."""
         for entry in self.reservations.get(slot, ()):
             known = bool(token and entry.token == token) or bool(name and entry.name == name)
             if known and now - entry.decided_at < self.reservation_s:
@@ -97,7 +98,7 @@ class Ledger:
         return None
 
     def with_reservation(self, slot: Slot, entry: Reservation) -> Ledger:
-        """One more entry; one of the same pod name is replaced."""
+        """Add an entry; it replaces an entry with the same token or pod name."""
         others = tuple(
             other
             for other in self.reservations.get(slot, ())
@@ -106,7 +107,7 @@ class Ledger:
         return replace(self, reservations=_with(self.reservations, slot, (*others, entry)))
 
     def with_surge(self, slot: Slot, deleted: str) -> Ledger:
-        """A pod of the slot was answered spot in the place of the deleted one; no other pod will be."""
+        """Record that a pod of the slot was answered spot in place of the pod `deleted`; this happens once for it."""
         return replace(self, surges={**self.surges, slot: deleted})
 
     def without(self, slot: Slot, gone: Collection[Reservation]) -> Ledger:
@@ -115,9 +116,10 @@ class Ledger:
         return replace(self, reservations=_with(self.reservations, slot, kept))
 
     def release(self, slot: Slot, pod: PodFacts, nodes: Nodes, now: float) -> Ledger:
-        """The pod's end is known: it stops counting at once.
+        """Record the known end of the pod: it stops counting at once.
 
-        Leaves nothing where it did not count as on demand, is still a reservation, is ending already, or is known.
+        Records nothing for four kinds of pods: not counted as on demand, still a reservation, already ending, or
+        recorded.
         """
         reserved = any(entry.fulfilled_by(pod) for entry in self.reservations.get(slot, ()))
         known = any(entry.name == pod.key.name for entry in self.releases.get(slot, ()))
@@ -127,12 +129,12 @@ class Ledger:
         return replace(self, releases=_with(self.releases, slot, entries))
 
     def unreleased(self, slot: Slot, name: str) -> Ledger:
-        """The pod stays after all: what was to end it was refused."""
+        """Remove the release of a pod that stays because its eviction or deletion was refused."""
         kept = tuple(entry for entry in self.releases.get(slot, ()) if entry.name != name)
         return replace(self, releases=_with(self.releases, slot, kept))
 
     def settled(self, slot: Slot, pods: Collection[PodFacts], now: float) -> Ledger:
-        """Without the entries of the slot that are over: fulfilled, seen to have ended, or too old."""
+        """Remove the slot's entries that are fulfilled, seen to have ended, or expired."""
         open_releases = tuple(self.open_releases(slot, pods, now))
         unmatched = tuple(self.unmatched(slot, pods, now))
         gone = slot in self.surges and not pods and not unmatched
@@ -144,9 +146,9 @@ class Ledger:
         )
 
     def after_live_read(self, slot: Slot, replica_set: str, pods: Collection[PodFacts], missing: int) -> Ledger:
-        """Creates were refused: ends as many entries of the ReplicaSet as pods are missing, the oldest first (P21).
+        """End as many entries of the ReplicaSet as pods are missing after refused creates, the oldest first.
 
-        `pods` and `missing` are of a live read. Entries that a pod fulfils are over as well.
+        `pods` and `missing` come from a live read. Entries that a pod fulfils do not count among them. Rule: P21.
         """
         left = [
             entry
@@ -157,7 +159,7 @@ class Ledger:
         return self.without(slot, ended)
 
     def after_looking(self, slot: Slot, replica_set: str, pods: Collection[PodFacts], began: float) -> Ledger:
-        """Ends the entries of the ReplicaSet that had time to arrive when a live read began, and that it does not show.
+        """End the entries of the ReplicaSet that had `ARRIVED_S` before a live read began and have no pod in it.
 
         `pods` are those of the read. Their creates were refused, or the pods are gone again.
         """
@@ -171,7 +173,7 @@ class Ledger:
         return self.without(slot, gone) if gone else self
 
     def count(self, slot: Slot) -> int:
-        """Entries that are kept of the slot, whatever their class."""
+        """Count the recorded entries of the slot, of both classes."""
         return len(self.reservations.get(slot, ()))
 
 
@@ -185,10 +187,10 @@ def missing(
     most: int | None = None,
     doubted: int = 0,
 ) -> int:
-    """On-demand pods that are still to be admitted, 0 or more.
+    """Return the number of on-demand pods still to be admitted, 0 or more.
 
-    `pods` are the workload's pods of the slot's revision, also those that are ending. `most` limits how many
-    unmatched on-demand entries count (the slot rule); `doubted` are so many of them that do not.
+    `pods` are the workload's pods of the slot's revision, terminating pods included. `most` limits the number of
+    unmatched on-demand entries that count (the slot rule). `doubted` of these entries do not count.
     """
     reserved = ledger.open_on_demand(slot, pods, now) - doubted
     if most is not None:
@@ -198,7 +200,7 @@ def missing(
 
 
 def _leaving(ledger: Ledger, slot: Slot, pods: Collection[PodFacts], nodes: Nodes, now: float) -> int:
-    """Open releases of pods that are still counted as on demand."""
+    """Count the open releases of pods that still count as on demand."""
     names = {entry.name for entry in ledger.open_releases(slot, pods, now)}
     return sum(pod.key.name in names and effective(pod, nodes) is Capacity.ON_DEMAND for pod in counted(pods))
 

@@ -1,7 +1,8 @@
-"""What admission adds to a pod: a JSON Patch of `add` operations that never widens where it may run (3.6).
+"""JSON Patch of admission: `add` operations that never widen the nodes on which a pod may run.
 
-On demand: an expression in every required term, for terms are ORed and expressions ANDed. Spot: wishes, and tolerations
-of the taints that spot pools carry. Labels and annotations go into the same patch. Applied twice it changes nothing.
+On demand: one expression in every required term, because Kubernetes ORs terms and ANDs expressions. Spot: preferred
+terms, and tolerations of the taints of spot pools. Labels and annotations are in the same patch. Applying the patch
+twice changes nothing. Rules: P23 to P27.
 """
 
 from __future__ import annotations
@@ -19,32 +20,32 @@ from situate.spot.workloads.constraints import EVICTING, PREFERRED, REQUIRED, Js
 Operation = Mapping[str, Any]
 WEIGHT: Final = 100
 _POOL_WEIGHT: Final = 50
-"""Of wishes against crowded pools: less than the wish for spot."""
+"""Weight of terms against crowded pools: less than that of the spot term."""
 DEFAULT_EVICTION_S: Final = 300
 MOST_AVOIDED: Final = 20
-"""Nodes that one wish names (B22)."""
+"""Nodes in one term (B22)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """How a class is written into a pod."""
+    """The terms and tolerations that write a class into a pod."""
 
     on_demand: NodeSelectorRequirement
-    """What only on-demand nodes meet."""
+    """Requirement that only on-demand nodes meet."""
     spot: NodeSelectorRequirement
     tolerations: tuple[Toleration, ...] = ()
-    """Of spot pools."""
+    """Tolerations of spot pools."""
     avoided: tuple[str, ...] = ()
     """Hostnames of nodes that end or may end soon and carry no taint of their own (B22)."""
     crowded: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Labels and values of pools that the workload fills already (B47)."""
+    """Labels and values of the pools that the workload fills most (B47)."""
     eviction_s: int | None = 20
-    """Seconds that spot pods stay on a lost node; None leaves the defaults alone."""
+    """Seconds that spot pods stay on a lost node; None leaves the defaults."""
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What is written about the decision."""
+    """Labels and annotations that record the decision."""
 
     decision: str
     """Compact JSON."""
@@ -62,10 +63,10 @@ def class_patch(
     *,
     touch_affinity: bool = True,
 ) -> list[Operation]:
-    """The operations for a pod of this class; none where all is there already.
+    """Return the operations for a pod of this class; none if the pod has them all.
 
-    `template_tolerates`: keys of evicting tolerations that the owner's template sets, `""` standing for all keys.
-    `touch_affinity` is false for a pod whose user pinned it to the other capacity: only marks are written.
+    `template_tolerates`: keys of the eviction tolerations that the owner's template sets; `""` means all keys.
+    `touch_affinity` is false for a pod that the user pinned to the other capacity: the patch then writes only marks.
     """
     operations: list[Operation] = []
     spec = mapping(pod.get("spec"))
@@ -142,9 +143,9 @@ def _preferred(spec: Json, wishes: Sequence[dict[str, Any]]) -> list[Operation]:
 
 
 def _already_wished(wish: Mapping[str, Any], present: Iterable[Any]) -> bool:
-    """The same wish; of those against nodes and pools one is enough, whatever nodes it names.
+    """Return whether an equal term is present, or for `NotIn` one with the same key and weight.
 
-    A second call of the webhook may know of other nodes that end: it must not add to what the first one said.
+    On a second call of the webhook other nodes may end: that call must not add a second term.
     """
     (expression,) = wish["preference"]["matchExpressions"]
     for other in present:
@@ -171,7 +172,7 @@ def _tolerations(spec: Json, wanted: Iterable[Toleration]) -> list[Operation]:
 
 
 def _tolerates(present: Json, wanted: Toleration) -> bool:
-    """Whether what is there puts up with the taint that is to be tolerated."""
+    """Return whether a present toleration covers the taint that `wanted` tolerates."""
     operator = present.get("operator") or "Equal"
     same_key = present.get("key", "") == wanted.key or (not present.get("key") and operator == "Exists")
     same_effect = present.get("effect", "") in ("", wanted.effect)
@@ -179,9 +180,10 @@ def _tolerates(present: Json, wanted: Toleration) -> bool:
 
 
 def _shorter_evictions(spec: Json, seconds: int | None, template: frozenset[str]) -> list[Operation]:
-    """The default tolerations of a lost node, shortened where they stand (B25).
+    """Shorten the default tolerations of a lost node where they are present.
 
-    `add` at a member that exists replaces its value (RFC 6902). Keys that the template tolerates are the user's.
+    `add` at an existing member replaces its value (RFC 6902). Keys that the template tolerates belong to the user.
+    Rule: B25.
     """
     present = spec.get("tolerations")
     shorter: list[Operation] = []
@@ -201,7 +203,7 @@ def _shorter_evictions(spec: Json, seconds: int | None, template: frozenset[str]
 
 
 def _entries(metadata: Json, field_name: str, wanted: Mapping[str, str]) -> list[Operation]:
-    """One operation a key, or the whole map where there is none."""
+    """Return one operation for each key, or one for the whole map if there is none."""
     present = mapping(metadata.get(field_name))
     if not present:
         return [{"op": "add", "path": f"/metadata/{field_name}", "value": dict(wanted)}]
@@ -217,5 +219,5 @@ def _escaped(key: str) -> str:
 
 
 def _wire(value: NodeSelectorRequirement | Toleration) -> dict[str, Any]:
-    wire: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))  # lists, as the object comes back
+    wire: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))  # JSON gives lists, as in the object
     return wire

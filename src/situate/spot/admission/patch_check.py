@@ -1,6 +1,7 @@
-"""Tries our own patch before it is sent (P2): a patch that does not apply is a 500 for whoever creates the pod.
+"""Trial of a patch before it is sent.
 
-Only `add` is known, for nothing else is ever sent. What the API server would refuse of our additions is refused here.
+If a patch does not apply, the API server answers the pod's creator with 500 (P2). Only `add` is supported, because no
+other operation is sent. Additions that the API server would refuse are refused here.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from situate.spot.admission.patch import Operation
 from situate.spot.workloads.constraints import PREFERRED, Json, expressions, listed, mapping, not_empty, required_terms
 
 MOST_ANNOTATION_BYTES: Final = 256 * 1024
-"""Of all annotations together (apimachinery validation TotalAnnotationSizeLimitB)."""
+"""Limit for all annotations together (apimachinery validation TotalAnnotationSizeLimitB)."""
 
 
 class DoesNotApply(ValueError):
-    """The patch has no place in this object; the message names the path."""
+    """The patch does not apply to this object; the message names the path."""
 
 
 def applied(document: Json, operations: Iterable[Operation]) -> dict[str, Any]:
-    """A copy of the document with the operations done (RFC 6902, `add` alone)."""
+    """Return a copy of the document with the operations applied (RFC 6902, `add` alone)."""
     changed: dict[str, Any] = copy.deepcopy(dict(document))
     for operation in operations:
         _add(changed, operation)
@@ -30,7 +31,7 @@ def applied(document: Json, operations: Iterable[Operation]) -> dict[str, Any]:
 
 
 def faults(before: Json, after: Json) -> Iterator[str]:
-    """What makes a patched pod worse than it was: what the server would refuse, or where nothing can run any more."""
+    """Yield the defects of a patched pod: values that the server would refuse, or terms that could fit no node."""
     metadata = mapping(after.get("metadata"))
     for key, value in mapping(metadata.get("labels")).items():
         if mapping(mapping(before.get("metadata")).get("labels")).get(key) != value and not (

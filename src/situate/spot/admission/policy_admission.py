@@ -1,7 +1,7 @@
-"""A ValidatingAdmissionPolicy that refuses values of the on-demand annotation which `parse_policy` cannot read.
+"""ValidatingAdmissionPolicy that refuses on-demand annotations which `parse_policy` cannot read.
 
-API servers evaluate it themselves, so a typo is refused also while no process of ours answers. Only values that change
-are judged: an object that has a bad value already can still be updated, scaled and deleted.
+API servers evaluate the policy themselves, so a typo is refused also while no replica of situate answers. Only changed
+values are checked: an object with an old invalid value can still be updated, scaled and deleted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from situate.spot.workloads.owners import OwnerKind
 
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
 _SHOWN: Final = 64
-"""Characters of a value that the message repeats."""
+"""Length up to which the message repeats the value, in characters."""
 _VALUE: Final = f"object.metadata.annotations['{ON_DEMAND}']"
 _OLD: Final = f"oldObject.metadata.annotations['{ON_DEMAND}']"
 _GIVEN: Final = f"has(object.metadata.annotations) && '{ON_DEMAND}' in object.metadata.annotations"
@@ -28,14 +28,14 @@ _CHANGED: Final = (
 READABLE: Final = (
     f"size({_VALUE}) <= {LONGEST} && {_VALUE}.matches('^({WRITTEN})$') && !{_VALUE}.matches('^{WEIGHTLESS}$')"
 )
-"""CEL: the value means a policy. The length comes first, since the cost of a match grows with it."""
+"""CEL: the value is a valid policy. The length check comes first because the cost of a match grows with the length."""
 _MESSAGE: Final = f"{ON_DEMAND}: allowed: {ALLOWED}"
 
 
 def on_demand_policy(namespace: str, labels: Mapping[str, str], kinds: Sequence[OwnerKind]) -> Iterator[dict[str, Any]]:
-    """The policy and its binding, for workloads of these kinds and for Namespaces.
+    """Yield the policy and its binding, for workloads of these kinds and for Namespaces.
 
-    `failurePolicy` is Ignore: a policy of ours never stops a Deployment for another reason than its value.
+    `failurePolicy` is Ignore: the policy stops no Deployment for any reason other than its value.
     """
     metadata = {"name": configuration_name(namespace), "labels": dict(labels)}
     found = f"'{ON_DEMAND}: found \"' + {_VALUE} + '\", allowed: {ALLOWED}'"

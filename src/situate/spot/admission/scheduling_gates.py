@@ -1,7 +1,8 @@
-"""Strict mode: the leader classes pods that wait behind our gate, then lets them go (P7 to P9).
+"""Strict mode: the leader classifies the pods behind the gate, then removes the gate.
 
-Name, uid and the real count are known by then, so nothing is reserved. One patch writes class and affinity and takes
-the gate away; of a gated pod the server lets terms grow and wishes change, which is all that is done (KEP-3838).
+The pod's name, its uid and the real count are known, so nothing is reserved. One patch writes the class and the
+affinity and removes the gate. Kubernetes lets a gated pod's required terms grow and its preferred terms change; the
+patch does no more (KEP-3838). Rules: P7 to P9.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ from situate.spot.workloads.owners import controller_of
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """What is done with a gated pod."""
+    """The answer for a gated pod and its patch."""
 
     answer: Answer
     operations: tuple[Operation, ...]
-    """A JSON Patch that applies to this very pod alone; it removes the gate whatever the answer is."""
+    """A JSON Patch that applies only to this pod; it removes the gate whatever the answer is."""
 
 
 def place(
     pod: Json, view: View, sent: Mapping[str, Capacity], now: float, token: str, ledger: Ledger | None = None
 ) -> Placed | NeedsRead:
-    """Classes one pod as it is. `sent`: classes by uid that were patched and that the watch does not show yet.
+    """Classify one pod in its current state. `sent`: classes by uid that were patched and are not in the watch yet.
 
-    `ledger`: with the surges that were answered, and nothing else.
+    `ledger`: holds only the surges that were answered.
     """
     metadata = mapping(pod.get("metadata"))
     uid, namespace = str(metadata.get("uid", "")), str(metadata.get("namespace", ""))
@@ -54,23 +55,23 @@ def place(
 
 
 def waiting(pods: Iterable[PodFacts]) -> list[PodFacts]:
-    """Gated pods in the order in which they are let go: the oldest first."""
+    """Return the gated pods in the order in which the gate is removed: the oldest first."""
     gated = [pod for pod in pods if pod.gated and pod.active]
     return sorted(gated, key=lambda pod: (pod.created, pod.key))
 
 
 def released(pod: Json) -> tuple[Operation, ...]:
-    """Lets a pod go unclassed: what `situate spot ungate` and an uninstallation send."""
+    """Return the patch that removes the gate of an unclassified pod, for `situate spot ungate` and an uninstall."""
     return (*_only(pod), *_opened(pod))
 
 
 def overdue(pods: Iterable[PodFacts], now: float, after_s: float = 15.0) -> list[PodFacts]:
-    """Pods that have waited behind the gate for longer than anybody should (P9)."""
+    """Return the pods that have been gated for at least `after_s` seconds."""
     return [pod for pod in waiting(pods) if now - pod.created >= after_s]
 
 
 def _others(pods: Sequence[PodFacts], uid: str, sent: Mapping[str, Capacity]) -> Iterable[PodFacts]:
-    """Without the pod itself, and with what is known to have been written."""
+    """Yield the other pods, each with the class that was already sent for it."""
     for pod in pods:
         if pod.uid == uid:
             continue
@@ -78,7 +79,7 @@ def _others(pods: Sequence[PodFacts], uid: str, sent: Mapping[str, Capacity]) ->
 
 
 def _only(pod: Json) -> Iterable[Operation]:
-    """The patch is of no use to another pod of the same name, nor to this one after another change."""
+    """Yield tests that fail the patch for another pod of the same name, and for this pod after another change."""
     metadata = mapping(pod.get("metadata"))
     yield {"op": "test", "path": "/metadata/uid", "value": str(metadata.get("uid", ""))}
     if version := metadata.get("resourceVersion"):

@@ -1,7 +1,8 @@
-"""Which pods API servers ask about, whom, and what happens when nobody answers (P2, P3); and the gate without a server.
+"""Webhook configuration, and the MutatingAdmissionPolicy that sets the gate of strict mode.
 
-The webhook's configuration carries no `caBundle`: the leader writes that, and an apply of the manifest leaves it alone.
-In strict mode a MutatingAdmissionPolicy may set the gate, which no API server can fail to ask (P7; stable from 1.36).
+The configuration selects the pods for which API servers call the webhook, and lets pods pass if it does not answer (P2,
+P3). It carries no `caBundle`: the leader writes that field, and applying the manifest does not change it. In strict
+mode the policy may set the gate. It needs no server, so no pod misses the gate (P7; stable from 1.36).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from situate.spot.workloads.owners import DEFAULT_KINDS, KINDS, OwnerKind
 
 _UNBOUND: Final = "!has(object.spec.nodeName) || object.spec.nodeName == ''"
 _GATED: Final = f"Object{{spec: Object.spec{{schedulingGates: [Object.spec.schedulingGates{{name: '{GATE}'}}]}}}}"
-"""CEL: an apply of our gate; lists merge by name, so gates of others stay and ours comes once."""
+"""CEL: an apply of the gate; lists merge by name, so the gates of others stay and this gate appears once."""
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
 _RULE: Final = {
     "apiGroups": [""],
@@ -32,7 +33,7 @@ DEFAULT: Final = tuple(KINDS[kind] for kind in DEFAULT_KINDS)
 
 
 def controlled(kinds: Sequence[OwnerKind]) -> str:
-    """CEL: a workload of these kinds controls the pod, or what stands between them."""
+    """Return CEL: a workload of these kinds controls the pod, directly or through its ReplicaSet."""
     by_group: dict[str, list[str]] = {}
     for kind in kinds:
         group, name = ("apps", kind.through) if kind.through else (kind.group, kind.kind)
@@ -55,7 +56,7 @@ def webhook_configuration(
     labels: Mapping[str, str] = NO_LABELS,
     kinds: Sequence[OwnerKind] = DEFAULT,
 ) -> dict[str, Any]:
-    """`namespace`: of the installation, whose own pods are left out."""
+    """Build the configuration. `namespace`: of the installation, whose own pods are left out."""
     webhook = {
         "name": WEBHOOK,
         "clientConfig": {"service": {"namespace": namespace, "name": NAME, "path": WEBHOOK_PATH, "port": 443}},
@@ -81,7 +82,7 @@ def webhook_configuration(
 def gating_policy(
     namespace: str, strict: LabelSelector, labels: Mapping[str, str], kinds: Sequence[OwnerKind]
 ) -> Iterator[dict[str, Any]]:
-    """The policy that sets the gate, and its binding. `strict`: labels of the namespaces in which it does."""
+    """Yield the policy that sets the gate, and its binding. `strict`: labels of the namespaces with the gate."""
     metadata = {"name": configuration_name(namespace), "labels": dict(labels)}
     expressions = [
         {"key": each.key, "operator": each.operator} | ({"values": list(each.values)} if each.values else {})
@@ -118,6 +119,6 @@ def gating_policy(
 
 
 def _elsewhere(namespace: str) -> dict[str, Any]:
-    """Not the system's namespaces, nor our own."""
+    """Exclude the system namespaces and the installation's own."""
     values = sorted({*SYSTEM_NAMESPACES, namespace})
     return {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": values}

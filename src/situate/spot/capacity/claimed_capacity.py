@@ -1,6 +1,6 @@
-"""Room for one decision, in which a place that was found for one pod is not found for another.
+"""Free capacity during one decision, in which each place is claimed by one pod only.
 
-Pods that wait for a node already come first: kube-scheduler will place them whatever we decide.
+Pods that already wait for a node get places first, because kube-scheduler places them whatever the decision is.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from situate.spot.model.counts import Nodes
 from situate.spot.model.pods_nodes_workloads import Capacity, PodFacts
 
 MOST_WAITING: Final = 200
-"""Pods that are placed beforehand. Where more wait, room is a matter of luck."""
+"""Waiting pods that get places first. If more wait, the answers are approximate."""
 
 
 class ClaimedRoom(Room):
-    """Mutable, of one decision. A place is claimed by asking for it; asking again for the same pod gives the same."""
+    """Mutable claims of one decision. `fits` claims a place; the same pod gets the same place again."""
 
     def __init__(
         self, room: Callable[[], FilteredRoom], nodes: Nodes, waiting: Callable[[], Iterable[PodFacts]] = tuple
     ) -> None:
-        """`room` and `waiting`, pods without a node, are asked for with the first question: often there is none.
+        """`room` and `waiting` (pods without a node) are called at the first question; often there is none.
 
-        What that question has to wait for can be had before it in steps, from `beginning`.
+        The caller can do the work of the first question earlier and in steps, with `beginning`.
         """
         self._begin = room
         self._begun: FilteredRoom | None = None
@@ -45,7 +45,8 @@ class ClaimedRoom(Room):
         without: PodFacts | None = None,
         pools: Collection[str] | None = None,
     ) -> bool:
-        """With a pod thought away nothing is claimed: that is a question about what might be."""
+        """Claim a place and return whether there is one. With `without` nothing is claimed: the question is
+        hypothetical."""
         room = self._room()
         if self._claimed(pod, capacity, pools):
             return True
@@ -54,22 +55,22 @@ class ClaimedRoom(Room):
         return self._claim(room, pod, capacity, pools)
 
     def beginning(self) -> Generator[None, None, None]:
-        """A pod that waits at each step. Begun anew, it goes on."""
+        """Place the waiting pods, one at each step. A second call continues the same steps."""
         return self._beginning
 
     def unclaimed(self) -> FilteredRoom:
-        """With the pods that wait in their places, for plans; to be asked for before anything is claimed."""
+        """Return the state with the waiting pods placed, for plans; call it before any claim."""
         return self._room()
 
     def _room(self) -> FilteredRoom:
-        """As it is by now."""
+        """Return the current state."""
         for _ in self._beginning:
             pass
         assert self._begun is not None
         return self._begun
 
     def _waiting_placed(self) -> Generator[None, None, None]:
-        """The pods that have waited longest first."""
+        """Place the waiting pods, those that have waited longest first."""
         self._begun = self._begin()
         for pod in nsmallest(MOST_WAITING, self._waiting(), key=lambda each: (each.created, each.key)):
             if pod.pod_class is Capacity.ON_DEMAND or not self._claim(self._begun, pod, Capacity.SPOT, None):

@@ -1,7 +1,7 @@
-"""Whether a pod would find a place on nodes of a capacity (3.7, B19, B26).
+"""Protocols for free capacity: whether a pod fits on nodes of a capacity type.
 
-`Room` is what deciding asks; who answers is not its business: the framework's filters over a snapshot in the live
-controller, plain slots in simulations. `Places` is what planning asks besides: where the pods would be afterwards.
+Decisions use `Room`. Its implementation is the framework's filters over a snapshot in the live controller, and plain
+slots in simulations. Plans also use `Places`, which shows the state after a move. Rules: B19, B26.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ class Room(Protocol):
         without: PodFacts | None = None,
         pools: Collection[str] | None = None,
     ) -> bool:
-        """Whether a pod like this one, free to choose, would be placed there now.
+        """Return whether a pod like this one, free to choose, would be placed there now.
 
-        `without` is a pod that is thought away; `pools` are the only ones that are asked about, None for all. A place
-        that was found for one pod may be kept for it and not be found for others.
+        `without` is a pod to ignore; `pools` restricts the pools, None means all. A place found for one pod may be
+        reserved for it and then not be found for other pods.
         """
         ...
 
     def beginning(self) -> Generator[None, None, None]:
-        """What the first question would have to wait for, in steps of a fraction of a millisecond; none by default."""
+        """Do the work of the first question in steps of a fraction of a millisecond; no steps by default."""
         yield from ()
 
 
 class Places(Room, Protocol):
-    """Room that can be asked how it is after a move."""
+    """Free capacity that also shows its state after a move."""
 
     def moved(self, pod: PodFacts, uid: str, capacity: Capacity) -> tuple[Places, str]:
-        """How it is once the pod is gone and one like it, `uid`, has come.
+        """Return the state after the pod has gone and one like it, `uid`, has come.
 
-        With the name of the node of that capacity where it stands then; empty if none would take it.
+        Also return the name of the new pod's node, of that capacity; empty if no node takes it.
         """
         ...

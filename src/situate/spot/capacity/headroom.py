@@ -1,6 +1,6 @@
-"""Whether on-demand nodes could take what a wave of spot nodes would displace, and what would hold the room (B24).
+"""Headroom: whether on-demand nodes could take the pods that a wave displaces, and the balloon pods to reserve it.
 
-Asked before the wave: each displaced pod is placed in turn on the room that the one before has left.
+Computed before a wave: the displaced pods are placed one after the other, each in the capacity that is left. Rule: B24.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from situate.spot.model.misplaced import Workload
 from situate.spot.model.pods_nodes_workloads import MIX, PREFIX, Capacity, Owner, PodFacts
 
 BALLOON: Final = PREFIX + "balloon"
-"""Label of pods that only hold room: they give way to whatever needs it, and so count as room."""
+"""Label of balloon pods: they only reserve capacity and give way to any pod, so their space counts as free."""
 _NAME: Final = "situate-spot-balloons"
 _PRIORITY: Final = -10
-"""The lowest that cluster-autoscaler still adds nodes for (its expendable-pods-priority-cutoff)."""
+"""The lowest priority for which cluster-autoscaler still adds nodes (its expendable-pods-priority-cutoff)."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaveRoom:
-    """On-demand room for one wave."""
+    """On-demand capacity for one wave."""
 
     displaced: int
     """Pods that would need a place."""
     without: tuple[PodFacts, ...]
-    """Those of them that would find none."""
+    """Displaced pods that would find no place."""
     missing_for: Mapping[str, int]
     """By workload, such as `Deployment shop/web`."""
 
@@ -45,7 +45,7 @@ class WaveRoom:
 def displaced(
     workloads: Iterable[Workload], nodes: Nodes, largest_wave: int | None = None
 ) -> list[tuple[Owner, PodFacts]]:
-    """The pods that are not on demand; with a record of waves only those of the fullest of so many nodes."""
+    """Return the pods that are not on demand; with `largest_wave` only those of that many fullest nodes."""
     found = [
         (workload.owner, pod)
         for workload in workloads
@@ -60,7 +60,7 @@ def displaced(
 
 
 def wave_room(going: Iterable[tuple[Owner, PodFacts]], places: Places) -> WaveRoom:
-    """In the order given. Where one pod of a workload finds no place, the next ones are not tried."""
+    """Place the pods in the given order. If one pod of a workload finds no place, its next pods are not tried."""
     steps = placing(going, places)
     while True:
         try:
@@ -71,7 +71,7 @@ def wave_room(going: Iterable[tuple[Owner, PodFacts]], places: Places) -> WaveRo
 
 
 def placing(going: Iterable[tuple[Owner, PodFacts]], places: Places) -> Generator[None, None, WaveRoom]:
-    """The same in steps of one pod, between which something else may be done."""
+    """Place the pods in steps of one pod, so that other work can run between the steps."""
     listed = list(going)
     without: list[PodFacts] = []
     refused: set[tuple[str, str]] = set()
@@ -91,10 +91,10 @@ def placing(going: Iterable[tuple[Owner, PodFacts]], places: Places) -> Generato
 def balloon_objects(
     namespace: str, count: int, requests: Mapping[str, str], term: Mapping[str, Any], image: str
 ) -> list[dict[str, Any]]:
-    """Pods that do nothing but hold room for so many pods of that size; to be applied by whoever wants them.
+    """Build balloon pods that reserve capacity for `count` pods of this size; the operator applies them.
 
-    `requests`: of each; `term`: the node selector term of on-demand nodes; `image`: one with a Python. Anything of a
-    higher priority takes their place, and an autoscaler then brings nodes for them.
+    `requests`: of each pod; `term`: the node selector term of on-demand nodes; `image`: one that contains Python. Any
+    pod of higher priority takes their place, and an autoscaler then adds nodes for them.
     """
     labels = {BALLOON: "true", MIX: "disabled"}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [dict(term)]}}

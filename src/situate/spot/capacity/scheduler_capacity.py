@@ -1,7 +1,7 @@
-"""Room by kube-scheduler's own filters, over a snapshot of nodes and pods (3.7: "fits a node").
+"""Free capacity by kube-scheduler's own filters, over a snapshot of nodes and pods.
 
-A pod is asked about as if it had not been classed: our own expression is taken out of its affinity, and the tolerations
-of spot pools are added. Nodes that end, may end or take no pods are never room.
+A pod is checked as if it had no class: the class's expression is removed from its affinity, and the tolerations of spot
+pools are added. Nodes that end, may end or take no pods never count as free capacity.
 """
 
 from __future__ import annotations
@@ -33,15 +33,16 @@ from situate.spot.model.pods_nodes_workloads import Capacity, NodeState, PodFact
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Trial:
-    """Where pods are by now."""
+    """Nodes and pods after the moves so far."""
 
     snapshot: Snapshot
     came: dict[str, Pod] = field(default_factory=dict)
-    """By uid: those that were placed in any room that came of the same one; the snapshot says which are here."""
+    """Pods by uid that were placed in this trial or in one that shares its origin. The snapshot shows the pods placed
+    here."""
     own: bool = False
-    """Whether the snapshot is nobody else's, so that going on from it costs nobody anything."""
+    """Whether no other trial uses the snapshot, so that it can be changed without a copy."""
     usable: dict[tuple[Capacity, frozenset[str] | None], Mask] = field(default_factory=dict)
-    """What was found out of the nodes, which are the same for as long as the room is asked."""
+    """Usable nodes by capacity and pools; cached, because the nodes do not change during a trial."""
 
     @property
     def base(self) -> Snapshot:
@@ -49,7 +50,7 @@ class _Trial:
 
 
 class FilteredRoom(Places):
-    """Answers as of the moment at which it was made."""
+    """Answers by kube-scheduler's filters, valid for the moment of creation."""
 
     def __init__(
         self,
@@ -63,7 +64,7 @@ class FilteredRoom(Places):
     ) -> None:
         """`pod_of`: by uid; `ours`: the expression of the on-demand class; `tolerations`: of spot pools.
 
-        `trial`: None, but where something has moved since.
+        `trial`: None for the state of the cache; otherwise the state after moves.
         """
         self._cache = cache
         self._trial = _Trial(cache.snapshot()) if trial is None else trial
@@ -81,7 +82,7 @@ class FilteredRoom(Places):
         without: PodFacts | None = None,
         pools: Collection[str] | None = None,
     ) -> bool:
-        """A pod that is not known, or that no filter can read, fits nowhere."""
+        """Return whether the pod fits. A pod that is unknown, or that no filter can read, fits nowhere."""
         found = self._found(pod.uid)
         if found is None:
             return False
@@ -94,7 +95,7 @@ class FilteredRoom(Places):
     def taken(
         self, pod: PodFacts, uid: str, capacity: Capacity, pools: Collection[str] | None = None
     ) -> tuple[FilteredRoom, str]:
-        """How it is with one more pod like this one, `uid`, on the first node that takes it; empty if none does."""
+        """Return the state after one more pod like this one, `uid`, and its node: the first that fits, or empty."""
         found = self._found(pod.uid)
         if found is None:
             return self, ""
@@ -111,7 +112,7 @@ class FilteredRoom(Places):
         return self._after(after, info), after.name(first)
 
     def moved(self, pod: PodFacts, uid: str, capacity: Capacity) -> tuple[FilteredRoom, str]:
-        """By the profile's scores among the nodes of that capacity, the first of the best."""
+        """Choose the node of that capacity by the profile's scores, the first of the best."""
         left = self._without(pod, self._trial.base)
         found = self._found(pod.uid)
         if found is None:
@@ -140,7 +141,7 @@ class FilteredRoom(Places):
         return self._cache.reader.read(unclassed(pod, self._ours, self._tolerations, uid))
 
     def _feasible(self, pod: PodFacts, info: PodInfo, snapshot: Snapshot, without: PodFacts | None) -> Feasibility:
-        """A pod does not stand in its own way: rules between pods are asked as if it had gone."""
+        """Find the nodes that take the pod. Rules between pods are evaluated as if the pod itself had gone."""
         related = bool(info.template.has_terms or info.spread)
         if related or without is not None:
             snapshot = snapshot.branch()
@@ -150,15 +151,15 @@ class FilteredRoom(Places):
         return find_feasible(self._profile, info, snapshot)
 
     def _without(self, pod: PodFacts, snapshot: Snapshot) -> Snapshot:
-        known = snapshot.placed.get(pod.uid)  # not of the cache: it may know more by now
+        known = snapshot.placed.get(pod.uid)  # from the snapshot: the cache may be newer
         return snapshot if known is None else snapshot.forget(known[0])
 
     def _chosen(self, found: Feasibility, capacity: Capacity, pools: Collection[str] | None) -> Indices:
-        """Those of the nodes that would take it that are of this capacity and in the pools."""
+        """Return the feasible nodes of this capacity, in the given pools."""
         return np.flatnonzero(found.passes & self._usable(capacity, None if pools is None else frozenset(pools)))
 
     def _usable(self, capacity: Capacity, pools: frozenset[str] | None) -> Mask:
-        """(nodes,): whether pods may be sent there."""
+        """Return a mask over the nodes: whether pods may be sent there."""
         known = self._trial.usable.get((capacity, pools))
         if known is None:
             names = self._trial.snapshot.nodes.names
@@ -179,7 +180,7 @@ class FilteredRoom(Places):
 def unclassed(
     pod: Pod, ours: NodeSelectorRequirement, tolerations: Sequence[Toleration], uid: str | None = None
 ) -> Pod:
-    """A copy that waits for a node and may have one of either capacity; under a `uid` of its own."""
+    """Return a copy of the pod without a node that accepts either capacity, with a new `uid`."""
     spec = msgspec.structs.replace(
         pod.spec,
         node_name="",
@@ -202,7 +203,7 @@ def _without(affinity: Affinity, ours: NodeSelectorRequirement) -> Affinity:
     for term in node_affinity.required.node_selector_terms:
         rest = tuple(expression for expression in term.match_expressions if expression != ours)
         if not rest and not term.match_fields and term.match_expressions:
-            terms = []  # nothing else was asked for: any node will do
+            terms = []  # the term requires nothing else, so any node matches
             break
         terms.append(NodeSelectorTerm(rest, term.match_fields))
     required = NodeSelector(tuple(terms)) if terms else None

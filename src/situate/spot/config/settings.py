@@ -1,6 +1,6 @@
-"""The `spot:` section of the configuration file, with the defaults of P35. Unknown keys are refused.
+"""The `spot:` section of the configuration file. Unknown keys are refused.
 
-Reading the file, and following it when it changes, is left to `situate.runtime.configuration.file` and its reload.
+The defaults are those of P35. `situate.runtime.configuration` reads the file and reloads it when it changes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from situate.spot.workloads.owners import DEFAULT_KINDS, KINDS, OwnerKind
 PORT: Final = 9443
 LIFE_S: Final = 90 * 24 * 3600.0
 SHORTEST_LIFE_S: Final = 60.0
-"""Less leaves API servers no time to hear of the next certificate before the present one ends."""
+"""With a shorter life, API servers could miss the next certificate before the current one expires."""
 Address = Annotated[
     str,
     msgspec.Meta(
@@ -42,7 +42,10 @@ Fraction = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 
 
 class PolicySettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The policy of many workloads (B46); the first entry that matches holds."""
+    """Policy of all workloads that the selectors match. The first matching entry applies.
+
+    Rule: B46.
+    """
 
     namespace_selector: LabelSelector | None = None
     """null: every namespace."""
@@ -68,7 +71,10 @@ class PolicySettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class WindowSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """When policy may move pods (B13)."""
+    """Window in which policy may move pods.
+
+    Rule: B13.
+    """
 
     cron: str
     duration: PositiveDuration
@@ -91,15 +97,15 @@ class WindowSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class EvictionSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Limits on moves that only policy asks for."""
+    """Limits on moves that only policy requires."""
 
     cool_down: Duration = 60.0
     per_owner: Positive = 1
-    """In flight at a time; a workload never has more than one."""
+    """Moves in flight at a time; at most one for each workload."""
     per_cluster: Positive = 5
     per_hour: Positive = 60
     failures: Positive = 3
-    """Moves in a row whose replacement finds no node, before the workload is left alone for `stop`."""
+    """Successive moves whose replacement finds no node. After that many, the workload is not moved for `stop`."""
     stop: PositiveDuration = 3600.0
 
     def mistakes(self) -> Iterable[Mistake]:
@@ -108,31 +114,34 @@ class EvictionSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 
 class ReturnSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """When pods that overflowed onto on-demand nodes go back to spot (B26, B27)."""
+    """Conditions under which overflowed pods return from on-demand nodes to spot nodes.
+
+    Rules: B26, B27.
+    """
 
     enabled: bool = True
     node_age: Duration = 600.0
     calm: Duration = 1800.0
     every: Duration = 600.0
-    """Between two returns of one workload."""
+    """Shortest time between two returns of one workload."""
     longest_wait: Duration = 21600.0
     flaps: Positive = 2
-    """Nodes that came back within `flap`, which make the pool at risk for `distrust`."""
+    """Number of nodes that came back within `flap` after which the pool is at risk for `distrust`."""
     flap: Duration = 900.0
     distrust: Duration = 7200.0
     restart_cost: Annotated[float, msgspec.Meta(ge=0)] = 0.002
-    """Of one pod, in the currency of the prices; must be earned within `pays_within`."""
+    """Cost of one restart, in the currency of the prices; the saving must exceed it within `pays_within`."""
     pays_within: PositiveDuration = 86400.0
 
 
 class PriceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Where prices stand."""
+    """Source of the prices."""
 
     file: str | None = None
     config_map: str | None = None
     """`namespace/name`, with the document under the key prices.yaml."""
     discount: Fraction = 0.7
-    """Where no price is known."""
+    """Discount used without a known price."""
 
     def mistakes(self) -> Iterable[Mistake]:
         if self.file is not None and self.config_map is not None:
@@ -142,16 +151,16 @@ class PriceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Where it listens, with what, and its times."""
+    """Address, certificate life and time limits of the webhook."""
 
     address: Address = f":{PORT}"
-    """Of the one that leads; decided at the start."""
+    """Listen address of the leader; read only at the start."""
     certificate_life: Annotated[float, msgspec.Meta(ge=SHORTEST_LIFE_S, extra={FORM: "duration"})] = LIFE_S
-    """Of each generation; the next is made at two thirds."""
+    """Life of each certificate generation; the next one is made at two thirds of it."""
     timeout: Annotated[float, msgspec.Meta(ge=2, le=30, extra={FORM: "duration"})] = 2.0
-    """Whole seconds that API servers wait; it stands in the manifest."""
+    """How long API servers wait, in whole seconds; part of the manifest."""
     live_read: PositiveDuration = 0.3
-    """Longest time of one; an answer may need two."""
+    """Longest time of one live read; an answer may need two reads."""
     reservation: PositiveDuration = 30.0
     release: PositiveDuration = 15.0
 
@@ -168,42 +177,42 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
 
 class SpotSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """All of it."""
+    """Settings of spot."""
 
     mode: Literal["enabled", "disabled"] = "enabled"
-    """Of workloads that say nothing."""
+    """Mode of workloads without a setting of their own."""
     strict: LabelSelector | None = None
-    """Namespaces in which pods wait behind a gate until they are classed; null: none, {}: all."""
+    """Namespaces in which pods wait behind a gate until they have a class; null: none, {}: all."""
     gate_by: Literal["webhook", "policy"] = "webhook"
-    """Who sets that gate: our webhook, or a MutatingAdmissionPolicy besides (from Kubernetes 1.36 on), past which no
-    pod slips while nobody answers."""
+    """Setter of the gate: the webhook, or additionally a MutatingAdmissionPolicy (Kubernetes 1.36 or later). With the
+    policy, no pod misses the gate while no replica answers."""
     read_only: bool = False
     safe_deployments: bool = False
     import_keys: bool = False
     owner_kinds: tuple[Literal["Deployment", "StatefulSet", "Rollout", "CloneSet"], ...] = ("Deployment", "StatefulSet")
-    """Kinds of workloads that take part; decided at the start."""
+    """Kinds of workloads that take part; read only at the start."""
     label_nodes: bool = False
-    """Whether nodes that say their capacity in their cloud's words get the label of ours as well."""
+    """Whether nodes with a capacity label of their cloud also get the label `node.kubernetes.io/capacity`."""
     policies: tuple[PolicySettings, ...] = ()
     signals: tuple[Signal, ...] = ()
-    """Before the table that is known anyway."""
+    """Entries that precede those of the built-in table."""
     webhook: WebhookSettings = WebhookSettings()
     evictions: EvictionSettings = EvictionSettings()
     windows: tuple[WindowSettings, ...] = ()
-    """None: policy may move pods at any time."""
+    """Empty: policy may move pods at any time."""
     pend_limit: PositiveDuration = 60.0
     on_demand_full: Literal["wait", "degrade"] = "wait"
     degrade_after: PositiveDuration = 120.0
     autoscaling: bool = False
-    """Whether on-demand nodes come when pods wait for them."""
+    """Whether an autoscaler adds on-demand nodes for waiting pods."""
     spot_autoscaling: bool = False
-    """The same of spot nodes."""
+    """Whether an autoscaler adds spot nodes for waiting pods."""
     eviction_toleration: Annotated[float, msgspec.Meta(ge=0, le=300)] | None = 20.0
-    """Seconds that spot pods stay on a lost node; null leaves the defaults of 300 s."""
+    """Seconds for which spot pods stay on a lost node; null leaves the defaults of 300 s."""
     return_: ReturnSettings = msgspec.field(default=ReturnSettings(), name="return")
     make_before_break: bool = True
     start: PositiveDuration = 25.0
-    """How long pods take to become ready: with less notice than that they are evicted at once."""
+    """How long pods take to become ready. If the notice is shorter, they are evicted at once."""
     prices: PriceSettings = PriceSettings()
 
     def mistakes(self) -> Iterable[Mistake]:
@@ -235,7 +244,8 @@ class SpotSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         )
 
     def placing(self, avoided: tuple[str, ...] = ()) -> Placing:
-        """`avoided`: hostnames of nodes that end or may end (`waves.avoided`)."""
+        """Return the terms of each class. `avoided`: hostnames of nodes that end or may end
+        (`node_termination.avoided`)."""
         seconds = self.eviction_toleration
         return Placing(
             on_demand_requirement(self.table),
@@ -246,7 +256,8 @@ class SpotSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         )
 
     def admission(self, epoch: int = 0, avoided: tuple[str, ...] = (), namespace: str = "") -> Admission:
-        """What `admit` goes by; `epoch` counts leaders. `namespace`: where we run, whose pods are left alone."""
+        """Return the settings of `admit`. `epoch` counts leaders. `namespace`: of this installation, whose pods are
+        left alone."""
         return Admission(
             self.placing(avoided),
             self.rules(),
@@ -258,7 +269,7 @@ class SpotSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         )
 
     def limits(self) -> Limits:
-        """What `decide` goes by."""
+        """Return the settings of `decide`."""
         back = self.return_
         return Limits(
             cool_down_s=self.evictions.cool_down,

@@ -1,4 +1,4 @@
-"""Spot as a service: it watches always, answers admissions and keeps certificates while it leads.
+"""Spot as a service: every replica watches; the leader answers admissions and renews certificates.
 
-The one shell of the product beside `server`; what is decided lies in the modules around it, which do no I/O.
+Besides `server`, this is the only package of spot that does I/O. The modules around it decide and do no I/O.
 """

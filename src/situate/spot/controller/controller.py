@@ -1,6 +1,6 @@
-"""The process: it watches always; while it leads it keeps certificates, listens, and answers with a ledger of its own.
+"""The process: every replica watches; the leader renews certificates, listens and answers with its own ledger.
 
-All of it runs on one event loop; time is the loop's, so a simulated loop runs the same code.
+Everything runs on one event loop and uses its time, so a simulated loop runs the same code. Rules: B4, P22.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ T = TypeVar("T", bound=KubernetesObject)
 _PROMOTION_RETRY_S: Final = 1.0
 _SWEEP_S: Final = 0.25
 _SWEPT: Final = 64
-"""Slots of the ledger that are tidied at a time: a sweep must not hold up an answer."""
+"""Slots of the ledger settled in one sweep, so that a sweep never delays an answer."""
 _DRAIN_S: Final = 1.5
-"""An orderly end waits so long for answers that are under way: less than API servers wait for them."""
+"""How long a shutdown waits for answers in progress: shorter than API servers wait."""
 
 
 def _https(address: str, answer: Answers) -> Door:
@@ -79,21 +79,21 @@ def _https(address: str, answer: Answers) -> Door:
 
 
 class NotLeading(Retriable):
-    """A write was about to leave that only the leader may make."""
+    """A write that only the leader may make was about to be sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where this process runs."""
+    """The place of this process in the cluster."""
 
     namespace: str
-    """Of its Secret, its Service and its own pod."""
+    """Namespace of its Secret, its Service and its own pod."""
     pod: str = ""
-    """Its own; empty outside a cluster."""
+    """Name of its own pod; empty outside a cluster."""
 
 
 class SpotController:
-    """A service: `run` until `stop` or cancellation; the Lease is released then."""
+    """The spot service: `run` lasts until `stop` or cancellation, and then releases the Lease."""
 
     name = "spot"
 
@@ -113,9 +113,9 @@ class SpotController:
         observe_election: Callable[[ElectionNews], None] = lambda _: None,
         door: Callable[[str, Answers], Door] = _https,
     ) -> None:
-        """`token`: something new at each call, for reservations. `election_client`: as for the other products.
+        """`token`: returns a new token at each call, for reservations. `election_client`: client for the Lease.
 
-        `door`: where questions come in, made of the address and of what answers; HTTPS unless there is no network.
+        `door`: creates the listener from its address and the answering function; HTTPS except without a network.
         """
         self.settings = settings
         self.place = place
@@ -130,7 +130,7 @@ class SpotController:
         self._leadership: Leadership | None = None
         self._stopping = asyncio.Event()
         self._serving = False
-        self._claim: tuple[str, datetime | None] | None = None  # of the Lease, as it was last seen
+        self._claim: tuple[str, datetime | None] | None = None  # claim of the Lease as last seen
         self._nudge = asyncio.Event()
         self._guarded = client.guarded(self._may_write)
         self.watched = Watched.of(client, rng, settings.owner_kinds)
@@ -144,7 +144,7 @@ class SpotController:
             policies_changed=self._policies_changed,
         )
         self._policies = PolicyRecord(client, place.namespace, rng, lambda: self.cache.policies, self._recall)
-        self._admission: Admission | None = None  # until it is asked for: nodes change more often than pods come
+        self._admission: Admission | None = None  # computed on demand: nodes change more often than pods come
         self.live_reads = LiveReads(client, table, settings.webhook.live_read)
         self.around = Around(client, self.cache.cluster, rng, _now)
         self.rooms = Rooms(self.watched, client, rng, table)
@@ -158,7 +158,7 @@ class SpotController:
             decided=lambda decision, situation: self._moves.observed(decision, situation, _now()),
         )
         for reflector in self.watched.reflectors():
-            if reflector is not self.watched.nodes:  # these have heartbeats; the cache tells what is new about them
+            if reflector is not self.watched.nodes:  # nodes have heartbeats; the cache reports their real changes
                 reflector.store.on_change(lambda _, __: self.moving.wake())
         self._actuator = Actuator(self._may_write)
         self._refusals = Refusals(self.live_reads.read, _now)
@@ -229,7 +229,7 @@ class SpotController:
         self._log = structlog.get_logger().bind(controller=self.name)
 
     async def run(self) -> None:
-        """Watches and stands for election. Raises what a defect of ours raises."""
+        """Watch the cluster and take part in leader election. Raises unexpected exceptions."""
         try:
             async with asyncio.TaskGroup() as group:
                 beside = [group.create_task(each.run(), name=each.name) for each in self.reflectors()]
@@ -243,7 +243,7 @@ class SpotController:
             await self.live_reads.close()
 
     def stop(self) -> None:
-        """Ends `run` in an orderly way: what is asked is answered, the Lease is released."""
+        """End `run` in an orderly way: answer open requests and release the Lease."""
         self._stopping.set()
         if self._serving:
             self._nudge.set()
@@ -262,7 +262,7 @@ class SpotController:
         )
 
     def not_ready(self) -> str | None:
-        """For readiness. A standby that has seen everything is ready; a leader answers besides."""
+        """Return the problem that makes the process not ready. A synced standby is ready; a leader must also listen."""
         problem = self.watched.not_ready()
         if problem is not None:
             return problem
@@ -271,7 +271,7 @@ class SpotController:
         return None
 
     def reconfigure(self, settings: SpotSettings) -> None:
-        """Takes new settings without a restart; the address is decided at the start."""
+        """Apply new settings without a restart; the address is read only at the start."""
         self.settings = settings
         table = settings.table
         self.live_reads.table, self.live_reads.within_s = table, settings.webhook.live_read
@@ -282,7 +282,7 @@ class SpotController:
         self._labelling.wake()
 
     async def _lead(self, leadership: Leadership) -> None:
-        """One term. Nothing is answered before what counts has been listed anew (P22)."""
+        """Run one term. The webhook answers only after a fresh list of everything that counts."""
         self._leadership = leadership
         try:
             await self._promote()
@@ -311,7 +311,7 @@ class SpotController:
             self._moves.ended()
 
     def _parts(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
-        """What a term does besides answering, moving and opening gates."""
+        """Return the tasks of a term besides answering, moving and opening gates."""
         return {
             "refused pods": lambda: self._refusals.run(self._change_ledger),
             "interruptions": lambda: self._recording.run(self._guarded),
@@ -341,7 +341,7 @@ class SpotController:
         self._log.info("pods are counted", pods=len(self.watched.pods.store))
 
     async def _move(self) -> None:
-        """Pods are moved by what is decided, each of them looked at once more."""
+        """Run the decision loop; each pod is read live again before its move."""
         telling = Telling(self.cache.cluster, self._record, _now)
 
         def done(attempt: Attempt) -> None:
@@ -377,7 +377,7 @@ class SpotController:
         await keep_marked(mark, guarded, lambda pod, patch: guarded.patch(PODS, pod, patch, namespace))
 
     async def _sweep(self) -> None:
-        """Ends entries of the ledger that are over; what counts does not depend on it."""
+        """Remove ledger entries that have ended; counts do not depend on it."""
         while True:
             await asyncio.sleep(_SWEEP_S)
             ledger = self.answering.ledger
@@ -391,7 +391,7 @@ class SpotController:
         self.answering.ledger = step(self.answering.ledger)
 
     def _look_at_lease(self) -> None:
-        """A candidate that sees each renewal when it comes waits for its end no longer than it has to (B4)."""
+        """Wake the elector at each change of the Lease, so that a candidate waits no longer than needed."""
         self._nudge.set()
         lease = self._standing.lease
         claim = (lease.spec.holder_identity, lease.spec.renew_time) if lease is not None else None
@@ -400,12 +400,12 @@ class SpotController:
             self.elector.wake()
 
     async def _ask_for_lease(self) -> None:
-        """A pod of a newer revision does not wait until the old one is stopped."""
+        """Request the Lease if this pod has a newer revision, so that it need not wait for the old pod's end."""
         await self.watched.wait_synced()
         await self._standing.keep_asking(self._elections, self.elector.leading, self._candidacy.times.retry_s)
 
     async def _tell_presence(self) -> None:
-        """Warns while API servers have no webhook to ask: pods come without a class then, and nothing fails."""
+        """Warn while the webhook is not installed: pods then have no class, and nothing fails."""
         await self._presence.wait_synced()
         warned = False
         while True:
@@ -423,7 +423,7 @@ class SpotController:
             await self._presence.wait_other(installed)
 
     def _revision(self, controller: OwnerReference, _: str) -> int | None:
-        """By its ReplicaSet."""
+        """Return the revision number of the pod's ReplicaSet."""
         replica_set = self.cache.cluster.replica_sets.get(controller.uid)
         return None if replica_set is None else replica_set.number
 
@@ -446,7 +446,7 @@ class SpotController:
         return View(self.cache.cluster, self._admission, self.cache.memories, live)
 
     def _forget_admission(self) -> None:
-        """Nodes or settings are others now."""
+        """Drop cached settings after a change of nodes or settings."""
         self._admission = None
 
     def _policies_changed(self) -> None:
@@ -465,7 +465,7 @@ class SpotController:
 def _named(
     client: Client, resource: ResourceType[T], name: str, namespace: str | None, rng: random.Random
 ) -> Reflector[T]:
-    """Follows one object."""
+    """Create a reflector of one object."""
     store: Store[T] = Store(f"{resource.group_resource} {name}")
     return Reflector(client, resource, store, rng=rng, namespace=namespace, field_selector=f"metadata.name={name}")
 

@@ -1,4 +1,4 @@
-"""Long work in small steps, between which pods are admitted."""
+"""Long work in small steps, with admissions answered between the steps."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 
 STEPS: Final = 10
-"""At a time: some milliseconds. Counted and not timed, so that a simulated run is the same each time."""
+"""Steps at a time, some milliseconds of work. Counted, not timed, so that a simulated run is reproducible."""
 
 
 async def in_steps(steps: Generator[None, None, T]) -> T:
-    """What the generator returns; each of its steps takes a fraction of a millisecond."""
+    """Run the generator and return its result; each of its steps takes a fraction of a millisecond."""
     while True:
         try:
             for _ in range(STEPS):

@@ -1,6 +1,6 @@
-"""Asks again and again whether on-demand nodes could take what a wave would displace, so that it is known before (B24).
+"""Periodic check of whether on-demand nodes could take the pods that a wave would displace.
 
-It is asked about every displaced pod, so in small steps, and not often: room is a matter of minutes.
+The check covers every displaced pod, so it runs in small steps and only every few minutes. Rule: B24.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from situate.spot.nodes.interruptions import History
 
 EVERY_S: Final = 300.0
 SOON_S: Final = 15.0
-"""After leadership was won: everything is in motion before."""
+"""After the start of a term, because much changes at first."""
 
 
 class Foreseeing:
-    """`run` is a task of the leader."""
+    """Periodic headroom check; `run` is a task of the leader."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class Foreseeing:
         places: Callable[[Nodes], Generator[None, None, Places]],
         history: Callable[[], History],
     ) -> None:
-        """`metrics`: with the last decision; `places`: room as of now, in steps; `history`: of waves."""
+        """`metrics`: holds the latest decision; `places`: current free capacity, in steps; `history`: of waves."""
         self._metrics = metrics
         self._places = places
         self._history = history
@@ -40,7 +40,7 @@ class Foreseeing:
         self._log = structlog.get_logger()
 
     async def run(self) -> None:
-        """What lacks is told when it changes."""
+        """Check periodically, and log missing capacity when the number changes."""
         await asyncio.sleep(SOON_S)
         while True:
             room = await self._room()

@@ -1,8 +1,7 @@
-"""What a scrape shows of workloads and moves while this process leads (B34). A standby shows none of it.
+"""Metrics of workloads and moves, exported by the leader only.
 
-What there is to count is counted after each decision, a workload at a time and only where something has changed: a
-scrape must not keep pods waiting that are being admitted. So many workloads are shown by name; the others are added up
-as one.
+The figures are computed after each decision, one workload at a time and only after a change, because a scrape must not
+delay admissions. The first `MOST_WORKLOADS` workloads have their own series; the others are summed into one. Rule: B34.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ from situate.spot.rebalance.decide import Decision, Phase, Report, Situation
 from situate.spot.report.cost_report import WorkloadCost, discount_on, savings, workload_cost
 
 MOST_WORKLOADS: Final = 1000
-"""That are shown by name."""
+"""Workloads with their own series."""
 _OTHERS: Final = ("", "", "others")
 _LONGEST_S: Final = 60.0
-"""Between two decisions; what lies further apart was no time of leading."""
+"""Longest time counted between two decisions; a longer gap is not time as leader."""
 _WORKLOAD: Final = ("kind", "namespace", "name")
 _UNCLASSIFIED: Final = "unclassified"
 _CLASSES: Final = (str(Capacity.ON_DEMAND), str(Capacity.SPOT), _UNCLASSIFIED)
@@ -37,40 +36,40 @@ _CLASSES: Final = (str(Capacity.ON_DEMAND), str(Capacity.SPOT), _UNCLASSIFIED)
 
 @dataclass(frozen=True, slots=True)
 class _Figures:
-    """What is shown of one workload, for as long as nothing about it changes."""
+    """Figures of one workload, valid while nothing about it changes."""
 
     report: Report
     prices: Prices
-    """What it was counted with."""
+    """Prices used for the figures."""
     everywhere: tuple[float, bool]
-    """The same: the discount on all spot nodes."""
+    """Discount on all spot nodes used for the figures, and whether it was looked up."""
     classes: Count[str]
     """Live pods."""
     without: frozenset[str]
-    """Uids of pods that nobody has classed, and that wait behind no gate."""
+    """Uids of pods without a class that are not behind a gate."""
     cost: WorkloadCost
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The last decision, and what it was made on."""
+    """The latest decision and its inputs."""
 
     decision: Decision
     situation: Situation
     at: float
     missing: int
-    """On-demand pods that are lacking, over all workloads."""
+    """Missing on-demand pods, over all workloads."""
     figures: Mapping[str, _Figures]
-    """By uid, of the workloads that take part, in their order."""
+    """By uid, for workloads that take part, in their order."""
 
     @property
     def workloads(self) -> list[Workload]:
-        """Those that take part."""
+        """Return the workloads that take part."""
         return [_workload(self.decision, self.situation, uid) for uid in self.figures]
 
 
 class MoveMetrics(Collector):
-    """`observed` and `attempted` are told of what happens, `ended` of the end of a term."""
+    """Metrics of moves; `observed` and `attempted` record decisions and attempts, `ended` the end of a term."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.last: Observed | None = None
@@ -100,9 +99,9 @@ class MoveMetrics(Collector):
         registry.register(self)
 
     def observed(self, decision: Decision, situation: Situation, now: float) -> Generator[None, None, None]:
-        """After each decision, in steps of a workload; `now` in seconds of any clock.
+        """Compute the figures after a decision, in steps of one workload. `now`: seconds of any clock.
 
-        What a decision has not looked at anew was counted before.
+        Figures of workloads that the decision did not re-evaluate are reused.
         """
         last = self.last
         known = last.figures if last is not None else {}
@@ -139,15 +138,15 @@ class MoveMetrics(Collector):
             self.repairs.inc()
 
     def foreseen(self, room: WaveRoom) -> None:
-        """What a wave would need."""
+        """Record the on-demand capacity for the largest wave."""
         self._room = room
 
     def ended(self) -> None:
-        """This process leads no more."""
+        """Remove the figures after the end of a term."""
         self.last, self._unclassified, self._room = None, frozenset(), None
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
-        """Nothing: what is there depends on who leads."""
+        """Describe nothing: the metrics depend on leadership."""
         return iter(())
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
@@ -186,7 +185,7 @@ def _figures(workload: Workload, report: Report, situation: Situation, everywher
 
 
 def _workload_gauges(last: Observed) -> Iterator[GaugeMetricFamily]:
-    """By name, in the order of namespace and name; the last ones together."""
+    """Yield gauges per workload, in the order of namespace and name; the last workloads are summed."""
     numbers: dict[str, Count[tuple[str, str, str]]] = {"target": Count(), "od_effective": Count()}
     pods: Count[tuple[str, str, str, str]] = Count()
     for position, figures in enumerate(last.figures.values()):

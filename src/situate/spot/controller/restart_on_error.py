@@ -1,4 +1,4 @@
-"""Runs what admission can do without: a defect of ours in it is told, and the leader goes on answering."""
+"""Restart of leader tasks that admission does not need: an unexpected exception is logged, and the leader goes on."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Final
 import structlog
 
 AGAIN_S: Final = 5.0
-"""After a defect."""
+"""Delay before a restart."""
 
 
 async def apart(what: str, run: Callable[[], Awaitable[None]]) -> None:
-    """Until `run` returns; begun anew after each exception. Cancellation goes through."""
+    """Run `run` until it returns; restart it after each exception. Cancellation passes through."""
     log = structlog.get_logger()
     while True:
         try:

@@ -1,7 +1,7 @@
-"""Tries what spot relies on in API servers: that they ask the webhook, and that they refuse an unreadable value.
+"""Checks of the admission objects: API servers call the webhook, and refuse an unreadable value.
 
-Everything is a dry run. The webhook marks the Pod of a trial, so a mark proves the whole way: the configuration, the
-Service, the certificate and a process that leads.
+Every request is a dry run. The webhook marks the Pod of the check. The mark proves the whole path: configuration,
+Service, certificate and a leading process.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from situate.spot.model.pods_nodes_workloads import ON_DEMAND, TRIED
 
 _DEPLOYMENTS: Final = unstructured("apps", "v1", "Deployment", "deployments")
 _IN: Final = "default"
-"""The Namespace of trials: every cluster has it."""
+"""Namespace of the checks: every cluster has it."""
 _NAME: Final = "situate-check"
 _UNREADABLE: Final = "situate-check"
-"""No value of the on-demand annotation."""
+"""An invalid value of the on-demand annotation."""
 _APPLY: Final = "apply what `situate manifests` prints"
 
 
@@ -36,14 +36,14 @@ class Found(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What was found, and why or what to do next."""
+    """Result of a check, with its reason or the next step."""
 
     found: Found
     said: str = ""
 
 
 async def check_webhook(client: Client, namespace: str) -> Trial:
-    """Whether a Pod that is created now gets a class. `namespace`: of the installation, if it is known."""
+    """Check whether a new Pod gets a class. `namespace`: of the installation, if it is known."""
     try:
         configuration = await _configuration(client, namespace)
     except KubeError as problem:
@@ -71,7 +71,7 @@ async def check_webhook(client: Client, namespace: str) -> Trial:
 
 
 async def check_on_demand_policy(client: Client) -> Trial:
-    """Whether a value of the on-demand annotation that cannot be read is refused."""
+    """Check whether an unreadable value of the on-demand annotation is refused."""
     try:
         if not await _may_create(client, "apps", "deployments"):
             return Trial(Found.UNKNOWN, f"this account may not create Deployments in namespace {_IN}")
@@ -86,7 +86,7 @@ async def check_on_demand_policy(client: Client) -> Trial:
 
 
 async def _configuration(client: Client, namespace: str) -> Unstructured | None:
-    """The one of the installation, or any that has the webhook."""
+    """Return the configuration of the installation, or any that has the webhook."""
     try:
         found = await client.get(MUTATING, configuration_name(namespace))
     except NotFound:
@@ -102,13 +102,13 @@ async def _configuration(client: Client, namespace: str) -> Unstructured | None:
 
 
 async def _may_create(client: Client, group: str, resource: str) -> bool:
-    """Asked first, so that a check leaves no refused write in the audit log."""
+    """Check permission first, so that no refused write appears in the audit log."""
     attributes = ResourceAttributes(namespace=_IN, verb="create", group=group, resource=resource)
     return (await client.review_access(attributes)).allowed
 
 
 def _pod() -> dict[str, Any]:
-    """A Pod of a ReplicaSet that is not there; within the strictest Pod security standard."""
+    """Build a Pod of a nonexistent ReplicaSet that meets the strictest Pod security standard."""
     owner = {
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",

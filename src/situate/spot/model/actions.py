@@ -1,6 +1,6 @@
-"""What a decision asks for. Each is safe to repeat and carries the uid of the pod that was decided on.
+"""Actions that a decision orders. Each is safe to repeat and carries the uid of its pod.
 
-The shell reads the pod anew before each, and gives up where it is another one.
+Before each action the leader reads the pod again, and drops the action if the uid differs. Rules: B20, B25, P31.
 """
 
 from __future__ import annotations
@@ -14,39 +14,39 @@ from situate.spot.model.pods_nodes_workloads import PodKey
 
 
 class Reason(StrEnum):
-    """Why a pod is touched; label of metrics and Events."""
+    """Reason for an action on a pod; a label value of metrics and a part of Events."""
 
     TO_ON_DEMAND = "to-on-demand"
-    """The target asks for more on demand."""
+    """The target requires more on-demand pods."""
     TO_SPOT = "to-spot"
-    """The target asks for fewer."""
+    """The target requires fewer on-demand pods."""
     RETURN = "return"
-    """It was meant for spot, found no room there, and now there is."""
+    """The pod is of the spot class and overflowed; spot nodes have free capacity again."""
     REPAIR = "repair"
-    """It was admitted without us, and the floor needs it."""
+    """The pod was admitted without a class, and the floor needs it."""
     MAKE_ROOM = "make-room"
-    """A pod that has to be on demand waits for the place of one that need not."""
+    """A pod that must be on demand waits for the place of a pod that need not."""
     SURGE = "surge"
-    """On demand is full during a rollout: the revision's surplus goes to spot."""
+    """On-demand nodes are full during a rollout: the revision's surplus goes to spot."""
     DEGRADE = "degrade"
-    """On demand has been full for too long."""
+    """On-demand nodes have been full for too long."""
     EVACUATE = "evacuate"
-    """Its node ends."""
+    """The pod's node ends."""
     DEAD_NODE = "dead-node"
     AT_RISK = "at-risk"
     REPLACED = "replaced"
-    """A released pod whose replacement serves, or whose time is over."""
+    """A released pod whose replacement serves, or whose deadline has come."""
     ORPHANED = "orphaned"
     """A released pod whose workload is gone."""
 
 
 BY_POLICY = frozenset((Reason.TO_ON_DEMAND, Reason.TO_SPOT, Reason.RETURN, Reason.REPAIR, Reason.AT_RISK))
-"""Moves that only we want: all limits hold for them."""
+"""Moves that only policy requires: all limits apply to them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Ask the Eviction API; a refusal (429) ends the attempt."""
+    """Call the Eviction API; a refusal (429) ends the attempt."""
 
     pod: PodKey
     uid: str
@@ -57,7 +57,7 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete the pod with its own grace period, past any budget: only what ends anyway, or never ran."""
+    """Delete the pod with its own grace period, past any budget: only pods that end anyway or never ran."""
 
     pod: PodKey
     uid: str
@@ -67,7 +67,10 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Take the pod out of its ReplicaSet, which replaces it at once while it goes on serving (B20)."""
+    """Take the pod out of its ReplicaSet.
+
+    The ReplicaSet replaces the pod at once while the pod goes on serving (B20).
+    """
 
     pod: PodKey
     uid: str
@@ -80,7 +83,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class SetCost:
-    """Write the deletion cost of a pod (P31)."""
+    """Write the deletion cost of a pod."""
 
     pod: PodKey
     uid: str
@@ -89,7 +92,7 @@ class SetCost:
 
     @property
     def patch(self) -> dict[str, Any]:
-        """A merge patch."""
+        """Return a merge patch with the cost."""
         return {
             "metadata": {
                 "uid": self.uid,
@@ -100,7 +103,7 @@ class SetCost:
 
 @dataclass(frozen=True, slots=True)
 class ShortenTolerations:
-    """Lower the seconds that a running spot pod stays on a lost node (B25); all other tolerations stay."""
+    """Lower the seconds for which a running spot pod stays on a lost node; all other tolerations stay."""
 
     pod: PodKey
     uid: str

@@ -1,7 +1,7 @@
-"""Which pods count for a workload, and as what (P13, P14).
+"""Pods that count for a workload, and the capacity type as which each counts.
 
-A bound pod counts by the node it is on, an unbound one by its class; pods on nodes that end count for nothing. Whose a
-pod is, is a matter of uids: labels and names never say so.
+A bound pod counts by its node, an unbound pod by its class. Pods on ending nodes do not count. A pod belongs to a
+workload by uid, never by labels or names. Rules: P13, P14.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ Nodes = Mapping[str, NodeFacts]
 
 
 def effective(pod: PodFacts, nodes: Nodes) -> Capacity | None:
-    """What the pod stands on, or is meant for; None on a node that is doomed or dead. A node not known is unknown."""
+    """Return the capacity of the pod's node, or its class if it is unbound; None on a doomed or dead node.
+
+    If the node is not known, the capacity is unknown.
+    """
     if not pod.node:
         return pod.pod_class or Capacity.UNKNOWN
     node = nodes.get(pod.node)
@@ -26,15 +29,15 @@ def effective(pod: PodFacts, nodes: Nodes) -> Capacity | None:
 
 
 def counted(pods: Iterable[PodFacts], revision: str | None = None) -> list[PodFacts]:
-    """Of a workload's pods those that count: live, and of the revision if one is asked for."""
+    """Return the pods that count: the live ones, of the given revision if there is one."""
     return [pod for pod in pods if pod.live and (revision is None or pod.revision == revision)]
 
 
 def on_demand_effective(pods: Iterable[PodFacts], nodes: Nodes) -> int:
-    """Of pods that count, those that are effectively on demand."""
+    """Count the pods that are effectively on demand, among pods that count."""
     return sum(effective(pod, nodes) is Capacity.ON_DEMAND for pod in pods)
 
 
 def by_placement(pods: Iterable[PodFacts], nodes: Nodes) -> Mapping[Capacity | None, int]:
-    """Pods that count, by what they are effectively on."""
+    """Count the pods that count, by effective capacity."""
     return Counter(effective(pod, nodes) for pod in counted(pods))

@@ -1,7 +1,7 @@
-"""Maintenance windows: when policy may move pods (B13). A cron line says when a window opens, in a time zone.
+"""Maintenance windows, in which policy may move pods. A cron line in a time zone sets when a window opens.
 
 Five fields as in crontab(5): minute, hour, day of month, month, day of week (0 and 7 are Sunday); lists, ranges, steps
-and English names. A day matches if either of the two day fields does, where both are restricted.
+and English names. If both day fields are restricted, a day matches if one of them does. Rule: B13.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _FIELDS: Final[tuple[tuple[str, int, int], ...]] = (
 
 
 class BadWindow(ValueError):
-    """No cron line or time zone; the message names the field, what was found and what is allowed."""
+    """Invalid cron line or time zone; the message names the field, the value found and the values allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """The minutes at which something begins."""
+    """Minutes at which a window opens."""
 
     minutes: frozenset[int]
     hours: frozenset[int]
@@ -59,7 +59,7 @@ class Window:
     zone: ZoneInfo
 
     def open_at(self, now: float) -> bool:
-        """Whether it has opened within its duration; clocks that are put forward or back are followed."""
+        """Return whether the window opened within its duration; follows changes of the zone's clock."""
         moment = datetime.fromtimestamp(now, UTC).replace(second=0, microsecond=0)
         earliest = now - self.duration_s
         while moment.timestamp() > earliest:
@@ -70,7 +70,7 @@ class Window:
 
 
 def any_open(windows: Iterable[Window], now: float) -> bool:
-    """Whether one of them is open; without any, always."""
+    """Return whether one of the windows is open; without windows, always true."""
     listed = tuple(windows)
     return not listed or any(window.open_at(now) for window in listed)
 

@@ -1,7 +1,8 @@
-"""Which pods of a workload stand wrong, in the order in which they would be moved, and why not now (3.7, P28, P29).
+"""Pods of a workload to move, in order, and the reason why none may move now.
 
-Counted is by where pods are, not by what they were meant for: a pod that sits right is never moved, and exactly as many
-restarts follow a changed target as it differs. Limits of the cluster are left to `decide`.
+Pods count by the node that they are on, not by their class. A pod on the right kind of node is never moved. A changed
+target causes exactly as many restarts as it differs. `decide` applies the limits of the cluster. Rules: P28, P29 and
+"Controller: pods to evict" in docs/spec/spot.md.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ from situate.spot.model.counts import Nodes, counted, effective, on_demand_effec
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeState, Owner, PodFacts
 
 LATELY_S: Final = 600.0
-"""A pod that is younger has hardly begun to serve."""
+"""A younger pod has hardly begun to serve."""
 
 
 class Blocked(StrEnum):
-    """Why nothing is moved now."""
+    """Reason why no pod is moved now."""
 
     STALE = "Stale"
-    """The workload's controller has not seen its present spec."""
+    """The workload's controller has not observed the current spec."""
     ROLLOUT = "Rollout"
     WAVE = "Wave"
-    """Nodes are ending: their pods come first."""
+    """Nodes are ending: their pods have priority."""
     IN_FLIGHT = "InFlight"
-    """A pod is on its way out, or there are more than there should be."""
+    """A pod is leaving, or there are more pods than replicas."""
     PENDING = "Pending"
     """A pod has no node."""
     NOT_READY = "NotReady"
@@ -39,7 +40,7 @@ class Blocked(StrEnum):
     NO_ON_DEMAND_ROOM = "NoOnDemandRoom"
     NO_SPOT_ROOM = "NoSpotRoom"
     NOT_CALM = "NotCalm"
-    """Spot comes and goes; what would return there waits."""
+    """Spot nodes come and go; pods that would return to spot wait."""
     RESTART_NOT_ALLOWED = "RestartNotAllowed"
     """The only pod of a StatefulSet waits for its annotation, a window or a notice."""
     WINDOW = "Window"
@@ -47,40 +48,40 @@ class Blocked(StrEnum):
     STOPPED = "Stopped"
     """Moves have failed too often."""
     INVALID_POLICY = "InvalidPolicy"
-    """The value of its policy cannot be read, and no valid one is known."""
+    """The policy value cannot be read, and no valid value is known."""
     PINNED = "Pinned"
-    """The user's own constraints forbid what the target asks for."""
+    """The user's own constraints forbid the capacity that the target requires."""
     HELD = "Held"
-    """Whoever could move leads the workload, or stands on a node that somebody has cordoned."""
+    """Each movable pod leads the workload, or is on a node that another party has cordoned."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A workload with its pods and its target; without slots, since it remembers who lives."""
+    """A workload with its pods and its target; without slots, because it caches its live pods."""
 
     owner: Owner
     target: int
     pods: Sequence[PodFacts]
-    """All of them, also those that end, have ended or were released."""
+    """All pods, including terminating, finished and released ones."""
 
     @cached_property
     def live(self) -> Sequence[PodFacts]:
-        """Those that count."""
+        """The pods that count."""
         return tuple(counted(self.pods))
 
 
 @dataclass(frozen=True, slots=True)
 class Misplaced:
-    """What has to be moved until the target is met."""
+    """Pods to move until the target is met."""
 
     need: int
-    """On-demand pods that are lacking; negative if there are too many."""
+    """On-demand pods that are missing; negative if there are too many."""
     candidates: tuple[PodFacts, ...] = ()
-    """Who may be moved, the first choice first; maybe more than the need."""
+    """Pods that may be moved, the first choice first; maybe more than the need."""
 
     @property
     def total(self) -> int:
-        """Moves until the target is met."""
+        """Number of moves until the target is met."""
         return min(abs(self.need), len(self.candidates))
 
     @property
@@ -89,11 +90,11 @@ class Misplaced:
 
 
 def misplaced(workload: Workload, nodes: Nodes, leaders: Collection[str] = ()) -> Misplaced:
-    """What stands wrong; `leaders` are uids of pods that policy never moves."""
+    """Return the pods to move. `leaders` are uids of pods that policy never moves."""
     owner, live = workload.owner, workload.live
     need = workload.target - on_demand_effective(live, nodes)
     if need > 0 and not owner.stateful:
-        need = max(0, need - max(0, owner.replicas - len(live)))  # admission classes those that are to come
+        need = max(0, need - max(0, owner.replicas - len(live)))  # admission classifies the pods still to be created
     if need > 0 and owner.pinned is not Capacity.SPOT:
         return Misplaced(need, tuple(_to_on_demand(workload, live, nodes, leaders)))
     if need < 0 and owner.pinned is not Capacity.ON_DEMAND:
@@ -110,11 +111,11 @@ def gate(
     disruptions_allowed: int | None = None,
     cool_down_s: float = 60.0,
 ) -> Blocked | None:
-    """Why no pod of the workload may be moved now; None if one may.
+    """Return why no pod of the workload may be moved now; None if one may.
 
-    `overdue`: its rollout or scale-down has been awaited for long enough (B12). `disruptions_allowed` is of the budget
-    that selects its pods, None without one. `cool_down_s` runs from when its last pod became ready, so whatever
-    disturbed it lengthens it.
+    `overdue`: its rollout or scale-down has lasted too long to wait for (B12). `disruptions_allowed` comes from the
+    budget that selects its pods; None without a budget. `cool_down_s` runs from the moment at which its last pod became
+    ready, so every disturbance lengthens it.
     """
     owner, live = workload.owner, workload.live
     if not owner.observed:
@@ -140,10 +141,10 @@ def gate(
 
 
 def patience(pod: PodFacts, now: float, cool_down_s: float) -> float:
-    """How long a workload has to have been steady before this pod of it is moved.
+    """Return how long a workload must have been steady before this pod is moved.
 
-    One that was admitted without us lately is put right as soon as all are ready: its service has hardly begun, and
-    nobody has planned with it (B4).
+    A young pod without a class is moved as soon as all pods are ready: it has hardly begun to serve, and no plan
+    includes it (B4).
     """
     return 0.0 if pod.pod_class is None and now - pod.created < LATELY_S else cool_down_s
 
@@ -151,7 +152,7 @@ def patience(pod: PodFacts, now: float, cool_down_s: float) -> float:
 def _to_on_demand(
     workload: Workload, live: Sequence[PodFacts], nodes: Nodes, leaders: Collection[str]
 ) -> list[PodFacts]:
-    """On ending nodes first, then not ready, then at risk, then the youngest."""
+    """Sort pods to move to on demand: on ending nodes first, then not ready, then at risk, then the youngest."""
 
     def turn(pod: PodFacts) -> tuple[bool, bool, bool, float, str]:
         node = nodes.get(pod.node)
@@ -170,10 +171,10 @@ def _to_on_demand(
 
 
 def _to_spot(workload: Workload, live: Sequence[PodFacts], nodes: Nodes, leaders: Collection[str]) -> list[PodFacts]:
-    """Those that were meant for spot first, then those that nobody classed, then those meant to be on demand.
+    """Sort pods to move to spot: first the spot class, then pods without a class, then the on-demand class.
 
-    Only of revisions with more than the target: admission counts by revision, so in a rollout that stands still a pod
-    of another one would come back as it was.
+    Includes only revisions with more on-demand pods than the target. Admission counts by revision, so in a stalled
+    rollout a pod of another revision would get the same class again.
     """
     order = {Capacity.SPOT: 0, None: 1, Capacity.ON_DEMAND: 2}
     held = Counter(pod.revision for pod in live if effective(pod, nodes) is Capacity.ON_DEMAND)
@@ -196,7 +197,7 @@ def _to_spot(workload: Workload, live: Sequence[PodFacts], nodes: Nodes, leaders
 
 
 def _movable(pod: PodFacts, nodes: Nodes, leaders: Collection[str]) -> bool:
-    """Not from a node that somebody cordoned, unless it is to go anyway, and not a leader."""
+    """Return whether policy may move the pod: no leader, and not on a cordoned node unless that node may end."""
     node = nodes.get(pod.node)
     guarded = node is not None and node.cordoned and node.state < NodeState.AT_RISK
     return pod.uid not in leaders and not guarded

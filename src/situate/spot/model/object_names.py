@@ -1,4 +1,4 @@
-"""What the objects of an installation are called. Beside its Deployment each part finds the others by these names."""
+"""Names of an installation's objects. By these names each part finds the objects of the others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from situate.spot.model.pods_nodes_workloads import PREFIX
 
 NAME: Final = "situate-spot"
-"""Of the Deployment, the Service, the Lease and the ServiceAccount's rights."""
+"""Name of the Deployment, the Service, the Lease and the RBAC objects."""
 CERTIFICATES: Final = "situate-spot-certificates"
 """The Secret."""
 POLICIES: Final = "situate-spot-policies"
@@ -18,11 +18,14 @@ WEBHOOK_PATH: Final = "/admit"
 LEADS: Final = PREFIX + "leads"
 """Label of the pod that answers; the Service selects it."""
 WANTS: Final = PREFIX + "wants"
-"""Annotation of the Lease: which pod of a newer revision asks for it, as JSON."""
+"""Annotation of the Lease: the pod of a newer revision that requests the Lease, as JSON."""
 INTERRUPTIONS: Final = PREFIX + "interruptions"
-"""Annotation of the Lease: which spot nodes ended when, as `interruptions.to_text` writes it."""
+"""Annotation of the Lease: the spot nodes that ended, with times, as `interruptions.to_text` writes them."""
 
 
 def configuration_name(namespace: str) -> str:
-    """Of the MutatingWebhookConfiguration; it belongs to the cluster, so it says whose it is."""
+    """Return the name of the MutatingWebhookConfiguration.
+
+    The object is cluster-wide, so its name contains the namespace of the installation.
+    """
     return f"{NAME}-{namespace}"

@@ -1,7 +1,7 @@
-"""The words of spot: capacity and class, the keys on objects, and what is read of pods, nodes and workloads.
+"""Basic values of spot: capacity, keys on objects, and the facts of pods, nodes and workloads.
 
-Only values live here. Nodes become values in `node_signals`, workloads and pods in `owners`; what follows from them is
-decided elsewhere. Times are seconds since the epoch.
+`node_signals` makes nodes into values, `owners` workloads and pods. This module holds no decisions. Times are seconds
+since the epoch.
 """
 
 from __future__ import annotations
@@ -18,41 +18,41 @@ PREFIX: Final = "spot.situate.dev/"
 MIX: Final = PREFIX + "mix"
 """Label of a namespace or pod, annotation of a workload: `enabled` or `disabled`."""
 ON_DEMAND: Final = PREFIX + "on-demand"
-"""Annotation of a workload or namespace: how many pods must be on demand."""
+"""Annotation of a workload or namespace: the number of pods that must be on demand."""
 CLASS: Final = PREFIX + "class"
-"""Label of a pod: what admission wrote."""
+"""Label of a pod: the class that admission wrote."""
 DECISION: Final = PREFIX + "decision"
 """Annotation of a pod: token, owner, counts and reason of its class, as JSON."""
 DEADLINE: Final = PREFIX + "deadline"
-"""Annotation of a released pod: when it has to be gone, RFC 3339."""
+"""Annotation of a released pod: the time by which it must be gone, RFC 3339."""
 ALLOW_RESTART: Final = PREFIX + "allow-restart"
-"""Annotation of a StatefulSet of one replica: `true` lets its only pod be moved."""
+"""Annotation of a StatefulSet with one replica: `true` lets policy move its only pod."""
 SPREAD_POOLS: Final = PREFIX + "spread-pools"
-"""Annotation of a workload: `true` asks for wishes against the pools that it fills most."""
+"""Annotation of a workload: `true` adds preferred terms against the pools that it fills most."""
 LEADER: Final = PREFIX + "leader"
 """Annotation of a workload: `role=primary`, a label of its leader, or `lease/NAME`."""
 TRIED: Final = PREFIX + "tried"
-"""Annotation of a Pod that `situate check` creates as a dry run: `asked`, and `answered` by the webhook."""
+"""Annotation of a Pod that `situate check` creates as a dry run: `asked`, or `answered` by the webhook."""
 GATE: Final = PREFIX + "placement"
 """Scheduling gate of strict mode."""
 DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 MIRROR: Final = "kubernetes.io/config.mirror"
-"""Annotation of a static pod's image in the API."""
+"""Annotation of the mirror of a static pod in the API."""
 TEMPLATE_HASH: Final = "pod-template-hash"
 RELEASED: Final = "released-"
-"""Begins the `pod-template-hash` of a pod that was released from its ReplicaSet."""
+"""Prefix of the `pod-template-hash` of a pod that was released from its ReplicaSet."""
 HOSTNAME: Final = "kubernetes.io/hostname"
 INSTANCE_TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 
 
 def no_labels() -> Mapping[str, str]:
-    """The one empty map: values without labels share it."""
+    """Return the one empty map, shared by all values without labels."""
     return NO_LABELS
 
 
 class Capacity(StrEnum):
-    """What a node is. A pod's class is one too: what admission asked for, never unknown."""
+    """Capacity type of a node. The class of a pod is also one, but never unknown."""
 
     ON_DEMAND = "on-demand"
     SPOT = "spot"
@@ -61,11 +61,11 @@ class Capacity(StrEnum):
 
 
 class NodeState(IntEnum):
-    """From the weakest to the strongest: the strongest signal holds."""
+    """State of a node, from the weakest to the strongest; the strongest signal applies."""
 
     OK = 0
     CORDONED = 1
-    """By somebody: no new pods, and we evict nothing there."""
+    """By another party: the node takes no new pods, and the controller evicts none there."""
     NOT_READY = 2
     """Not usable yet, or not now."""
     AT_RISK = 3
@@ -73,7 +73,7 @@ class NodeState(IntEnum):
     DOOMED = 4
     """Ends, perhaps at a known deadline."""
     DEAD = 5
-    """Gone, or silent: its pods do not serve."""
+    """Gone or silent: its pods do not serve."""
 
     def __str__(self) -> str:
         return self.name.lower().replace("_", "-")
@@ -89,75 +89,75 @@ class PodKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """A node as its labels and signals tell it."""
+    """A node, read from its labels and signals."""
 
     name: str
     capacity: Capacity = Capacity.UNKNOWN
     state: NodeState = NodeState.OK
     deadline: float | None = None
-    """When it ends; None if nobody said."""
+    """Time of its end; None if unknown."""
     cordoned: bool = False
-    """Also where a stronger state holds."""
+    """True also if a stronger state applies."""
     why: str = ""
     """The signal that gave the state."""
     pool: str = ""
-    """What is reclaimed together: instance type and zone, as far as they are known."""
+    """Nodes that are reclaimed together: instance type and zone, as far as they are known."""
     instance_type: str = ""
     zone: str = ""
     created: float = 0.0
     cpu_milli: int = 0
-    """Allocatable."""
+    """Allocatable CPU."""
     tainted: bool = False
     """Whether a taint of its own already keeps new pods away."""
 
     @property
     def ending(self) -> bool:
-        """Whether its pods count for nothing any more."""
+        """Whether the pods of the node no longer count."""
         return self.state >= NodeState.DOOMED
 
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
-    """A pod of some controller."""
+    """A pod and its controller."""
 
     key: PodKey
     uid: str
     controller: str = ""
-    """Uid of the object that controls it; empty for a pod of nobody's."""
+    """Uid of the controlling object; empty for a pod without a controller."""
     revision: str = ""
     pod_class: Capacity | None = None
-    """None if it was admitted without us."""
+    """None if it was admitted without a class."""
     token: str = ""
-    """Of the reservation that it fulfils."""
+    """Token of the reservation that the pod fulfils."""
     node: str = ""
     """Empty until bound."""
     phase: str = "Pending"
     ready: bool = False
     ready_since: float | None = None
-    """None while it is not ready."""
+    """None while the pod is not ready."""
     created: float = 0.0
     started: float | None = None
-    """When a kubelet took it; None before."""
+    """Time at which a kubelet accepted the pod; None before."""
     terminating: bool = False
     released: bool = False
-    """Left its ReplicaSet by our hand and serves until its deadline."""
+    """The controller took it out of its ReplicaSet, and it serves until its deadline."""
     deadline: float | None = None
-    """Of a released pod."""
+    """Deadline of a released pod."""
     restarts: int = 0
     cost: int | None = None
     """Its deletion cost; None if it has none."""
     gated: bool = False
-    """Whether it still waits for our gate."""
+    """Whether it still waits behind the gate of strict mode."""
     owners: int = 1
-    """References to owners of any kind."""
+    """Number of owner references of any kind."""
     cpu_milli: int = 0
-    """Requested."""
+    """Requested CPU."""
     grace_s: float = 30.0
     labels: Mapping[str, str] = field(default_factory=no_labels)
     evicting: tuple[tuple[str, int], ...] = ()
-    """Key and seconds of its tolerations of a node that is not ready or unreachable."""
+    """Key and seconds of its tolerations of not-ready and unreachable nodes."""
     former_owner: str = ""
-    """Of a released pod: uid of the workload that it served for."""
+    """Uid of the workload that a released pod served."""
 
     @property
     def finished(self) -> bool:
@@ -165,12 +165,12 @@ class PodFacts:
 
     @property
     def active(self) -> bool:
-        """Whether a ReplicaSet counts it."""
+        """Whether a ReplicaSet counts the pod."""
         return not self.terminating and not self.finished
 
     @property
     def live(self) -> bool:
-        """Whether it counts for its workload: active and not released."""
+        """Whether the pod counts for its workload: active and not released."""
         return self.active and not self.released
 
 
@@ -184,14 +184,14 @@ class Owner:
     uid: str
     replicas: int = 1
     stateful: bool = False
-    """Whether pods have ordinals that choose their class, and a majority is kept by default."""
+    """Whether the ordinals of pods decide their class, and a majority is on demand by default."""
     ordinals_start: int = 0
     revision: str = ""
-    """The one that its new pods get."""
+    """The revision of new pods."""
     revision_label: str = TEMPLATE_HASH
-    """Of its pods."""
+    """Label of the revision on its pods."""
     observed: bool = True
-    """Whether its controller has seen the present spec."""
+    """Whether its controller has observed the current spec."""
     rolling: bool = False
     """Whether pods of an older revision are being replaced."""
     paused: bool = False
@@ -200,23 +200,23 @@ class Owner:
     labels: Mapping[str, str] = field(default_factory=no_labels)
     template_labels: Mapping[str, str] = field(default_factory=no_labels)
     tolerated: frozenset[str] = frozenset()
-    """Keys of the evicting tolerations that its own template sets; empty means all keys."""
+    """Keys of the eviction tolerations that its own template sets; an empty key means all keys."""
     pinned: Capacity | None = None
-    """The only capacity that its template's own constraints allow."""
+    """The only capacity that the template's own constraints allow."""
     conflict: str = ""
-    """Where in the template that is said, for reports."""
+    """Field of the template with these constraints, for reports."""
     releasable: bool = False
-    """Whether a ReplicaSet stands between it and its pods, which lets go of a pod whose label changes (K6)."""
+    """Whether a ReplicaSet between it and its pods releases a pod if the pod's label changes (K6)."""
     placeable: bool = True
-    """Whether its template's own constraints allow any capacity."""
+    """Whether the template's own constraints allow any capacity."""
     template_cost: bool = False
-    """Whether its template sets a deletion cost, which is then the user's."""
+    """Whether the template sets a deletion cost; the cost then belongs to the user."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}"
 
     def ordinal(self, pod: str) -> int | None:
-        """Which of its pods this is, from 0 on; None where pods have no ordinals or the name is another set's."""
+        """Return the pod's ordinal, counted from 0; None without ordinals or if the name belongs to another set."""
         head, dash, digits = pod.rpartition("-")
         if not self.stateful or not dash or head != self.name or not (digits.isascii() and digits.isdecimal()):
             return None

@@ -1,4 +1,7 @@
-"""The settings that deciding reads, as plain numbers. Times are seconds. Defaults are those of P35."""
+"""Settings of decisions, as plain numbers. Times are seconds.
+
+The defaults are those of P35.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +14,22 @@ from situate.spot.model.maintenance_windows import Window
 class Limits:
     cool_down_s: float = 60.0
     per_cluster: int = 5
-    """Moves by policy that may be under way at once."""
+    """Policy moves that may be in flight at once."""
     per_hour: int = 60
     failures: int = 3
     stop_s: float = 3600.0
     windows: tuple[Window, ...] = ()
     pend_s: float = 60.0
-    """A pod that waits longer for a node is in want."""
+    """How long a pod may wait for a node before it counts as unschedulable."""
     degrade_after_s: float | None = None
-    """None: on-demand pods wait for room for ever."""
+    """None: on-demand pods wait for free capacity without limit."""
     on_demand_autoscaling: bool = False
     spot_autoscaling: bool = False
     make_before_break: bool = True
     start_s: float = 25.0
-    """From its creation until a pod is ready, as a rule."""
+    """Usual time from a pod's creation until it is ready."""
     eviction_s: int | None = 20
-    """Seconds that spot pods stay on a lost node; None leaves them as they are."""
+    """Seconds for which spot pods stay on a lost node; None leaves the defaults."""
     returns: bool = True
     node_age_s: float = 600.0
     calm_s: float = 1800.0

@@ -1,4 +1,7 @@
-"""Pools: spot nodes that are reclaimed together, by instance type and zone (B47)."""
+"""Pools: spot nodes that are reclaimed together, by instance type and zone.
+
+Rule: B47.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,15 @@ from situate.spot.model.pods_nodes_workloads import INSTANCE_TYPE_LABEL, ZONE_LA
 
 
 def pods_by_pool(pods: Iterable[PodFacts], nodes: Nodes) -> Counter[str]:
-    """A workload's pods that count and run on spot, by pool."""
+    """Count a workload's live pods on spot nodes, by pool."""
     places = (nodes.get(pod.node) for pod in counted(pods))
     return Counter(node.pool for node in places if node is not None and node.capacity is Capacity.SPOT)
 
 
 def crowded(pods: Iterable[PodFacts], nodes: Nodes) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The instance types, and where all are even the zones, that a workload fills most, as wishes against them.
+    """Return the instance types that a workload fills most, or the zones if all types are equally full.
 
-    Nothing where it has no pod on spot, or fills all that exist alike.
+    Admission adds preferred terms against them. Empty if the workload has no pod on spot, or fills all of them equally.
     """
     places = [node for pod in counted(pods) if (node := nodes.get(pod.node)) is not None]
     on_spot = [node for node in places if node.capacity is Capacity.SPOT]

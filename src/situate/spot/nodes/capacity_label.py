@@ -1,6 +1,7 @@
-"""Writes the capacity label of the note onto nodes that say the same in their cloud's words (P34), if that is wanted.
+"""Patch that adds the label `node.kubernetes.io/capacity` to nodes with only a label of their cloud.
 
-Then one expression in pods' affinity fits all clouds. A label that is there already, even a wrong one, is its owner's.
+With this optional label one expression in the pods' affinity fits all clouds. An existing label, even a wrong one, is
+never changed. Rule: P34.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from situate.spot.nodes.node_signals import Signal, capacity_of
 
 
 def capacity_patch(node: Node, table: Sequence[Signal]) -> dict[str, Any] | None:
-    """A merge patch for the node; None where its capacity is not known, or the label is there."""
+    """Return a merge patch for the node; None if its capacity is unknown or it has the label."""
     capacity = capacity_of(node, table)
     if capacity is Capacity.UNKNOWN or CAPACITY_LABEL in node.metadata.labels:
         return None

@@ -1,8 +1,8 @@
-"""What is remembered of spot nodes that ended and came back: behind the adviser, the headroom, and the calm that a new
-leader finds (B24, B26, B27, B30, B44).
+"""History of spot nodes that ended and came back.
 
-A value with steps; it is small, so that it can stand as text in an annotation. Every end counts, whoever brought it
-about: what reclaims a node and what scales it down look alike from within a cluster.
+The adviser, the headroom check and a new leader's view of calm pools use it. It is an immutable value, small enough for
+an annotation. Every end counts, because reclaims and scale-downs look alike from inside a cluster. Rules: B24, B26,
+B27, B30, B44.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from situate.spot.model.pods_nodes_workloads import Capacity, no_labels
 from situate.spot.nodes.savings import HOURS_PER_MONTH
 
 TOGETHER_S: Final = 120.0
-"""Nodes that end within so long of each other end in one wave: the notice that a spot node gets."""
+"""Longest gap between ends of one wave: the notice period of a spot node."""
 MOST_WAVES: Final = 100
-"""That are kept; what is older is forgotten, and the history begins later."""
+"""Number of waves in the history; older waves are dropped, and the history then begins later."""
 BACK_S: Final = 21600.0
-"""A node that comes so long after one of its pool ended is not remembered as one that came back."""
+"""A node that comes this long after an end in its pool does not count as one that came back."""
 MOST_RETURNS: Final = 32
 _MOST_POOLS: Final = 8
 _MONTH_S: Final = HOURS_PER_MONTH * 3600
@@ -36,23 +36,23 @@ class Wave:
 
     began: float
     last: float
-    """When the latest of them ended."""
+    """End of the latest of them."""
     nodes: int
-    """So many."""
+    """Number of nodes."""
     of: int
     """Usable spot nodes just before."""
     pools: Mapping[str, int] = field(default_factory=dict)
-    """By pool, the most stricken ones."""
+    """Ended nodes by pool, for the pools with most of them."""
 
     @property
     def share(self) -> float:
-        """Of all spot nodes, more than 0 and up to 1."""
+        """Share of all spot nodes, more than 0 and up to 1."""
         return min(1.0, self.nodes / max(self.of, self.nodes))
 
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """A spot node that came to a pool of which some had ended lately."""
+    """A spot node that came to a pool with a recent end."""
 
     at: float
     node: str
@@ -62,25 +62,25 @@ class Return:
 @dataclass(frozen=True, slots=True)
 class History:
     since: float | None = None
-    """When looking began; None: never."""
+    """Start of the observation; None: never."""
     waves: tuple[Wave, ...] = ()
     """The oldest first."""
     usable: Mapping[str, str] | None = None
-    """Node to pool at the last look; None before the first, and of a history that was read."""
+    """Node to pool at the latest observation; None before the first one, and in a history that was read."""
     returns: tuple[Return, ...] = ()
-    """The oldest first, the latest of them."""
+    """The latest returns, the oldest first."""
 
     @property
     def largest(self) -> int | None:
-        """Most nodes that ended together; None if none ever did."""
+        """Largest number of nodes that ended together; None if none ended."""
         return max((wave.nodes for wave in self.waves), default=None)
 
     def months(self, now: float) -> float:
-        """How long it is; 0 where there is none."""
+        """Length of the history in months; 0 without one."""
         return 0.0 if self.since is None else max(0.0, now - self.since) / _MONTH_S
 
     def ended_share_per_month(self, nodes: int, now: float) -> float | None:
-        """Of so many nodes, the part that ends in a month; None where nothing can be said yet."""
+        """Return the share of `nodes` that ends in a month; None without enough data."""
         months = self.months(now)
         if not months or not nodes:
             return None
@@ -88,8 +88,9 @@ class History:
 
 
 def noted(history: History, nodes: Nodes, now: float) -> History:
-    """After a look at the nodes. The first look of a process ends nothing and nothing comes back with it: it does not
-    know what was there.
+    """Return the history after an observation of the nodes.
+
+    The first observation of a process adds no ends and no returns, because the earlier nodes are unknown.
     """
     usable = {node.name: node.pool for node in nodes.values() if node.capacity is Capacity.SPOT and not node.ending}
     since = now if history.since is None else history.since
@@ -112,7 +113,7 @@ def noted(history: History, nodes: Nodes, now: float) -> History:
 
 
 def _with_returns(history: History, before: Mapping[str, str] | None, now: float) -> History:
-    """With the nodes that have come since `before`, as far as they may be back."""
+    """Add the nodes that have come since `before`, if they may be back."""
     if before is None or history.usable is None:
         return history
     lately = {pool for wave in history.waves if now - wave.last < BACK_S for pool in wave.pools}
@@ -122,7 +123,7 @@ def _with_returns(history: History, before: Mapping[str, str] | None, now: float
 
 
 def to_text(history: History) -> str:
-    """JSON, without what only a running process knows."""
+    """Encode the history as JSON, without the data that only a running process has."""
     waves = [
         {"began": _text(each.began), "last": _text(each.last), "nodes": each.nodes, "of": each.of, "pools": each.pools}
         for each in history.waves
@@ -133,7 +134,7 @@ def to_text(history: History) -> str:
 
 
 def from_text(text: str) -> History:
-    """What `to_text` has written; what somebody has written badly counts as not written."""
+    """Decode the text of `to_text`; an invalid text gives an empty history."""
     try:
         data = json.loads(text)
         since = _time(data["since"])

@@ -1,6 +1,7 @@
-"""The table of signals that is known without configuration: clouds, their tools, and Kubernetes itself (3.9).
+"""Built-in table of signals: clouds, their tools, and Kubernetes itself.
 
-Data only. A row of the reference without a stated notice gets no `noticeSeconds`: such a node has no deadline.
+Data only. An entry without a stated notice gets no `noticeSeconds`: such a node has no deadline. The entries are those
+of "Node states and the signal table" in docs/spec/spot.md. Rules: P23, P24.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ SIGNALS: Final[tuple[Signal, ...]] = (
 
 
 def pool_tolerations(table: Sequence[Signal]) -> tuple[Toleration, ...]:
-    """What a pod needs to put up with the permanent taints of spot pools."""
+    """Return the tolerations for the permanent taints of spot pools."""
     return tuple(
         Toleration(
             key=signal.key,
@@ -105,10 +106,10 @@ def pool_tolerations(table: Sequence[Signal]) -> tuple[Toleration, ...]:
 
 
 def on_demand_requirement(table: Sequence[Signal]) -> NodeSelectorRequirement:
-    """The expression that only on-demand nodes meet (P23).
+    """Return the expression that only on-demand nodes meet.
 
-    The label of the note, unless the table says of some label that nodes without it are on demand: then the values of
-    that one that mean spot are ruled out.
+    This is the label `node.kubernetes.io/capacity`. If the table has a label whose absence means on demand, the
+    expression excludes the spot values of that label instead. Rule: P23.
     """
     for signal in table:
         if signal.absent is not None and signal.source == "label":
@@ -117,7 +118,7 @@ def on_demand_requirement(table: Sequence[Signal]) -> NodeSelectorRequirement:
 
 
 def spot_requirement(table: Sequence[Signal]) -> NodeSelectorRequirement:
-    """The expression for the wish of the spot class (P24), on the same label."""
+    """Return the expression for the preferred term of the spot class, on the same label."""
     key = on_demand_requirement(table).key
     return NodeSelectorRequirement(key, "In", _values(table, key, "spot") or ("spot",))
 

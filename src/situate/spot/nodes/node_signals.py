@@ -1,7 +1,8 @@
-"""What a node is and how it fares: capacity and state from labels, taints, conditions, events and fields (P12, P33).
+"""Capacity and state of a node from labels, taints, conditions, events and fields.
 
-The table of signals is data (`known_signals`), extended by configuration. A label that says nothing known is no claim;
-labels that disagree make a node spot; no label leaves it unknown, which never counts as on demand.
+The table of signals is data (`known_signals`), and configuration extends it. A label with an unknown value says
+nothing. Labels that disagree make a node spot. Without a label the capacity is unknown, which never counts as on
+demand. Rules: P12, P33.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ from situate.spot.model.pods_nodes_workloads import (
 
 _STATES: Final = {str(state): state for state in NodeState}
 FIELDS: Final = ("metadata.deletionTimestamp", "spec.unschedulable")
-"""What a signal of source `field` may name."""
+"""Fields that a signal of source `field` may name."""
 _OWN_TAINTS: Final = ("NoSchedule", "NoExecute")
 
 
 class DeadlineFrom(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Where in a condition's message the deadline stands."""
+    """Location of the deadline in a condition's message."""
 
     message: str
     """A regular expression whose first group is the time."""
@@ -47,26 +48,27 @@ class DeadlineFrom(msgspec.Struct, frozen=True, kw_only=True, rename="camel", fo
 
 
 class Signal(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """A line of the table: what is seen on a node, and what it means."""
+    """Entry of the signal table: the signal on a node and its meaning."""
 
     source: Literal["label", "taint", "condition", "event", "field"]
     key: str
-    """Of the label or taint; type of the condition; reason of the event; path of the field."""
+    """Key of the label or taint; type of the condition; reason of the event; path of the field."""
     value: str | None = None
-    """None means any; of a condition its status."""
+    """None means any; for a condition, its status."""
     effect: str | None = None
-    """Of a taint; None means any."""
+    """Effect of a taint; None means any."""
     message: str | None = None
     """A pattern that the condition's message must contain; None means any."""
     capacity: Literal["on-demand", "spot"] | None = None
-    """What it says of the capacity; a taint with `spot` marks a pool for good: pods of that class tolerate it."""
+    """Capacity of a node with the signal. A taint with `spot` marks a permanent spot pool, and the spot class tolerates
+    it."""
     state: Literal["ok", "cordoned", "not-ready", "at-risk", "doomed", "dead"] | None = None
-    """`ok` says that the signal means nothing."""
+    """`ok` means that the signal is harmless."""
     notice_seconds: float | None = None
-    """From the signal to the end of the node; None: nobody says."""
+    """Seconds from the signal to the end of the node; None: unknown."""
     deadline_from: DeadlineFrom | None = None
     absent: Literal["on-demand"] | None = None
-    """On a label: what a node without the key is. For clouds whose on-demand nodes carry no label."""
+    """For a label: capacity of a node without the key. For clouds whose on-demand nodes carry no label."""
 
     def mistakes(self) -> Iterable[Mistake]:
         if self.capacity is None and self.state is None:
@@ -92,7 +94,7 @@ class NodeEvent:
 
 
 def occurrences(event: CoreEvent) -> Iterator[NodeEvent]:
-    """The first and the last time that an Event tells of; an Event outlives the node that it was about."""
+    """Yield the first and the last time of an Event, which may be older than the node."""
     last = event.series.last_observed_time if event.series is not None else None
     moments = {event.first_timestamp, event.last_timestamp, event.event_time, last}
     yield from (NodeEvent(event.reason, moment.timestamp()) for moment in moments if moment is not None)
@@ -100,11 +102,11 @@ def occurrences(event: CoreEvent) -> Iterator[NodeEvent]:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """A signal of the table, seen on a node."""
+    """A signal of the table on a node."""
 
     signal: Signal
     since: float | None
-    """When it came; None if nothing says so."""
+    """Time at which it appeared; None if unknown."""
     message: str = ""
 
     @property
@@ -114,7 +116,7 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The strongest state that a node's signals give it."""
+    """Strongest state that a node's signals give."""
 
     state: NodeState = NodeState.OK
     deadline: float | None = None
@@ -125,9 +127,10 @@ class Health:
 def node_facts(
     node: Node, table: Sequence[Signal], now: float, seen_since: float | None = None, events: Iterable[NodeEvent] = ()
 ) -> NodeFacts:
-    """A node by this table.
+    """Read the facts of a node with this table.
 
-    `seen_since` is when its signals were first noticed: a notice that carries no time of its own began then, or now.
+    `seen_since` is the time at which its signals were first seen. A notice without a time of its own began then, or
+    now.
     """
     seen = tuple(sightings(node, table, events))
     health = health_of(seen, now, seen_since)
@@ -152,7 +155,10 @@ def node_facts(
 
 
 def capacity_of(node: Node, table: Sequence[Signal]) -> Capacity:
-    """By the label of the note, else by the table; contradictions are spot, silence is unknown."""
+    """Return the capacity by the label `node.kubernetes.io/capacity`, else by the table.
+
+    Contradictory labels mean spot; no label means unknown.
+    """
     labels = node.metadata.labels
     claims = {
         Capacity(signal.capacity)
@@ -164,7 +170,7 @@ def capacity_of(node: Node, table: Sequence[Signal]) -> Capacity:
     known = {signal.value for signal in table if signal.source == "label" and signal.key == CAPACITY_LABEL}
     own = labels.get(CAPACITY_LABEL)
     if own is not None and own not in known and None not in known:
-        return Capacity.UNKNOWN  # it says something that nobody knows: not to be relied on
+        return Capacity.UNKNOWN  # an unknown value is unreliable
     if not claims:
         claims = {
             Capacity(signal.absent)
@@ -175,10 +181,10 @@ def capacity_of(node: Node, table: Sequence[Signal]) -> Capacity:
 
 
 def sightings(node: Node, table: Sequence[Signal], events: Iterable[NodeEvent] = ()) -> Iterator[Sighting]:
-    """The signals of the table that are seen now, in the order of the table."""
+    """Yield the signals of the table that are present, in the order of the table."""
     created = node.metadata.creation_timestamp
     born = created.timestamp() if created is not None else 0.0
-    told = [event for event in events if event.at >= born]  # not about an earlier node of that name
+    told = [event for event in events if event.at >= born]  # leaves out Events about an earlier node of the same name
     for signal in table:
         yield from _seen(signal, node, told)
 
@@ -209,7 +215,7 @@ def _seen(signal: Signal, node: Node, events: Sequence[NodeEvent]) -> Iterator[S
 
 
 def health_of(seen: Iterable[Sighting], now: float, seen_since: float | None = None) -> Health:
-    """The strongest state, and of its signals the earliest deadline that is known."""
+    """Return the strongest state, and the earliest known deadline among its signals."""
     stated = [each for each in seen if each.signal.state is not None]
     strongest = max((_STATES[each.signal.state or "ok"] for each in stated), default=NodeState.OK)
     causes = [each for each in stated if _STATES[each.signal.state or "ok"] == strongest]
@@ -226,7 +232,7 @@ def health_of(seen: Iterable[Sighting], now: float, seen_since: float | None = N
 
 
 def stated_in(message: str, source: DeadlineFrom) -> float | None:
-    """The deadline that a message names; None if it names none that can be read."""
+    """Return the deadline that a message names; None if it names no readable one."""
     match = re.search(source.message, message[:4096])
     if match is None:
         return None

@@ -1,8 +1,8 @@
-"""Whether spot can be trusted again, pool by pool (B26, B27): remembered from one look at the nodes to the next, and by
-a new leader recalled from what the one before has recorded.
+"""Stability of spot pools: whether pods may return to a pool.
 
-A pool is calm when it has a usable node of some age and nothing in it was reclaimed for a while. Nodes that come back
-soon after they went, twice, put the pool at risk for hours, so that nothing moves to and fro.
+A pool is calm if it has a usable node of some age and had no interruption for a while. If nodes come back soon after
+their end twice, the pool is at risk for hours, so that pods do not move back and forth. The memory passes from one
+observation of the nodes to the next. A new leader rebuilds it from the recorded history. Rules: B26, B27.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from situate.spot.nodes.interruptions import History
 @dataclass(frozen=True, slots=True)
 class PoolMemory:
     interrupted_at: float | None = None
-    """When a node of it last ended; None if none did."""
+    """Latest end of one of its nodes; None if none ended."""
     flaps: tuple[float, ...] = ()
-    """When nodes came back too soon, lately."""
+    """Recent times at which nodes came back too soon."""
     distrusted_until: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Pools:
-    """Memory of all pools, and the usable spot nodes that were there at the last look, by name."""
+    """Memory of all pools, and the usable spot nodes at the latest observation, by name."""
 
     memories: Mapping[str, PoolMemory] = field(default_factory=dict)
     usable: Mapping[str, str] | None = None
-    """Node to pool; None before the first look, which interrupts nothing."""
+    """Node to pool; None before the first observation, which records no interruption."""
 
 
 def observed(pools: Pools, nodes: Nodes, now: float, limits: Limits) -> Pools:
-    """After a look at the nodes."""
+    """Return the memory after an observation of the nodes."""
     spot = {node.name: node for node in nodes.values() if node.capacity is Capacity.SPOT and not node.ending}
     usable = {name: node.pool for name, node in spot.items()}
     if pools.usable is None:
@@ -51,10 +51,10 @@ def observed(pools: Pools, nodes: Nodes, now: float, limits: Limits) -> Pools:
 
 
 def recalled(history: History, nodes: Nodes, limits: Limits) -> Pools:
-    """Before the first look of a process: ends and returns as they were recorded, one after the other.
+    """Rebuild the memory before the first observation of a process, from recorded ends and returns in order of time.
 
-    A node that came while nobody recorded is known by its age. A wave of more pools than were written down is one of
-    all pools that there are.
+    A node that came while no leader recorded is known by its age. If the record names fewer pools than a wave had, the
+    wave counts for all existing pools.
     """
     spot = [node for node in nodes.values() if node.capacity is Capacity.SPOT and not node.ending]
     happened: list[tuple[float, int, str]] = []  # ends before returns of the same moment
@@ -77,7 +77,7 @@ def recalled(history: History, nodes: Nodes, limits: Limits) -> Pools:
 
 
 def _arrived(pool: PoolMemory, now: float, limits: Limits) -> PoolMemory:
-    """A node came: too soon after one went, it is a flap. However many come back after one wave, that is one."""
+    """Record the arrival of a node: soon after an end it is a flap, and at most one flap for each end."""
     if pool.interrupted_at is None or now - pool.interrupted_at >= limits.flap_s:
         return pool
     if pool.flaps and pool.flaps[-1] >= pool.interrupted_at:
@@ -89,17 +89,17 @@ def _arrived(pool: PoolMemory, now: float, limits: Limits) -> PoolMemory:
 
 
 def calm_pools(pools: Pools, nodes: Nodes, now: float, limits: Limits) -> frozenset[str]:
-    """The pools that pods may return to."""
+    """Return the pools to which pods may return."""
     return frozenset(pool for pool, at in _calm_from(pools, nodes, limits).items() if now >= at)
 
 
 def calm_at(pools: Pools, nodes: Nodes, now: float, limits: Limits) -> float | None:
-    """When the next pool is calm if nothing happens to it; None if none waits for that."""
+    """Return the time at which the next pool becomes calm if nothing happens; None if no pool waits for that."""
     return min((at for at in _calm_from(pools, nodes, limits).values() if at > now), default=None)
 
 
 def _calm_from(pools: Pools, nodes: Nodes, limits: Limits) -> dict[str, float]:
-    """From when on each pool that has a usable node is calm."""
+    """Return, for each pool with a usable node, the time from which it is calm."""
     newest: dict[str, float] = {}
     for node in nodes.values():
         if node.capacity is Capacity.SPOT and node.state is NodeState.OK:
@@ -113,7 +113,7 @@ def _calm_from(pools: Pools, nodes: Nodes, limits: Limits) -> dict[str, float]:
 
 
 def next_calm(pools: Pools, now: float, limits: Limits) -> float | None:
-    """Seconds until a pool may become calm by time alone; None if none waits for that."""
+    """Return the seconds until time alone may make a pool calm; None if no pool waits for that."""
     waits = [
         left
         for memory in pools.memories.values()

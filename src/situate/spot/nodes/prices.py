@@ -1,6 +1,7 @@
-"""Prices of instance types, from a file or a ConfigMap (B47): what spot saves on which node.
+"""Prices of instance types, from a file or a ConfigMap, and the discount of spot.
 
-What is missing or absurd is named; where no price is known, the default discount stands in and every figure says so.
+Missing and absurd values are named. Without a known price the default discount applies, and every figure says so. Rule:
+B47.
 """
 
 from __future__ import annotations
@@ -18,25 +19,25 @@ from situate.objects.settings.yaml_text import load_yaml
 from situate.spot.nodes.savings import DEFAULT_DISCOUNT
 
 _HIGHEST: Final = 1e6
-"""Of an hour of a node, in any currency: what is above has slipped."""
+"""Highest plausible price of one node hour, in any currency."""
 
 
 class PriceEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An hour of one node."""
+    """Price of one node hour."""
 
     instance_type: str
     zone: str = ""
-    """Empty means every zone that has no entry of its own."""
+    """Empty means every zone without an entry of its own."""
     on_demand: float
     spot: float | None = None
     """None if it is not offered as spot."""
 
 
 class PriceList(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The document."""
+    """Document with prices of instance types."""
 
     date: str
-    """When the prices were taken: they are shown with it."""
+    """Day of the prices, shown with them."""
     currency: str = "USD"
     prices: tuple[PriceEntry, ...] = ()
 
@@ -48,17 +49,17 @@ class Price:
 
     @property
     def discount(self) -> float | None:
-        """Of spot against on demand; None without a spot price."""
+        """Discount of spot against on demand; None without a spot price."""
         return None if self.spot is None else 1 - self.spot / self.on_demand
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """By instance type and zone."""
+    """Prices by instance type and zone."""
 
     by_place: Mapping[tuple[str, str], Price] = field(default_factory=dict)
     date: str = ""
-    """Empty: there are none."""
+    """Empty without prices."""
     currency: str = ""
     default_discount: float = DEFAULT_DISCOUNT
 
@@ -66,7 +67,7 @@ class Prices:
         return self.by_place.get((instance_type, zone)) or self.by_place.get((instance_type, ""))
 
     def discount(self, instance_type: str, zone: str) -> tuple[float, bool]:
-        """And whether it was looked up, rather than the default."""
+        """Return the discount, and whether it comes from a price rather than the default."""
         price = self.price(instance_type, zone)
         known = price.discount if price is not None else None
         return (self.default_discount, False) if known is None else (known, True)
@@ -76,9 +77,9 @@ NO_PRICES = Prices()
 
 
 def parse_prices(text: str, source: str) -> tuple[Prices, tuple[Mistake, ...]]:
-    """The prices that can be used, and every mistake; an entry that is wrong is left out and named.
+    """Return the usable prices and every mistake; an invalid entry is left out and named.
 
-    `source` is where the text came from, for the messages.
+    `source` is the origin of the text, for the messages.
     """
     data, mistakes = load_yaml(text)
     if mistakes:
@@ -87,7 +88,7 @@ def parse_prices(text: str, source: str) -> tuple[Prices, tuple[Mistake, ...]]:
         return NO_PRICES, (Mistake(source, shown(data), "a mapping with the keys date, currency, prices"),)
     listed = data.get("prices")
     plain = {**data, "prices": []}
-    if isinstance(data.get("date"), date):  # YAML reads an unquoted date as one
+    if isinstance(data.get("date"), date):  # YAML reads an unquoted date as a date
         plain["date"] = str(data["date"])
     document, wrong = parse_section(plain, PriceList, source)
     if document is None:
@@ -123,7 +124,7 @@ def _is_date(text: str) -> bool:
 
 
 def _said_twice(entry: PriceEntry, path: str, found: Mapping[tuple[str, str], Price]) -> Mistake | None:
-    """The first one holds."""
+    """Return a mistake if an earlier entry has the same instance type and zone; the first entry applies."""
     place = "/".join(filter(None, (entry.instance_type, entry.zone)))
     known = (entry.instance_type, entry.zone) in found
     return Mistake(path, place, "each instance type and zone once", "remove one of them") if known else None

@@ -1,6 +1,6 @@
-"""What spot saves and what it risks, as plain figures (B29, B30); never one mixed score.
+"""Savings and risks of spot, as separate figures; never one mixed score.
 
-Money is in the currency of the prices, time in hours and seconds as the names say. Prices are read in `prices`.
+Money is in the currency of the prices; names give the unit of time. `prices` reads the prices. Rules: B29, B30.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from typing import Final
 
 HOURS_PER_MONTH: Final = 730.0
 DEFAULT_DISCOUNT: Final = 0.7
-"""Of spot against on demand where no price is known; whoever uses it says so."""
+"""Discount of spot without a known price; every use of it is reported."""
 
 
 def cost_share(replicas: int, on_demand: int, discount: float) -> float:
-    """What a workload costs beside all on demand: (M + (R - M)(1 - d)) / R; 1 without replicas."""
+    """Return a workload's cost as a share of all on demand: (M + (R - M)(1 - d)) / R; 1 without replicas."""
     if replicas <= 0:
         return 1.0
     return (on_demand + (replicas - on_demand) * (1 - discount)) / replicas
 
 
 def hazard_per_hour(monthly_share: float, hours_per_month: float = HOURS_PER_MONTH) -> float:
-    """The rate of reclaims of one node, if this share of nodes is reclaimed in a month; infinite for 1 and more."""
+    """Return a node's reclaim rate for this monthly share of reclaimed nodes; infinite for 1 and more."""
     if monthly_share >= 1:
         return math.inf
     return -math.log1p(-monthly_share) / hours_per_month if monthly_share > 0 else 0.0
@@ -32,28 +32,28 @@ def mean_hours_between(hazard: float) -> float:
 
 
 def interruption_probability(hazard: float, hours: float) -> float:
-    """That one node is reclaimed within so many hours."""
+    """Return the probability that one node is reclaimed within this many hours."""
     return -math.expm1(-hazard * hours)
 
 
 def any_interruption(monthly_share: float, pods: int) -> float:
-    """That at least one of so many is reclaimed in a month, if they go independently of each other."""
+    """Return the probability that at least one of the pods is reclaimed in a month, if reclaims are independent."""
     return float(1 - (1 - monthly_share) ** pods)
 
 
 def expected_interruptions(monthly_share: float, pods: int) -> float:
-    """A month, over all pods."""
+    """Return the expected interruptions per month, over all pods."""
     return pods * hazard_per_hour(monthly_share) * HOURS_PER_MONTH
 
 
 def break_even_hours(restart_cost: float, on_demand_price_h: float, discount: float, share_of_node: float) -> float:
-    """Hours on spot that pay for a restart; infinite where nothing is saved."""
+    """Return the hours on spot that pay for a restart; infinite if nothing is saved."""
     saved = on_demand_price_h * discount * share_of_node
     return restart_cost / saved if saved > 0 else math.inf
 
 
 def premium_per_month(on_demand_price_h: float, discount: float, share_of_node: float, pods: int = 1) -> float:
-    """The price of so many more on-demand pods."""
+    """Return the monthly price of this many more on-demand pods."""
     return pods * on_demand_price_h * discount * share_of_node * HOURS_PER_MONTH
 
 
@@ -62,5 +62,5 @@ def outage_cost_per_month(waves_per_month: float, outage_s_per_wave: float, valu
 
 
 def worth_it(outage_cost: float, premium: float) -> bool:
-    """Whether outages cost more than the on-demand pods that prevent them."""
+    """Return whether outages cost more than the on-demand pods that prevent them."""
     return outage_cost > premium

@@ -1,8 +1,8 @@
-"""What is done for on-demand pods that find no room (B17, B18, B19).
+"""Relief for on-demand pods that find no free capacity.
 
-During a rollout the revision's surplus goes to spot until an old on-demand pod has left. Otherwise a pod that
-overflowed onto on demand and need not stand there makes room; and where nothing else helps, the pod waits, or after a
-while runs on spot as a debt that is repaid when there is room.
+During a rollout the revision's surplus goes to spot until an old on-demand pod has left. Otherwise an overflowed pod
+gives up its place. If neither helps, the pod waits, or after a while runs on spot as a debt. The debt is repaid when
+on-demand nodes have free capacity. Rules: B17, B18, B19.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from situate.spot.workloads.deletion_cost import removal_order
 
 @dataclass(frozen=True, slots=True)
 class Relief:
-    """What is done, and what is remembered of the workload in want."""
+    """Moves, and the new memory of the workload with the shortage."""
 
     moves: tuple[Move, ...]
     memory: Memory
 
 
 def in_want(workload: Workload, now: float, waiting_s: float) -> list[PodFacts]:
-    """On-demand pods that have had no node for so long, the oldest first."""
+    """Return the on-demand pods that have had no node for at least `waiting_s`, the oldest first."""
     pods = [
         pod
         for pod in workload.live
@@ -39,7 +39,7 @@ def in_want(workload: Workload, now: float, waiting_s: float) -> list[PodFacts]:
 
 
 def remembered(workload: Workload, memory: Memory) -> Memory:
-    """Without what is over: the old pod that a surge waited for has left, or the rollout has ended."""
+    """Clear the surge state if the old pod of the surge has left, or if the rollout has ended."""
     present = {pod.uid for pod in workload.live}
     if memory.surge_revision and (memory.yielding not in present or not workload.owner.rolling):
         return replace(memory, surge_revision="", yielding="", surged="", surged_at=0.0)
@@ -47,10 +47,11 @@ def remembered(workload: Workload, memory: Memory) -> Memory:
 
 
 def surge_relief(workload: Workload, nodes: Nodes, now: float, memory: Memory, limits: Limits) -> Relief | None:
-    """B17: a rollout's new on-demand pod waits while the old ones hold the floor; None where that is not so.
+    """Delete a rollout's pending on-demand pod while the old pods hold the floor; None in all other states.
 
-    One pod goes for each old pod that is to leave. While one is waited for, the deletion is only repeated, or made for
-    a pod that came since: it got on demand, and waits as long as the first did.
+    One pod is deleted for each old pod that will leave. While that old pod is present, only two kinds of deletions
+    follow: a repeat, or the deletion of a later pod. Such a pod was created on demand again, and must wait as long as
+    the first pod. Rule: B17.
     """
     owner = workload.owner
     if owner.stateful or not owner.rolling:
@@ -85,9 +86,10 @@ def room_made(
     limits: Limits,
     leaders: Iterable[str] = (),
 ) -> Evict | None:
-    """B19: a spot-class pod that need not stand on demand and can go to spot leaves its place to one that must.
+    """Evict an overflowed spot-class pod that fits on spot, in favour of a waiting on-demand pod.
 
-    The own workload is looked at first, then the others in their order. None where nobody can help.
+    The waiting pod's own workload is checked first, then the others in their order. None if no pod can leave. Rule:
+    B19.
     """
     waiting = in_want(workload, now, limits.pend_s)
     if not waiting or room.fits(waiting[0], Capacity.ON_DEMAND):
@@ -107,7 +109,10 @@ def room_made(
 
 
 def degraded(workload: Workload, now: float, memory: Memory, limits: Limits) -> Relief | None:
-    """B18: a pod that has waited too long is replaced by one that may run on spot; None where that is not wanted."""
+    """Replace a pod that has waited too long by one that may run on spot; None if degrading is off or not needed.
+
+    Rule: B18.
+    """
     if limits.degrade_after_s is None or workload.owner.stateful or workload.owner.rolling:
         return None
     waiting = in_want(workload, now, limits.degrade_after_s)
@@ -120,9 +125,9 @@ def degraded(workload: Workload, now: float, memory: Memory, limits: Limits) -> 
 
 
 def repaid(workload: Workload, memory: Memory, room: Room) -> Memory:
-    """With one pod less owed, if nothing waits and on demand has room again.
+    """Repay one pod of the debt if no pod waits and on-demand nodes have free capacity.
 
-    Nothing is owed for pods that have found their places after all, such as one that did at the last moment.
+    Pods that have found on-demand places after all, even at the last moment, are no longer owed.
     """
     if memory.debt > 0 and (beyond := _beyond(workload)) > 0:
         return replace(memory, debt=max(0, memory.debt - beyond))
@@ -135,12 +140,12 @@ def repaid(workload: Workload, memory: Memory, room: Room) -> Memory:
 
 
 def _beyond(workload: Workload) -> int:
-    """Placed pods of the on-demand class that are more than what is asked for with the debt; negative: they lack."""
+    """Count the placed on-demand pods beyond the target that remains after the debt; negative if pods are missing."""
     return sum(bool(pod.node) and _must(pod) for pod in workload.live) - workload.target
 
 
 def _overflowed(workload: Workload, nodes: Nodes) -> list[PodFacts]:
-    """Pods of the spot class on on-demand nodes, beyond what the target asks for; the youngest first."""
+    """Return the spot-class pods on on-demand nodes beyond the target, the youngest first."""
     held = [pod for pod in workload.live if pod.node and effective(pod, nodes) is Capacity.ON_DEMAND]
     surplus = len(held) - workload.target + sum(not pod.node for pod in workload.live if _must(pod))
     spot = [pod for pod in held if pod.pod_class is Capacity.SPOT and pod.ready]
@@ -150,5 +155,5 @@ def _overflowed(workload: Workload, nodes: Nodes) -> list[PodFacts]:
 
 
 def _must(pod: PodFacts) -> bool:
-    """Whether it will be on demand once it is placed, so that it stands in for one that leaves."""
+    """Return whether the pod is on demand once it is placed, so that it can replace a leaving pod."""
     return pod.pod_class is Capacity.ON_DEMAND

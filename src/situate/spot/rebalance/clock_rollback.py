@@ -1,6 +1,6 @@
-"""Times that are remembered and have not come yet: left by a clock that was ahead and was set back (F15).
+"""Correction of remembered times that are in the future because a clock was ahead and was set back.
 
-Waiting until they have come could take days. Whatever was to last from such a moment lasts from now.
+Waiting for such times could take days. Periods that began at such a time begin now instead. Rule: F15.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from situate.spot.workloads.cluster_view import Memory
 
 
 def come(state: State, limits: Limits, now: float) -> State:
-    """The same state where no time in it lies ahead of what it may."""
+    """Return the state with corrected times; the same object if no time is too far ahead."""
     memories = {uid: memory for uid, memory in state.memories.items() if _is_ahead(memory, limits, now)}
     pools = {name: pool for name, pool in state.pools.memories.items() if _pool_is_ahead(pool, limits, now)}
     if not memories and not pools and max(state.moved_at, default=now) <= now:

@@ -1,7 +1,7 @@
-"""What the controller does now, for all workloads, as a function of the cluster, its memory and the time.
+"""Decision of the controller for all workloads, as a function of the cluster, its memory and the time.
 
-`decide` is called again and again: each call orders at most one move of a workload by policy, and everything that nodes
-which end leave no time for. In read-only mode it orders nothing and says what it would have ordered.
+`decide` is called repeatedly. Each call orders at most one policy move for a workload, and every move that ending nodes
+make urgent. In read-only mode it orders nothing and reports the actions that it would order. Rule: D17.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Steps: TypeAlias = Generator[None, None, None]
 
 
 def decide(state: State, situation: Situation, now: float) -> Decision:
-    """Equal arguments give equal decisions; workloads are looked at in the order of namespace, name and uid."""
+    """Decide in one call. Equal arguments give equal decisions; workloads are sorted by namespace, name and uid."""
     steps = deciding(state, situation, now)
     while True:
         try:
@@ -53,9 +53,9 @@ def decide(state: State, situation: Situation, now: float) -> Decision:
 
 
 def deciding(state: State, situation: Situation, now: float) -> Generator[None, None, Decision]:
-    """The same in steps, each a fraction of a millisecond, for who must not be kept waiting meanwhile.
+    """Decide in steps of a fraction of a millisecond, so that the caller can answer admissions between them.
 
-    What the situation holds must not change until the end.
+    The content of the situation must not change until the end.
     """
     limits, nodes = situation.limits, situation.cluster.nodes
     state = come(state, limits, now)
@@ -88,14 +88,14 @@ def _requeue(run: _Run, calm_in: float | None) -> float | None:
 
 
 def _instead(target: Target) -> str:
-    """What holds while the value cannot be read."""
+    """Return the policy that applies while the value cannot be read."""
     if target.unreadable:
         return "no valid value is known, so new Pods are created on demand and no Pod is moved until it is corrected"
     return f"the last valid value, {target.policy}, stays in force until it is corrected"
 
 
 class _Run:
-    """One decision while it is made."""
+    """State of one decision in progress."""
 
     def __init__(
         self, state: State, situation: Situation, now: float, calm: frozenset[str], calm_at: float | None
@@ -106,9 +106,9 @@ class _Run:
         self.memories = dict(state.memories)
         self.moved_at = [at for at in state.moved_at if now - at < 3600]
         self.reckoned: dict[str, Memory] = {}
-        """What workloads were looked at with; what is remembered of them since may ask for another look."""
+        """Memory with which workloads were evaluated; a later difference requires another evaluation."""
         self.in_flight: set[str] = set()
-        """Workloads of which we move a pod."""
+        """Workloads with a move in progress."""
         self.targets: dict[str, Target] = {}
         self.sources: dict[str, str] = {}
         self.workloads: dict[str, Workload] = {}
@@ -120,13 +120,13 @@ class _Run:
         """Workloads for which moves are ordered."""
         self.notices: list[Notice] = []
         self.struck: dict[str, Workload] = {}
-        """Those with pods on nodes that end, and those with released pods."""
+        """Workloads with pods on ending nodes or with released pods."""
         self.waiting: dict[str, list[PodFacts]] = {}
-        """On-demand pods that find no room, by workload."""
+        """On-demand pods without free capacity, by workload."""
         self.wave = False
         self.reports: dict[str, Report] = {}
         self.quiet: dict[str, Settled[Report]] = {}
-        """Workloads of which nothing is different since the last decision, and nothing was to be done then."""
+        """Workloads that have not changed since the last decision and needed nothing then."""
         self._before = state.settled
         self._changed = state.settled.changed(self.nodes)
         self._zones = on_demand_zones(self.nodes)
@@ -134,7 +134,7 @@ class _Run:
         self._policy = PolicyMoves(situation, now, calm, self._note)
 
     def look(self) -> Steps:
-        """Targets, faults, memory of what is over."""
+        """Compute targets and faults, and clear memory that no longer applies."""
         cluster = self.situation.cluster
         known: Mapping[str, Settled[Report]] = self._before.workloads if self._before.basis == self._basis() else {}
         for owner in sorted(cluster.owners.values(), key=lambda each: (each.namespace, each.name, each.kind, each.uid)):
@@ -181,7 +181,7 @@ class _Run:
         self.workloads[owner.uid] = replace(workload, target=owed) if after.memory.debt else workload
 
     def _who_is_struck(self) -> Steps:
-        """Few workloads at a time have to do with a wave: all that follows from one is asked of these alone."""
+        """Find the workloads that a wave affects; usually few, and only these are checked further."""
         ending = {name for name, node in self.nodes.items() if node.ending}
         for uid, workload in {**self.workloads, **self.unmanaged}.items():
             if any(pod.released or pod.node in ending for pod in workload.pods):
@@ -189,7 +189,7 @@ class _Run:
             yield
 
     def waves(self) -> Steps:
-        """Pods on nodes that end, and released pods that have done their time; no limit holds here."""
+        """Move pods off ending nodes, and delete released pods that are due; no limit applies here."""
         around = self.situation.around
         for workload in self.struck.values():
             self._act(endings(workload, self.nodes, self.now))
@@ -201,11 +201,12 @@ class _Run:
             yield
 
     def ends(self) -> Iterator[float | None]:
-        """Seconds until pods have to go whatever happens, the next of each workload."""
+        """Yield, for each workload, the seconds until its next pod must go."""
         return (next_end(workload, self.nodes, self.now) for workload in self.struck.values())
 
     def _elsewhere(self, pod: PodFacts) -> bool:
-        """Whether a pod would find a place now, or one comes when it waits; a pod that must be on demand only there."""
+        """Return whether the pod would find a place, or an autoscaler adds one; on demand only if the class requires
+        it."""
         limits, room = self.limits, self.situation.room
         if limits.on_demand_autoscaling or room.fits(pod, Capacity.ON_DEMAND):
             return True
@@ -213,7 +214,7 @@ class _Run:
         return free and (limits.spot_autoscaling or room.fits(pod, Capacity.SPOT))
 
     def shortages(self) -> Steps:
-        """On-demand pods that find no room."""
+        """Relieve on-demand pods that find no free capacity."""
         for uid, workload in self.workloads.items():
             memory = self.memories[uid]
             waiting = self.waiting.get(uid)
@@ -249,14 +250,14 @@ class _Run:
         )
 
     def policy(self) -> Steps:
-        """At most one move of a workload, those first that lack most."""
+        """Order at most one policy move for a workload; workloads that lack most on-demand pods come first."""
         if self.in_flight:
             yield from self.situation.room.beginning()
         self._keep_places()
         for uid, workload in self.workloads.items():
             self.moves[uid] = misplaced(workload, self.nodes, self.situation.around.leaders)
             yield
-        turn = sorted(self.moves, key=lambda uid: -self.moves[uid].need)  # stable: equals keep their order
+        turn = sorted(self.moves, key=lambda uid: -self.moves[uid].need)  # a stable sort: equals keep their order
         for uid in turn:
             workload, found = self.workloads[uid], self.moves[uid]
             self.blocked[uid] = None
@@ -275,7 +276,7 @@ class _Run:
             yield
 
     def _keep_places(self) -> None:
-        """What is on its way finds its place before others are sent there (D17)."""
+        """Claim places for the replacements of moves in progress before other pods are sent there."""
         for uid in sorted(self.in_flight & self.workloads.keys()):
             workload, moved = self.workloads[uid], self.memories[uid].moved
             on_the_way = next((pod for pod in workload.pods if pod.uid == moved), None)
@@ -290,7 +291,7 @@ class _Run:
         return Standing(self.memories[uid], uid in self.moving, uid in self.struck, self.wave, self._allowance())
 
     def _allowance(self) -> int:
-        """Moves by policy that may still be ordered now."""
+        """Policy moves that may still be ordered now."""
         return min(self.limits.per_cluster - len(self.in_flight), self.limits.per_hour - len(self.moved_at))
 
     def _act(self, actions: Sequence[Action]) -> None:
@@ -312,9 +313,9 @@ class _Run:
             self.in_flight.add(uid)
 
     def marks(self) -> Steps:
-        """Deletion costs that have changed, and shorter tolerations for pods that run with the defaults.
+        """Order changed deletion costs, and shorter tolerations for pods that run with the defaults.
 
-        Not of pods that leave: a wave has more urgent writes.
+        Leaving pods are skipped: a wave has more urgent writes.
         """
         leaders = self.situation.around.leaders
         leave = {action.uid for action in self.actions if isinstance(action, Move)}
@@ -337,7 +338,7 @@ class _Run:
         self.notices.append(Notice(owner, reason, message, count))
 
     def tell(self) -> Steps:
-        """What is reported of each workload, and which of them need not be looked at again until something changes."""
+        """Report each workload, and record those that need no evaluation until they change."""
         self.reports = {uid: settled.report for uid, settled in self.quiet.items()}
         busy = (
             {notice.owner for notice in self.notices} | {action.owner for action in self.actions} | self.struck.keys()
@@ -374,6 +375,6 @@ class _Run:
         )
 
     def _basis(self) -> Any:
-        """What a settled workload rests on besides its own."""
+        """Return the inputs of a settled workload besides its own."""
         situation = self.situation
         return situation.rules, situation.limits.eviction_s, situation.around.leaders, len(self._zones) > 1

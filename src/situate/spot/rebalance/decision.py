@@ -1,4 +1,4 @@
-"""What goes into a decision and what comes out: values alone (3.10)."""
+"""Inputs and results of a decision: values only."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from situate.spot.workloads.cluster_view import Cluster, Memory
 from situate.spot.workloads.on_demand_target import Rules, Target
 
 POLL_S: Final = 5.0
-"""While something is under way."""
+"""Time until the next decision while a move is in progress."""
 
 
 class Phase(StrEnum):
-    """How a workload fares (3.10)."""
+    """Phase of a workload."""
 
     UNMANAGED = "unmanaged"
     SETTLED = "settled"
@@ -37,15 +37,15 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something that the workload's owner should know: an Event and a condition on its pods."""
+    """Message for the workload's owner: an Event and a condition on its pods."""
 
     owner: str
     """Uid of the workload."""
     reason: str
     message: str
-    """The same for as long as the same holds: numbers that come and go would have it told again and again."""
+    """Text that stays the same while the state lasts; a changing number in it would repeat the Event."""
     count: str = field(default="", compare=False)
-    """How much it is about when it is told; not what tells two notices apart."""
+    """Number at the time of the report; not part of the identity of a notice."""
 
     @property
     def text(self) -> str:
@@ -54,38 +54,38 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What is to be told of a workload."""
+    """Status of a workload."""
 
     phase: Phase
     target: Target
     asked: int
-    """The target without what is owed (B18)."""
+    """The target minus the debt (B18)."""
     on_demand: int
-    """Effectively, and counted."""
+    """Pods that count and are effectively on demand."""
     placements: Mapping[Capacity | None, int]
     need: int
     total: int
     """Moves until the target is met."""
     blocked: Blocked | None
     waiting: int
-    """On-demand pods that find no room."""
+    """On-demand pods that find no free capacity."""
     source: str
-    """What says whether it takes part."""
+    """Setting that decides whether the workload takes part."""
     until: float | None = None
-    """When time alone ends what blocks it; None where nobody can say."""
+    """Time at which the block ends without any event; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What the controller remembers; lost, it costs some patience and nothing else."""
+    """Memory of the controller; its loss delays some moves and has no other effect."""
 
     memories: Mapping[str, Memory] = field(default_factory=dict)
     """By uid of the workload."""
     pools: Pools = field(default_factory=Pools)
     moved_at: tuple[float, ...] = ()
-    """Moves by policy within the last hour."""
+    """Policy moves within the last hour."""
     settled: AllSettled[Report] = field(default=NOTHING_SETTLED, compare=False, repr=False)
-    """Saves work and changes nothing."""
+    """A cache without influence on decisions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +95,15 @@ class Decision:
     reports: Mapping[str, Report]
     notices: tuple[Notice, ...] = ()
     would: tuple[Action, ...] = ()
-    """In read-only mode what would have been ordered."""
+    """Actions that would be ordered without read-only mode."""
     wave: bool = False
     requeue_after: float | None = None
-    """Seconds until time alone may change the decision; None: events will tell."""
+    """Seconds until time alone may change the decision; None: only events can."""
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """All that a decision depends on besides memory and time."""
+    """All inputs of a decision besides memory and time."""
 
     cluster: Cluster
     room: Room

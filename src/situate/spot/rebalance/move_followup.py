@@ -1,4 +1,7 @@
-"""What is remembered of a move: whether it went well, was refused, or left a pod without node or class (B11, B26)."""
+"""Follow-up of a workload's last move: succeeded, refused, or a replacement without node or class.
+
+Rules: B11, B26.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +15,24 @@ from situate.spot.rebalance.capacity_shortage import remembered
 from situate.spot.workloads.cluster_view import Memory
 
 REFUSED_S: Final = 15.0
-"""A pod that is still as it was so long after we moved it was not moved: the API has refused."""
+"""A pod that is unchanged this long after its move was not moved: the API has refused."""
 
 
 GIVEN_UP_S: Final = 600.0
-"""A workload that is not whole so long after a move waits for itself alone, and no other workload for it (B12)."""
+"""A workload that is still incomplete this long after a move no longer delays other workloads (B12)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """The memory of now."""
+    """Memory after the follow-up."""
 
     memory: Memory
     stopped: str = ""
-    """Why the workload is left alone from now on; empty if it is not."""
+    """Reason for stopping the workload's moves; empty if they continue."""
 
 
 def followed(workload: Workload, memory: Memory, nodes: Nodes, limits: Limits, now: float) -> Followed:
-    """What has become of the workload's last move, and of what a shortage had it remember."""
+    """Return the memory after the workload's last move and after a shortage."""
     memory = remembered(workload, memory)
     if not memory.moved:
         return Followed(memory)
@@ -57,7 +60,7 @@ def followed(workload: Workload, memory: Memory, nodes: Nodes, limits: Limits, n
 
 
 def _failed(memory: Memory, limits: Limits, now: float, how: str) -> Followed:
-    """A replacement waits for a node for too long, or came while nobody answered and stands wrong again."""
+    """Record a failed move: its replacement has no node for too long, no class, or the wrong capacity."""
     wait = memory.return_wait_s
     if memory.returned_at == memory.moved_at:
         wait = min(limits.longest_wait_s, 2 * max(wait, limits.return_every_s))

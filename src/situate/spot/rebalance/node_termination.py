@@ -1,7 +1,8 @@
-"""What becomes of pods on nodes that end: make before break, evacuation, the end of released pods (B20 to B23, B45).
+"""Pods on ending nodes: make-before-break, evacuation and the end of released pods.
 
-A Deployment's pod that serves on a doomed node leaves its ReplicaSet by a label: the replacement starts at once and the
-old pod serves on. Anybody can finish it from what stands on the pod. Draining nodes as such is done by others.
+A serving pod of a Deployment on a doomed node leaves its ReplicaSet by a label. The replacement starts at once, and the
+old pod goes on serving. Any replica can finish the move from the pod's annotations. Other tools drain the nodes
+themselves. Rules: B20 to B23, B25, B45.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ from situate.spot.model.pods_nodes_workloads import (
 from situate.spot.model.policy_limits import Limits
 
 MARGIN_S: Final = 5.0
-"""Before the latest moment at which a pod can still end in time."""
+"""Time reserved before the latest moment at which a pod can still end in time."""
 _TOO_SOON_S: Final = 0.001
-"""Who asked to be woken at a moment may be woken by so much too soon, and does not wait once more."""
+"""A timer may fire this much too early; the moment then counts as reached."""
 WITHOUT_DEADLINE_S: Final = 600.0
-"""A released pod serves for at most so long where nobody says when its node ends."""
+"""Longest time for which a released pod serves if the end of its node is unknown."""
 _FAIL_SAFE_S: Final = 30
-"""After its deadline a released pod ends even if none of us is left."""
+"""This long after its deadline a released pod ends even if no replica of situate is left."""
 
 
 Elsewhere: TypeAlias = Callable[[PodFacts], bool]
@@ -45,14 +46,14 @@ Elsewhere: TypeAlias = Callable[[PodFacts], bool]
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A Service, NetworkPolicy or PodDisruptionBudget, by the pods that it selects."""
+    """A Service, NetworkPolicy or PodDisruptionBudget, with the pods that it selects."""
 
     kind: str
     namespace: str
     name: str
     selector: Selector
     disruptions_allowed: int | None = None
-    """Of a budget; None for the others."""
+    """For a budget; None for the others."""
 
     def selects(self, pod: PodFacts) -> bool:
         return self.namespace == pod.key.namespace and self.selector.matches(pod.labels)
@@ -63,11 +64,11 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What else bears on moving pods."""
+    """Other objects and states that constrain moves."""
 
     guards: tuple[Guard, ...] = ()
     full_quotas: frozenset[str] = frozenset()
-    """Namespaces that take no more pods."""
+    """Namespaces with a full quota."""
     leaders: frozenset[str] = frozenset()
     """Uids of pods that lead their workload (B45)."""
     _by_namespace: Mapping[str, Sequence[Guard]] = field(init=False, repr=False, compare=False)
@@ -79,13 +80,13 @@ class Surroundings:
         object.__setattr__(self, "_by_namespace", by_namespace)
 
     def guards_of(self, namespace: str) -> Sequence[Guard]:
-        """Those of pods there."""
+        """Return the guards of the namespace."""
         return self._by_namespace.get(namespace, ())
 
     def disruptions_allowed(self, pods: Iterable[PodFacts]) -> int | None:
-        """The least that the budgets of these pods, which are of one namespace, allow; None without a budget.
+        """Return the smallest number that the budgets of these pods allow; None without a budget.
 
-        None of a pod that two budgets select is ever evicted by the server.
+        All pods are of one namespace. The API server never evicts a pod that two budgets select.
         """
         listed = list(pods)
         budgets = [
@@ -103,9 +104,9 @@ class Surroundings:
 
 
 def running(workloads: Iterable[Workload], nodes: Nodes) -> bool:
-    """Whether a wave is on for all: pods stand on nodes whose end is known, or released ones have not ended (B23).
+    """Return whether a cluster-wide wave is in progress: pods on nodes with a deadline, or released pods.
 
-    A node that ends some day, as one that is drained, keeps only those workloads waiting that have pods there.
+    A node that ends without a deadline, such as a drained one, blocks only the workloads with pods there. Rule: B23.
     """
     return any(
         (pod.live and (node := _ending(pod, nodes)) is not None and node.deadline is not None)
@@ -116,17 +117,17 @@ def running(workloads: Iterable[Workload], nodes: Nodes) -> bool:
 
 
 def leaving(workload: Workload, nodes: Nodes) -> bool:
-    """Whether pods of the workload stand on nodes that end, or released ones have not ended."""
+    """Return whether the workload has pods on ending nodes, or released pods that have not ended."""
     return any((pod.live and _ending(pod, nodes) is not None) or (pod.released and pod.active) for pod in workload.pods)
 
 
 def evacuations(
     workload: Workload, nodes: Nodes, now: float, around: Surroundings, limits: Limits, elsewhere: Elsewhere
 ) -> list[Move]:
-    """What is done now about the workload's pods on nodes that end; a StatefulSet's highest ordinals first.
+    """Return the moves now due for pods on ending nodes; a StatefulSet's highest ordinals come first.
 
-    Pods are released even if their replacements have to wait for a node, but once. Others leave early only if there is
-    room: a replacement that lands on an ending node again has gained nothing.
+    Pods are released even if no place is free for their replacements, unless a released pod of the workload still runs.
+    In that case, and for every eviction, a place must be free: a replacement on another ending node gains nothing.
     """
     going = [(pod, node) for pod in workload.live if (node := _ending(pod, nodes)) is not None]
     if workload.owner.stateful:
@@ -149,7 +150,7 @@ def evacuations(
 def _leave(
     owner: Owner, pod: PodFacts, node: NodeFacts, now: float, around: Surroundings, limits: Limits
 ) -> Move | None:
-    """None for a pod that has only just come, when there is no time left to do anything about it."""
+    """Return the move; None for a pod that started a moment ago if its deadline has come."""
     if node.state is NodeState.DEAD:
         return Delete(pod.key, pod.uid, owner.uid, Reason.DEAD_NODE)
     if _time_is_up(pod, node.deadline, now):
@@ -163,7 +164,7 @@ def _leave(
 def release_refused(
     owner: Owner, pod: PodFacts, deadline: float | None, now: float, around: Surroundings, limits: Limits
 ) -> str:
-    """Why a pod cannot be released and has to be evicted; empty if it can (B20)."""
+    """Return why the pod must be evicted instead of released; empty if it can be released."""
     if not limits.make_before_break:
         return "make-before-break is switched off"
     if not owner.releasable:
@@ -183,7 +184,7 @@ def release_refused(
 
 
 def release(owner: Owner, pod: PodFacts, deadline: float | None, now: float, reason: Reason) -> Release:
-    """The order that takes the pod out of its ReplicaSet, with a fail-safe on the pod itself."""
+    """Return the action that takes the pod out of its ReplicaSet, with a fail-safe on the pod itself."""
     until = deadline if deadline is not None else now + WITHOUT_DEADLINE_S
     annotations = {DEADLINE: rfc3339(datetime.fromtimestamp(until, UTC))}
     if not pod.token:
@@ -201,9 +202,9 @@ def release(owner: Owner, pod: PodFacts, deadline: float | None, now: float, rea
 
 
 def endings(workload: Workload, nodes: Nodes, now: float) -> list[Move]:
-    """Released pods that go now: their replacement serves, their time is up, or they serve no more.
+    """Return deletions of released pods that are replaced, past their deadline or no longer serving.
 
-    A pod on a node that ends itself replaces nobody.
+    A pod on an ending node does not count as a replacement.
     """
     released = sorted(
         (pod for pod in workload.pods if pod.released and pod.active),
@@ -221,7 +222,7 @@ def endings(workload: Workload, nodes: Nodes, now: float) -> list[Move]:
 
 
 def next_end(workload: Workload, nodes: Nodes, now: float) -> float | None:
-    """Seconds until the time of the next pod is up, of one that is released or that stands on a node that ends."""
+    """Return the seconds until the next deadline of a released pod or of a pod on an ending node."""
     deadlines = [(pod, pod.deadline) for pod in workload.pods if pod.released and pod.active]
     deadlines += [(pod, node.deadline) for pod in workload.live if (node := _ending(pod, nodes)) is not None]
     ahead = [
@@ -233,7 +234,7 @@ def next_end(workload: Workload, nodes: Nodes, now: float) -> float | None:
 
 
 def orphans(pods: Mapping[str, Sequence[PodFacts]], owners: Collection[str]) -> list[Move]:
-    """Released pods whose workload is gone."""
+    """Return deletions of released pods whose workload is gone."""
     return [
         Delete(pod.key, pod.uid, owner, Reason.ORPHANED)
         for owner in sorted(uid for uid in pods if uid not in owners)
@@ -243,14 +244,14 @@ def orphans(pods: Mapping[str, Sequence[PodFacts]], owners: Collection[str]) -> 
 
 
 def avoided(nodes: Iterable[NodeFacts]) -> tuple[str, ...]:
-    """Nodes that new spot pods should not choose and that no taint keeps them from, the surest to end first (B22)."""
+    """Return the untainted nodes that new spot pods should avoid: doomed ones first, then at-risk ones."""
     bad = [node for node in nodes if node.state in (NodeState.AT_RISK, NodeState.DOOMED) and not node.tainted]
     bad.sort(key=lambda node: (-node.state, node.name))
     return tuple(sorted(node.name for node in bad[:MOST_AVOIDED]))
 
 
 def shorter_tolerations(workload: Workload, seconds: int | None) -> list[Action]:
-    """Spot pods that run with the default tolerations of a lost node, which their owner did not ask for (B25)."""
+    """Shorten the default tolerations of running spot pods for lost nodes, if the owner set none."""
     if seconds is None or "" in workload.owner.tolerated:
         return []
     found: list[Action] = []

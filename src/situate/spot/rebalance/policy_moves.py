@@ -1,4 +1,7 @@
-"""What policy alone would move now, one pod of a workload at most, and why nothing (3.7, B11, B13, B22, B26, P29)."""
+"""Moves that only policy requires: at most one pod of a workload, or the reason for no move.
+
+Rules: B11, B13, B20, B22, B26, P29 and "Controller: pods to evict" in docs/spec/spot.md.
+"""
 
 from __future__ import annotations
 
@@ -19,32 +22,32 @@ from situate.spot.workloads.cluster_view import Memory
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a workload stands in this decision."""
+    """State of a workload in this decision."""
 
     memory: Memory
     moving: bool
-    """Whether something has been ordered for it already."""
+    """Whether an action has already been ordered for it."""
     struck: bool
-    """Whether nodes that end have to do with it."""
+    """Whether ending nodes affect it."""
     wave: bool
-    """For all."""
+    """Whether a cluster-wide wave is in progress."""
     allowance: int
-    """Moves by policy that may still be ordered now."""
+    """Policy moves that may still be ordered now."""
 
 
 class PolicyMoves:
-    """Of one decision; it orders nothing itself."""
+    """Policy moves of one decision; the caller orders them."""
 
     def __init__(
         self, situation: Situation, now: float, calm: Collection[str], note: Callable[[str, str, str, str], None]
     ) -> None:
-        """`calm`: pools that may be returned to. `note`: uid of the workload, reason, message, how much."""
+        """`calm`: pools to which pods may return. `note`: takes uid of the workload, reason, message, count."""
         self.situation, self.now, self.calm = situation, now, calm
         self.limits, self.nodes = situation.limits, situation.cluster.nodes
         self._note = note
 
     def next_move(self, workload: Workload, found: Misplaced, standing: Standing) -> tuple[Move | None, Blocked | None]:
-        """The move, or why there is none; neither if nothing is wrong."""
+        """Return the move, or the reason for none; neither if no pod is misplaced."""
         if not found.total:
             return None, self._cannot(workload, found, standing)
         why = self._gate(workload, standing, patience(found.victims[0], self.now, self.limits.cool_down_s))
@@ -55,7 +58,7 @@ class PolicyMoves:
         return self._down(workload, found, standing.memory)
 
     def at_risk(self, workload: Workload, standing: Standing) -> Release | None:
-        """A pod whose node may be reclaimed soon moves make-before-break, under the same limits."""
+        """Return a make-before-break move of a pod on an at-risk node, under the same limits."""
         if not any(self._risky(pod) for pod in workload.live):
             return None
         if self._gate(workload, standing, self.limits.cool_down_s) is not None:
@@ -71,7 +74,7 @@ class PolicyMoves:
         return None
 
     def _cannot(self, workload: Workload, found: Misplaced, standing: Standing) -> Blocked:
-        """Why nobody is a candidate although something is amiss."""
+        """Return why there is no candidate although the target is not met."""
         owner = workload.owner
         wanted = Capacity.ON_DEMAND if found.need > 0 else Capacity.SPOT
         if owner.pinned is None or owner.pinned is wanted:
@@ -83,7 +86,7 @@ class PolicyMoves:
         return Blocked.PINNED
 
     def _gate(self, workload: Workload, standing: Standing, cool_down_s: float) -> Blocked | None:
-        """All limits on what only policy asks for."""
+        """Return the first limit that forbids a policy move; None if none does."""
         memory = standing.memory
         if standing.moving or memory.moved:
             return Blocked.IN_FLIGHT
@@ -105,11 +108,11 @@ class PolicyMoves:
 
     @cached_property
     def _window_open(self) -> bool:
-        """The same for all workloads, and a look at a long window takes milliseconds."""
+        """Cached for all workloads, because checking a long window takes milliseconds."""
         return any_open(self.limits.windows, self.now)
 
     def _up(self, workload: Workload, found: Misplaced) -> tuple[Move | None, Blocked | None]:
-        """Another pod has to be on demand."""
+        """Move one more pod to on demand."""
         for pod in found.victims:
             if not (self.limits.on_demand_autoscaling or self.situation.room.fits(pod, Capacity.ON_DEMAND)):
                 continue
@@ -118,7 +121,7 @@ class PolicyMoves:
         return None, Blocked.NO_ON_DEMAND_ROOM
 
     def _down(self, workload: Workload, found: Misplaced, memory: Memory) -> tuple[Move | None, Blocked | None]:
-        """A pod may go back to spot, if spot has room and is calm."""
+        """Move a pod back to spot, if spot nodes have free capacity and are calm."""
         if not self.limits.returns:
             return None, Blocked.NOT_CALM
         wait = max(memory.return_wait_s, self.limits.return_every_s)
@@ -144,7 +147,7 @@ class PolicyMoves:
         return self.limits.spot_autoscaling and not self.situation.room.fits(pod, Capacity.SPOT)
 
     def _pays(self, pod: PodFacts) -> bool:
-        """Whether spot earns the restart soon enough; without a price it is taken to."""
+        """Return whether the saving pays the restart soon enough; true without a price."""
         node = self.nodes.get(pod.node)
         price = self.situation.prices.price(node.instance_type, node.zone) if node is not None else None
         if node is None or price is None or not node.cpu_milli:
@@ -155,8 +158,9 @@ class PolicyMoves:
         return hours <= self.limits.pays_within_h
 
     def _moved(self, workload: Workload, pod: PodFacts, reason: Reason) -> tuple[Move | None, Blocked | None]:
-        """The order. An only pod moves make-before-break, and where that is not used at once, as B20 says; that of a
-        StatefulSet waits for leave (P29). Windows are open by now.
+        """Return the order. An only pod is released, or evicted at once if it cannot be released.
+
+        An only pod of a StatefulSet needs permission (P29). A configured window is open here. Rule: B20.
         """
         owner = workload.owner
         only = owner.replicas <= 1

@@ -1,6 +1,6 @@
-"""Whether what was decided still holds for the pod as it is now: asked of live objects right before each write (3.7).
+"""Preconditions of an action, checked on live objects right before its write.
 
-A decision is made on what watches show. What has happened since then makes an action void, never another one.
+A decision is based on the watches. Later changes can void an action, but never turn it into another one.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _RELEASED = frozenset((Reason.REPLACED, Reason.ORPHANED))
 _COUNTED = frozenset((Reason.TO_ON_DEMAND, Reason.TO_SPOT, Reason.RETURN, Reason.REPAIR))
 """Moves that follow from the number of on-demand pods."""
 _UPWARDS = frozenset((Reason.TO_ON_DEMAND, Reason.REPAIR))
-"""Those of them that are to raise it."""
+"""Counted moves that increase the number."""
 
 
 def void(action: Action, pod: PodFacts, nodes: Nodes) -> str:
-    """Why nothing is to be done any more; empty if the action stands. `pod` is of this moment."""
+    """Return why the action is no longer needed; empty if it is still valid. `pod` is read live."""
     if pod.uid != action.uid:
         return "another pod has taken the name"
     if not pod.active:
@@ -57,9 +57,9 @@ def barred(
     disruptions_allowed: int | None = None,
     leaders: Collection[str] = (),
 ) -> str:
-    """Why a move that could wait is not made on the workload as it is at this moment; empty if it may be.
+    """Return why a move that can wait is not allowed on the current workload; empty if it is.
 
-    What ends anyway is not barred by anything. A pod that makes room (B19) leaves while another of its own waits.
+    Urgent moves are always allowed. A pod may leave to make space (B19) while another pod of its workload waits.
     """
     makes_room = action.reason is Reason.MAKE_ROOM
     if action.reason not in BY_POLICY and not makes_room:
@@ -88,9 +88,9 @@ def barred(
 
 
 def shortened(pod: Pod, action: ShortenTolerations) -> tuple[Operation, ...]:
-    """A JSON Patch for this very pod: the seconds of its default tolerations, all else stays (B25).
+    """Return a JSON Patch for this pod only that shortens its default tolerations.
 
-    The server lets `tolerationSeconds` of a running pod change, and nothing else of a toleration.
+    The API server lets only `tolerationSeconds` of a running pod's toleration change. Rule: B25.
     """
     changes: list[Operation] = [{"op": "test", "path": "/metadata/uid", "value": action.uid}]
     for number, toleration in enumerate(pod.spec.tolerations):

@@ -1,8 +1,8 @@
-"""How long a rollout or a scale-down is awaited before pods are moved all the same (B12).
+"""Limit on waiting for a rollout or a scale-down before pods are moved anyway.
 
-Surplus pods that leave by themselves spare restarts, so both are awaited; but a rollout that a quota holds up, or one
-between whose steps hours pass, is no reason to leave the floor short. What I4 forbids stays forbidden: nothing is moved
-beside a pod that is not ready, has no node or is on its way out.
+Surplus pods that leave by themselves avoid restarts, so the controller waits for both. But a rollout that a quota
+blocks, or whose steps are hours apart, must not leave the floor unmet. I4 still applies: no pod moves while another one
+of the workload is not ready, has no node or is leaving. Rule: B12.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ AWAITED_S: Final = 600.0
 
 
 def awaiting(workload: Workload, memory: Memory, now: float) -> Memory:
-    """With since when pods are expected to leave by themselves; a rollout to another revision begins anew."""
+    """Record since when pods are expected to leave by themselves; a rollout to another revision restarts the time."""
     owner = workload.owner
     if not ((owner.rolling and not owner.paused) or len(workload.live) > owner.replicas):
         return memory if memory.awaited_since is None else replace(memory, awaited_since=None, awaited_revision="")
@@ -28,6 +28,6 @@ def awaiting(workload: Workload, memory: Memory, now: float) -> Memory:
 
 
 def overdue(owner: Owner, memory: Memory, now: float) -> bool:
-    """Whether what is going on with the workload has been awaited for long enough."""
+    """Return whether the wait for the workload's rollout or scale-down has lasted too long."""
     since = memory.awaited_since
     return since is not None and memory.awaited_revision == owner.revision and now - since >= AWAITED_S

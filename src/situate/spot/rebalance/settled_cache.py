@@ -1,8 +1,7 @@
-"""Workloads about which nothing is to be done until something of theirs changes: they are looked at once.
+"""Cache of settled workloads, which need no action until an input of theirs changes.
 
-In a large cluster nearly all are like that nearly always. What a workload was settled on is compared by identity where
-values are shared, as those of watches are, so that a look costs next to nothing; where they are made anew each time,
-nothing is saved and nothing is lost.
+In a large cluster nearly all workloads are settled most of the time. Inputs are compared by identity where values are
+shared, as those of watches are, so a check is cheap. Where values are created each time, the cache has no effect.
 """
 
 from __future__ import annotations
@@ -22,36 +21,36 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Settled(Generic[R]):
-    """What one workload was settled on, and what was told of it."""
+    """Inputs with which a workload was settled, and its report."""
 
     owner: Owner
     pods: Sequence[PodFacts]
     namespace: Namespace
     memory: Memory | None
-    """None: nothing was remembered of it."""
+    """None: there was no memory of it."""
     nodes: frozenset[str]
-    """Names of those that its pods are on."""
+    """Names of the nodes of its pods."""
     report: R
 
 
 @dataclass(frozen=True, slots=True)
 class AllSettled(Generic[R]):
-    """Of one decision."""
+    """Settled workloads of one decision."""
 
     basis: Any = None
-    """What all of it rests on; with another one nothing holds."""
+    """Inputs shared by all workloads; a different basis voids all entries."""
     nodes: Mapping[str, NodeFacts] = field(default_factory=dict)
-    """As they were."""
+    """Nodes at the time of the decision."""
     workloads: Mapping[str, Settled[R]] = field(default_factory=dict)
     """By uid."""
 
     def changed(self, nodes: Nodes) -> frozenset[str]:
-        """Names of nodes that are new, gone or different."""
+        """Return the names of nodes that are new, gone or different."""
         before = self.nodes
         different = {
             name
             for name, facts in nodes.items()
-            if (known := before.get(name)) is not facts and known != facts  # identity first: it is nearly always so
+            if (known := before.get(name)) is not facts and known != facts  # identity first: it is the usual case
         }
         return frozenset(different.union(before.keys() - nodes.keys()))
 
@@ -67,7 +66,7 @@ def holds(
     memory: Memory | None,
     changed: frozenset[str],
 ) -> bool:
-    """Whether nothing of the workload is different."""
+    """Return whether all inputs of the workload are unchanged."""
     return (
         known.owner is owner
         and known.pods is pods
@@ -78,14 +77,13 @@ def holds(
 
 
 def nodes_if_timeless(workload: Workload, nodes: Nodes, memory: Memory | None) -> frozenset[str] | None:
-    """The nodes of its pods if time alone changes nothing about the workload; None if it may.
+    """Return the nodes of its pods if time alone changes nothing about the workload; None if it may.
 
-    Pods that wait for a node, released ones, nodes that end or may end, rollouts and whatever we have under way have
-    their times.
+    Time matters for waiting pods, released pods, nodes that end or may end, rollouts and moves in progress.
     """
     owner, pods = workload.owner, workload.pods
     if not isinstance(pods, tuple) or owner.rolling:
-        return None  # a list may change under our eyes
+        return None  # a list may change later
     if memory is not None and (memory.moved or memory.debt or memory.surge_revision):
         return None
     names = frozenset(pod.node for pod in pods if not pod.finished)

@@ -1,4 +1,7 @@
-"""What is told of a workload: how it fares, and what about it is worth a word though nothing is moved (B41, B45)."""
+"""Status of a workload: its phase, and facts worth reporting although no pod moves.
+
+Rules: B41, B45.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,11 @@ from situate.spot.rebalance.decision import Phase
 from situate.spot.workloads.cluster_view import Memory
 
 _PACE: Final = frozenset({Blocked.COOL_DOWN, Blocked.IN_FLIGHT})
-"""What every conversion waits for between two moves: nothing stands against it."""
+"""Every conversion waits for these between two moves, so they do not count as blocked."""
 
 
 def phase_of(workload: Workload, moves: Misplaced, blocked: Blocked | None, *, leaving: bool) -> Phase:
-    """Of a workload that takes part. `leaving`: whether pods of it stand on nodes that end, or were released."""
+    """Return the phase of a workload that takes part. `leaving`: it has pods on ending nodes, or released ones."""
     if leaving:
         return Phase.WAVE
     if workload.owner.rolling:
@@ -37,9 +40,9 @@ def blocked_until(
     now: float,
     calm_at: float | None,
 ) -> float | None:
-    """When time alone ends what keeps policy from moving a pod; None where nobody can say.
+    """Return the time at which a block of policy moves ends without any event; None if unknown.
 
-    `calm_at`: when the next pool of spot nodes is calm.
+    `calm_at`: time at which the next pool of spot nodes becomes calm.
     """
     match blocked:
         case Blocked.COOL_DOWN:
@@ -60,7 +63,7 @@ def on_demand_zones(nodes: Nodes) -> frozenset[str]:
 
 
 def one_zone(workload: Workload, nodes: Nodes) -> str:
-    """A floor of several pods that one zone could take away, where there are others; empty if it is not so."""
+    """Return a warning if one zone holds all on-demand pods, of several, although there are more zones; else empty."""
     held = [
         nodes[pod.node].zone
         for pod in workload.live
@@ -72,7 +75,7 @@ def one_zone(workload: Workload, nodes: Nodes) -> str:
 
 
 def leaders_on_spot(workload: Workload, nodes: Nodes, leaders: Collection[str]) -> Iterator[str]:
-    """Leaders on spot beside a ready on-demand replica; no failover is forced."""
+    """Yield a message for each leader on spot while a ready replica is on demand; no failover is forced."""
     for leader in (pod for pod in workload.live if pod.uid in leaders):
         others = [pod for pod in workload.live if pod.ready and pod.uid != leader.uid]
         if on_demand_effective([leader], nodes) == 0 and on_demand_effective(others, nodes):

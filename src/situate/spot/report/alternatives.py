@@ -1,7 +1,7 @@
-"""What other means would give a workload, beside what is given here (B43, S18): figures for who thinks of changing.
+"""Comparison of spot with other means of mixing, for users who consider a change.
 
-Compared is what each is meant to do when it works: with room on both kinds of nodes, after twice the replicas were
-asked for and nobody has edited anything, and on the day on which no spot node is left.
+Each means is compared as designed in three cases: free capacity on both kinds of nodes; doubled replicas without an
+edit; and no spot node left. Rules: B43, S18.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from situate.spot.workloads.on_demand_policy import Count, Percent, Policy, targ
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """One way of mixing, for one workload."""
+    """One means of mixing, applied to one workload."""
 
     name: str
     on_demand: int
-    """Pods on on-demand nodes, with room everywhere."""
+    """Pods on on-demand nodes, with free capacity everywhere."""
     on_demand_doubled: int
-    """The same once the replicas have doubled."""
+    """The same with doubled replicas."""
     placed_without_spot: int
-    """Of the replicas, those that find a node where there are only on-demand nodes, and enough."""
+    """Replicas that find a node if there are only on-demand nodes, and enough of them."""
     remark: str
-    """What is to be known besides."""
+    """Further facts."""
 
 
 def compared(policy: Policy, replicas: int, *, stateful: bool, safe_deployments: bool = False) -> tuple[Means, ...]:
-    """Ours first."""
+    """Compare the means; situate comes first."""
     asked, doubled = (
         target(policy, count, stateful=stateful, safe_deployments=safe_deployments)
         for count in (replicas, 2 * replicas)
@@ -39,8 +39,8 @@ def compared(policy: Policy, replicas: int, *, stateful: bool, safe_deployments:
 def _spread_constraints(replicas: int, asked: int) -> Means:
     """Topology spread over the capacity label with minDomains 2, and a preference for one side.
 
-    The largest skew that still gives the number asked for now; it stands in the Deployment and does not follow R. With
-    one domain missing the other may have no more pods than the skew (KEP-3022).
+    Uses the largest skew that gives the requested number now. The skew is part of the Deployment and does not follow R.
+    If one domain is missing, the other may have at most as many pods as the skew (KEP-3022).
     """
     skew = max(1, abs(replicas - 2 * asked))
     prefers_spot = 2 * asked <= replicas
@@ -55,15 +55,15 @@ def _spread_constraints(replicas: int, asked: int) -> Means:
 
 
 def spread_on_demand(replicas: int, skew: int, *, prefers_spot: bool = True) -> int:
-    """Pods on demand under that skew, with room everywhere: the side that is preferred gets what the skew allows."""
+    """Return the on-demand pods under this skew with free capacity: the preferred side gets the maximum."""
     most, least = min(replicas, (replicas + skew) // 2), max(0, -((skew - replicas) // 2))
     return least if prefers_spot else most
 
 
 def _workload_spread(policy: Policy, replicas: int, asked: int) -> Means:
-    """OpenKruise's, with a first subset on demand of so many replicas and a second one on spot.
+    """WorkloadSpread of OpenKruise, with a first subset of this many replicas on demand and a second subset on spot.
 
-    `maxReplicas` is a number or a percentage; anything else is written as the number of today.
+    `maxReplicas` is a number or a percentage; any other policy is written as its current number.
     """
     follows = isinstance(policy, Percent | Count)
     doubled = target(policy, 2 * replicas, stateful=False) if follows else asked

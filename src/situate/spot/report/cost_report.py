@@ -1,6 +1,6 @@
-"""What the workloads cost, what they save, and what another on-demand pod would cost (B29, B30, B47).
+"""Costs and savings of workloads, and the price of one more on-demand pod.
 
-Every figure says whether prices were known; where none is, the default discount stands in.
+Every figure says whether prices were known; otherwise the default discount applies. Rules: B29, B30, B47.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from situate.spot.report.wave_impact import Pace, loss
 class WorkloadCost:
     owner: Owner
     share: float
-    """Of what it would cost if all were on demand, now."""
+    """Current cost as a share of the cost with all pods on demand."""
     share_at_target: float
     """The same with exactly the target on demand."""
     discount: float
-    """The mean over its pods' nodes."""
+    """Mean over the nodes of its pods."""
     priced: bool
-    """Whether that was looked up, for at least one node."""
+    """Whether a price gives the discount of at least one node."""
     outage_s_per_month: float
-    """Expected."""
+    """Expected value."""
     one_more: float | None
-    """The price a month of one more on-demand pod; None without prices."""
+    """Monthly price of one more on-demand pod; None without prices."""
 
 
 @dataclass(frozen=True, slots=True)
 class CostReport:
     workloads: tuple[WorkloadCost, ...]
     saving: float
-    """Of all that the workloads would cost on demand, the part that is saved; 0 to 1."""
+    """Saved share of the cost with all pods on demand; 0 to 1."""
     achievable: float
-    """The same if each had exactly its target on demand."""
+    """The same if each workload had exactly its target on demand."""
     nodes_per_hour: float | None
-    """All nodes with a known price, after packing; None without any."""
+    """Cost of all nodes with a known price, after packing; None without any."""
     nodes_on_demand_per_hour: float | None
-    """The same nodes, were all of them on demand."""
+    """Cost of the same nodes if all of them were on demand."""
     unpriced: tuple[str, ...]
     """Instance types in use without a price."""
     date: str
-    """Of the prices; empty: there are none, and the default discount was used."""
+    """Date of the prices; empty without prices, and then the default discount applies."""
     currency: str
 
 
@@ -58,7 +58,7 @@ def cost_report(
     waves_per_month: float = 0.0,
     pace: Pace = Pace(),  # noqa: B008  # frozen
 ) -> CostReport:
-    """`waves_per_month`: how often all spot nodes are expected to end together (B30)."""
+    """Compute the report. `waves_per_month`: how often all spot nodes are expected to end together."""
     everywhere = discount_on(nodes.values(), prices)
     found = tuple(workload_cost(each, nodes, prices, everywhere, waves_per_month, pace) for each in workloads)
     saving, achievable = savings(found)
@@ -85,7 +85,7 @@ def workload_cost(
     waves_per_month: float = 0.0,
     pace: Pace = Pace(),  # noqa: B008  # frozen
 ) -> WorkloadCost:
-    """Of one. `everywhere`: the discount on all spot nodes, which holds where it has pods on none."""
+    """Compute one workload. `everywhere`: the discount on all spot nodes, used if it has no pod on spot."""
     replicas = workload.owner.replicas
     own = [node for pod in workload.live if (node := nodes.get(pod.node)) and node.capacity is Capacity.SPOT]
     discount, priced = discount_on(own, prices) if own else everywhere
@@ -98,7 +98,7 @@ def workload_cost(
 
 
 def savings(costs: Iterable[WorkloadCost]) -> tuple[float, float]:
-    """Of all that the workloads would cost on demand: what is saved, and what is with exactly the targets; 0 to 1."""
+    """Return the saved share of the cost with all on demand, now and with exactly the targets; 0 to 1."""
     pods = saved = achievable = 0.0
     for cost in costs:
         replicas = cost.owner.replicas
@@ -109,7 +109,7 @@ def savings(costs: Iterable[WorkloadCost]) -> tuple[float, float]:
 
 
 def discount_on(nodes: Iterable[NodeFacts], prices: Prices) -> tuple[float, bool]:
-    """The mean over those of them that are spot, and whether it was looked up for any; the default without one."""
+    """Return the mean discount of the spot nodes and whether any price is known; the default without a spot node."""
     found = [prices.discount(node.instance_type, node.zone) for node in nodes if node.capacity is Capacity.SPOT]
     if not found:
         return prices.default_discount, False

@@ -1,4 +1,7 @@
-"""Why a pod or a workload stands as it does, and what would happen if all spot ended (B32). Data, for any output."""
+"""Explanation of a pod or workload, and of the effect if all spot nodes ended.
+
+The result is data for any output. Rule: B32.
+"""
 
 from __future__ import annotations
 
@@ -19,39 +22,39 @@ from situate.spot.workloads.cluster_view import NO_MEMORY, Memory, workload_of
 
 @dataclass(frozen=True, slots=True)
 class PodStory:
-    """One pod."""
+    """Explanation of one pod."""
 
     pod: PodFacts
     pod_class: Capacity | None
-    """What admission wrote; None: it was admitted without us."""
+    """Class that admission wrote; None: admitted without a class."""
     effective: Capacity | None
-    """As what it counts; None: for nothing, its node ends."""
+    """Capacity as which it counts; None: its node ends, so it does not count."""
     node_state: NodeState | None
-    """None where it has no node, or one that is not known."""
+    """None without a node, or with an unknown one."""
     node_why: str
     turn: int | None
-    """Its place among those that would be moved, from 1; None if it stands right."""
+    """Its position among the pods to move, from 1; None if it is placed correctly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """A workload."""
+    """Explanation of a workload."""
 
     owner: Owner
     report: Report
     pods: tuple[PodStory, ...]
-    """In the order of their names."""
+    """Sorted by name."""
     classes: Mapping[str, int]
-    """Live pods by class; `unclassified` for those without."""
+    """Live pods by class; `unclassified` for pods without one."""
     reservations: tuple[Reservation, ...]
     """Answers whose pods have not been seen."""
     conflict: str
-    """The field of the user's template that allows only one capacity, or none; empty if both are allowed."""
+    """Field of the user's template that allows only one capacity, or none; empty if both are allowed."""
     next_class: Capacity | None
-    """Of a pod that its present revision would get now; None where ordinals say it."""
+    """Class of the next pod of the current revision; None if ordinals decide."""
     if_spot_ended: Loss
     orders: tuple[str, ...]
-    """What is ordered for it now, a sentence each."""
+    """Actions ordered for it now, one sentence each."""
 
 
 def explain_workload(
@@ -63,7 +66,7 @@ def explain_workload(
     now: float,
     pace: Pace = Pace(),  # noqa: B008  # frozen
 ) -> Story | None:
-    """The whole story; None for a workload that is not known. Nothing is remembered. `places`: as for a plan."""
+    """Explain a workload; None if it is unknown. Changes no state. `places`: as for a plan."""
     owner = situation.cluster.owners.get(uid)
     if owner is None:
         return None
@@ -95,7 +98,7 @@ def explain_workload(
 
 
 def explain_pod(story: Story, uid: str) -> PodStory | None:
-    """One pod of a story; None if it is none of its pods."""
+    """Return the explanation of one pod; None if the workload has no such pod."""
     return next((each for each in story.pods if each.pod.uid == uid), None)
 
 

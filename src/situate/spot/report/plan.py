@@ -1,7 +1,7 @@
-"""What the controller would do from here on, move by move, if every move went well (B31). Nothing is written.
+"""Plan of the controller's next moves, if every move succeeds. Writes nothing.
 
-The same `decide` is asked again and again, on a cluster in which each pod that was moved has come back where its class
-asks for and a node would take it; so the plan equals what the controller does as long as nothing else happens.
+`decide` is called repeatedly on a simulated cluster. Each moved pod comes back as its class requires, on a node that
+takes it. So the plan equals the controller's actions while no other change occurs. Rule: B31.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from situate.spot.workloads.cluster_view import NO_MEMORY, Cluster, workload_of
 
 MOST_MOVES: Final = 10_000
 _MADE: Final = {Capacity.ON_DEMAND: "a new on-demand node", Capacity.SPOT: "a new spot node"}
-"""Where autoscaling is declared and no node has room."""
+"""Places if autoscaling is declared and no node has free capacity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,11 @@ class PlannedMove:
     how: str
     """`Evict`, `Delete` or `Release`."""
     comes_back: Capacity
-    """Its class then."""
+    """Class of the replacement."""
     leaves: str
-    """Node."""
+    """Name of the old node."""
     to: str
-    """Node; empty if none would take it."""
+    """Name of the new node; empty if none would take the pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,26 +49,26 @@ class Plan:
     restarts: Mapping[str, int]
     """By workload."""
     on_demand_room: int
-    """On-demand places that are needed beyond those that moved pods leave."""
+    """On-demand places needed beyond those that moved pods leave."""
     share_before: float
-    """Of the cost of all on demand."""
+    """Share of the cost with all pods on demand."""
     share_after: float
     blocked: Mapping[str, str]
-    """Workloads that stay wrong, and why."""
+    """Workloads whose target stays unmet, with the reason."""
     short: frozenset[str]
-    """Those that still lack on-demand pods."""
+    """Workloads that still lack on-demand pods."""
     notices: tuple[Notice, ...]
-    """What their owners are told now."""
+    """Current notices for the owners."""
     after: Cluster
-    """Everything in its place."""
+    """The cluster after all moves."""
     complete: bool
-    """False: there were more moves than are shown."""
+    """False: there are more moves than are shown."""
 
 
 def plan(state: State, situation: Situation, places: Places, now: float) -> Plan:
-    """All moves in their order; limits of pace (cool-downs, budgets, windows) only take time and are waited out.
+    """Compute all moves in order, ignoring limits that only delay them (cool-downs, budgets, windows).
 
-    `places` stands for the room of the situation, and is asked how it is after each move.
+    `places` replaces `situation.room` and gives the state after each move.
     """
     limits = replace(
         situation.limits,
@@ -117,7 +117,7 @@ def plan(state: State, situation: Situation, places: Places, now: float) -> Plan
 
 
 def _still_fits(action: Move, trial: Situation, places: Places) -> bool:
-    """Several workloads were decided on at once, and the one before may have taken the last place."""
+    """Return whether the move still fits: an earlier move of the same decision may have taken the last place."""
     pod = _pod(trial.cluster, action)
     node = trial.cluster.nodes.get(pod.node) if pod is not None else None
     if pod is None or node is None:
@@ -140,7 +140,7 @@ def _pod(cluster: Cluster, action: Move) -> PodFacts | None:
 def _carried_out(
     trial: Situation, places: Places, state: State, action: Move, number: int, now: float
 ) -> tuple[Cluster, Places, PlannedMove | None]:
-    """The cluster with the pod gone and another one in its place, which serves where a node takes it."""
+    """Return the cluster with the pod replaced; the replacement serves if a node takes it."""
     cluster = trial.cluster
     owner = cluster.owners.get(action.owner)
     gone = _pod(cluster, action)
@@ -171,7 +171,7 @@ def _carried_out(
 
 
 def _placed(owner: Owner, gone: PodFacts, back: PodFacts, trial: Situation, places: Places) -> tuple[Places, str]:
-    """On a node of its class; a spot pod that is not pinned overflows onto on demand."""
+    """Place the pod on a node of its class; a spot pod that is not pinned overflows onto on-demand nodes."""
     free = back.pod_class is Capacity.SPOT and owner.pinned is None
     wanted = back.pod_class or Capacity.UNKNOWN
     grows = trial.limits.spot_autoscaling if wanted is Capacity.SPOT else trial.limits.on_demand_autoscaling
@@ -184,7 +184,7 @@ def _placed(owner: Owner, gone: PodFacts, back: PodFacts, trial: Situation, plac
 def _class_of_next(
     owner: Owner, gone: PodFacts, pods: Sequence[PodFacts], trial: Situation, state: State, now: float
 ) -> Capacity:
-    """As admission will class it, with nothing else under way."""
+    """Classify as admission would, with no other request in progress."""
     memory = state.memories.get(owner.uid, NO_MEMORY)
     target = workload_of(trial.cluster, owner, trial.rules, memory).target
     demand = Demand(

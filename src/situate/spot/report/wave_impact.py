@@ -1,4 +1,7 @@
-"""What the end of all spot nodes would cost a workload now (B32); the room that it would need is in `headroom`."""
+"""Loss of a workload if all spot nodes ended now; `headroom` computes the capacity needed for it.
+
+Rule: B32.
+"""
 
 from __future__ import annotations
 
@@ -11,39 +14,39 @@ from situate.spot.model.pods_nodes_workloads import Capacity
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How long things take, in seconds; the defaults are those that the reference's baselines assume."""
+    """Durations in seconds; the defaults are those of the baselines in docs/spec/spot.md."""
 
     detection_s: float = 55.0
-    """From the end of a node until its pods are replaced, where its Node object goes."""
+    """From the end of a node until its pods are replaced, if its Node object is deleted."""
     start_s: float = 25.0
     node_start_s: float = 75.0
-    """Until a node that is asked for takes pods."""
+    """From the request of a node until it takes pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """If all spot nodes ended at this moment, without a notice."""
+    """Loss if all spot nodes ended now, without a notice."""
 
     replicas: int
     stay: int
     """Ready pods that are left."""
     outage_s: float
-    """With none ready."""
+    """Seconds with no ready pod."""
     under_quorum_s: float
-    """With half or fewer ready."""
+    """Seconds with half of the pods or fewer ready."""
     fit: int
-    """Of the pods that would go, those that on-demand nodes have room for."""
+    """Lost pods for which on-demand nodes have free capacity."""
 
 
 def loss(workload: Workload, nodes: Nodes, pace: Pace = Pace(), *, fit: int | None = None) -> Loss:  # frozen
-    """Of one workload. `fit`: so many of the pods that would go find room on demand; None: all of them."""
+    """Compute the loss of a workload. `fit`: lost pods with free capacity on demand; None: all of them."""
     replicas = workload.owner.replicas
     stay = sum(pod.ready and bool(pod.node) and effective(pod, nodes) is Capacity.ON_DEMAND for pod in workload.live)
     fit = replicas - stay if fit is None else fit
     soon = pace.detection_s + pace.start_s
 
     def until(needed: int) -> float:
-        """Seconds until so many are ready again; what finds no room waits for a new node."""
+        """Return the seconds until `needed` pods are ready again; the other pods wait for a new node."""
         if stay >= needed or not replicas:
             return 0.0
         return soon if stay + fit >= needed else soon + pace.node_start_s

@@ -1,1 +1,1 @@
-"""The admission webhook as a process serves it: HTTPS, certificates, metrics. A shell: nothing is decided here."""
+"""The admission webhook as a process serves it: HTTPS, certificates, metrics. It decides nothing."""

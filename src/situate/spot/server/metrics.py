@@ -1,4 +1,7 @@
-"""What the webhook counts (B34). Labels come from closed sets."""
+"""Metrics of the webhook. Label values come from closed sets.
+
+Rule: B34.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,12 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.3, 1.0, 2.0)
 OUTCOMES: Final = ("on-demand", "spot", "gated", "passed", "not-leading", "failed")
-"""Of an admission: the class, or why there is none."""
+"""Outcome of an admission: the class, or the reason why there is none."""
 
 
 class AdmissionMetrics:
     def __init__(self, registry: CollectorRegistry, stopwatch: Callable[[], float] = time.perf_counter) -> None:
-        """`stopwatch`: seconds, finer than a clock of the loop, which stands still while something is decided."""
+        """`stopwatch`: seconds, finer than the loop's clock, which does not advance during a decision."""
         self.seconds = Histogram(
             "situate_spot_admission_seconds",
             "Time to answer the creation of a pod",

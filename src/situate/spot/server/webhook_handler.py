@@ -1,7 +1,7 @@
-"""One question after the other: reads it, has it decided, remembers the reservation, writes the answer.
+"""Handler of admission reviews: read one, decide, record the reservation, encode the answer.
 
-Knows no HTTP and no cache. Whether this process may answer is asked again after everything that may take time, right
-before the answer leaves: at no moment do two processes answer (I11).
+It knows neither HTTP nor caches. After each step that may take time, and right before the answer leaves, it checks
+again that this process may answer: two processes never answer at once (I11, P1).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from situate.spot.server.metrics import AdmissionMetrics
 NOT_LEADING: Final = "this replica does not answer now; the pod is admitted as failurePolicy says"
 
 _ROUNDING_S: Final = 0.001
-"""A sleep may end that much too early."""
+"""A sleep may end this much too early."""
 _LOOKS_S: Final = (0.01, 0.04)
-"""Pauses between looks at the watch, which shows a pod within milliseconds as a rule."""
+"""Pauses between checks of the watch, which usually shows a pod within milliseconds."""
 
 
 class Answering:
-    """The one place where the ledger changes while pods are admitted."""
+    """The only component that changes the ledger while pods are admitted."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Answering:
         ledger: Ledger,
         metrics: AdmissionMetrics,
     ) -> None:
-        """`clock`: seconds of a clock that nobody sets; `token`: a new one at each call."""
+        """`clock`: seconds of a monotonic clock; `token`: returns a new token at each call."""
         self.ledger = ledger
         self._view = view
         self._read = read
@@ -53,7 +53,7 @@ class Answering:
         self._log = structlog.get_logger()
 
     async def answer(self, body: bytes) -> Reply:
-        """The answer to one review; never raises, whatever the bytes are."""
+        """Answer one review; never raises, whatever the bytes are."""
         begun = self._metrics.stopwatch()
         reply_, outcome = await self._answered(body)
         self._metrics.seconds.labels(outcome).observe(self._metrics.stopwatch() - begun)
@@ -75,9 +75,9 @@ class Answering:
         try:
             answer = await self._decided(question.request)
         except RecursionError:
-            return Reply(200, reply(question)), "passed"  # an object that is nested without end; the server refuses it
+            return Reply(200, reply(question)), "passed"  # an object nested too deeply; the API server refuses it
         except Exception as defect:
-            # a defect of ours costs this pod its class, and nobody its pod
+            # a defect costs this pod its class, and never stops its creation
             self._log.error(
                 "a pod could not be classed; it is admitted as it is",
                 namespace=question.request.namespace,
@@ -95,11 +95,14 @@ class Answering:
         return Reply(200, reply(question, answer.operations, answer.warnings)), outcome
 
     async def _decided(self, request: PodRequest) -> Answer:
-        """Waits for the watch, for a read, and if need be for the time when a read tells everything; never longer."""
+        """Decide after waiting for the watch, for a live read and, if needed, for the time of a conclusive read.
+
+        It never waits longer.
+        """
         token, asked_at = self._token(), self._clock()
 
         def decide(live: LiveRead | None) -> tuple[Answer, Ledger] | NeedsRead:
-            # with the ledger of now: others are answered meanwhile
+            # with the current ledger: other pods are answered meanwhile
             return admit(request, self._view(live), self.ledger, self._clock(), token, asked_at)
 
         found = decide(None)
@@ -125,5 +128,5 @@ class Answering:
 
 
 def _refused() -> Reply:
-    """Without Retry-After, which would have API servers ask again until the time-out (P1)."""
+    """Return 503 without Retry-After: with this header API servers repeat the request until the timeout."""
     return Reply(503, NOT_LEADING.encode())

@@ -1,6 +1,6 @@
-"""What is known of the cluster, and what is remembered of each workload: the two arguments of every decision.
+"""Objects of the cluster and memory of each workload: the two main inputs of every decision.
 
-`Cluster` holds no more than references, so a cache may hand out its own maps; nothing here changes them.
+`Cluster` holds references only, so a cache may share its own maps; this module never changes them.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Cluster:
     namespaces: Mapping[str, Namespace] = field(default_factory=dict)
 
     def namespace(self, name: str) -> Namespace:
-        """One that is not known says nothing."""
+        """Return the namespace; an unknown one has no labels and annotations."""
         return self.namespaces.get(name) or Namespace(name)
 
     def owner_of(self, controller: str) -> Owner | None:
-        """The workload at the end of the chain that begins with this controller's uid; None if there is none."""
+        """Return the workload at the end of the chain that begins with this controller's uid; None if there is none."""
         replica_set = self.replica_sets.get(controller)
         if replica_set is None:
             return self.owners.get(controller)
@@ -43,46 +43,46 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What has to be remembered of a workload; all of it may be lost without harm to the floor."""
+    """Memory of a workload; its loss does not harm the floor."""
 
     policy: Policy | None = None
-    """The last one that could be read."""
+    """The last readable policy."""
     surge_revision: str = ""
-    """The revision that is surge-as-spot (B17); empty: none is."""
+    """The revision in the state surge-as-spot (B17); empty: none."""
     yielding: str = ""
-    """Uid of the old on-demand pod that it waits for."""
+    """Uid of the old on-demand pod that is to leave."""
     surged: str = ""
-    """Uid of the new pod that was deleted for it: one pod that comes in its place may be spot."""
+    """Uid of the new pod that was deleted for it; one replacement may be spot."""
     surged_at: float = 0.0
     debt: int = 0
-    """On-demand pods that run on spot for want of room (B18)."""
+    """On-demand pods that run on spot because on-demand nodes are full (B18)."""
     moved: str = ""
-    """Uid of the pod that we move; empty if none, or if all has been well since."""
+    """Uid of the pod being moved; empty if none, or if the move is complete."""
     moved_at: float = 0.0
     raising: bool = False
-    """Whether that move is to bring a pod onto demand."""
+    """Whether the move is meant to add an on-demand pod."""
     failures: int = 0
-    """Moves in a row whose replacement found no node in time."""
+    """Successive moves whose replacement found no node in time."""
     stopped_until: float = 0.0
     returned_at: float | None = None
-    """When a pod last went back to spot."""
+    """Time of the last return of a pod to spot."""
     return_wait_s: float = 0.0
-    """Between two returns; 0 means the configured one."""
+    """Time between two returns; 0 means the configured one."""
     awaited_since: float | None = None
-    """Since when a rollout or a scale-down is under way; None if none is (B12)."""
+    """Start of the current rollout or scale-down; None without one (B12)."""
     awaited_revision: str = ""
-    """The revision of the workload then."""
+    """Revision of the workload at that time."""
 
 
 NO_MEMORY = Memory()
 
 
 def target_of(cluster: Cluster, owner: Owner, rules: Rules, memory: Memory = NO_MEMORY) -> Target:
-    """The policy and its number, without what is owed (B18)."""
+    """Return the policy and its number, before the debt is subtracted."""
     return resolved(owner, cluster.namespace(owner.namespace), rules, memory.policy)
 
 
 def workload_of(cluster: Cluster, owner: Owner, rules: Rules, memory: Memory = NO_MEMORY) -> Workload:
-    """The workload as it is to be now: what is owed is not asked for until there is room."""
+    """Return the workload with its current target: the debt is subtracted until it is repaid."""
     target = target_of(cluster, owner, rules, memory)
     return Workload(owner, max(0, target.on_demand - memory.debt), cluster.pods.get(owner.uid, ()))

@@ -1,8 +1,8 @@
-"""Which capacities a pod's own constraints allow (P25): the node selector and the required node affinity of its spec.
+"""Capacities that a pod's own constraints allow: node selector and required node affinity.
 
-Specs are JSON here, as admission gets them: whatever cannot be read as a constraint allows nothing less. Every label
-that the table of signals knows is tried with each value that means on demand, then with each that means spot. Nodes
-that are named are of the capacity that they have.
+Specs are plain JSON, as admission gets them; an unreadable constraint excludes nothing. Every label of the signal table
+is tried with each value that means on demand, then with each that means spot. Named nodes have their known capacity.
+Rule: P25.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ EVICTING: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachab
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """What the user's constraints leave."""
+    """Capacities that the user's constraints allow."""
 
     capacity: Capacity | None = None
-    """The only one that is allowed; None if both are, or neither."""
+    """The only allowed capacity; None if both are allowed, or neither."""
     placeable: bool = True
-    """Whether any is allowed."""
+    """Whether any capacity is allowed."""
     field: str = ""
-    """What says so, such as `spec.nodeSelector`; empty if both are allowed."""
+    """The restricting field, such as `spec.nodeSelector`; empty if both capacities are allowed."""
 
 
 def pinned(spec: Json, table: Sequence[Signal], nodes: Nodes = NO_NODES) -> Pinned:
-    """What a pod spec's own constraints leave of the two capacities.
+    """Return the capacities that a pod spec's own constraints allow.
 
-    `nodes`: those that are known, by name. A named node that is not among them may be of either capacity.
+    `nodes`: the known ones, by name. A named node that is unknown may be of either capacity.
     """
     fields = {capacity: _refusing(spec, table, nodes, capacity) for capacity in (Capacity.ON_DEMAND, Capacity.SPOT)}
     on_demand, spot = fields[Capacity.ON_DEMAND], fields[Capacity.SPOT]
@@ -55,7 +55,7 @@ def pinned(spec: Json, table: Sequence[Signal], nodes: Nodes = NO_NODES) -> Pinn
 
 
 def named_nodes(spec: Json) -> frozenset[str]:
-    """The nodes that a pod spec asks for by name, in any of its constraints."""
+    """Return the nodes that a pod spec names in any of its constraints."""
     hostname = mapping(spec.get("nodeSelector")).get(HOSTNAME)
     found = [frozenset((str(hostname),))] if hostname is not None else []
     named = (_named([*expressions(term)], _fields(term)) for term in required_terms(spec) or ())
@@ -63,24 +63,24 @@ def named_nodes(spec: Json) -> frozenset[str]:
 
 
 def required_terms(spec: Json) -> list[Any] | None:
-    """The required terms as they stand; None if nothing is required."""
+    """Return the required terms unchanged; None if nothing is required."""
     required = mapping(mapping(mapping(spec.get("affinity")).get("nodeAffinity")).get(REQUIRED))
     terms = required.get("nodeSelectorTerms")
     return terms if isinstance(terms, list) else None
 
 
 def mapping(value: object) -> Json:
-    """The value if it is one; else an empty one."""
+    """Return the value if it is a mapping; else an empty one."""
     return value if isinstance(value, Mapping) else {}
 
 
 def listed(value: object) -> list[Any]:
-    """The value if it is a list; else an empty one."""
+    """Return the value if it is a list; else an empty one."""
     return value if isinstance(value, list) else []
 
 
 def _refusing(spec: Json, table: Sequence[Signal], nodes: Nodes, capacity: Capacity) -> str:
-    """The field that rules this capacity out; empty if none does."""
+    """Return the field that excludes this capacity; empty if none does."""
     selector = [
         NodeSelectorRequirement(str(key), "In", (str(value),))
         for key, value in mapping(spec.get("nodeSelector")).items()
@@ -102,12 +102,12 @@ def _refusing(spec: Json, table: Sequence[Signal], nodes: Nodes, capacity: Capac
 
 
 def not_empty(term: object) -> bool:
-    """Whether a term says anything; one that does not matches no node."""
+    """Return whether a term has requirements; an empty term matches no node."""
     return bool(mapping(term).get("matchExpressions")) or bool(mapping(term).get("matchFields"))
 
 
 def expressions(term: object) -> Iterator[NodeSelectorRequirement]:
-    """What a term says of labels."""
+    """Yield the label requirements of a term."""
     yield from _requirements(term, "matchExpressions")
 
 
@@ -120,27 +120,30 @@ def _requirements(term: object, of: str) -> Iterator[NodeSelectorRequirement]:
         try:
             yield msgspec.convert(wire, NodeSelectorRequirement)
         except msgspec.ValidationError:
-            continue  # the server will refuse the pod and say why
+            continue  # the API server refuses the pod with a message
 
 
 def _named(
     requirements: Iterable[NodeSelectorRequirement], fields: Iterable[NodeSelectorRequirement]
 ) -> frozenset[str] | None:
-    """The only nodes that are asked for by name; None if that may be any. Hostnames are names as a rule, or unknown."""
+    """Return the only nodes that the term names; None if it names none. A hostname usually is a node's name."""
     named = [each.values for each in requirements if each.key == HOSTNAME and each.operator == "In"]
     named += [each.values for each in fields if each.key == NAME_FIELD and each.operator == "In"]
     return frozenset.intersection(*map(frozenset, named)) if named else None
 
 
 def _may_be(node: NodeFacts | None, capacity: Capacity) -> bool:
-    """The spot class only wishes for spot, so that a node of unknown capacity will do; on demand it never is (I10)."""
+    """Return whether the node may serve the capacity: a node of unknown capacity suits spot but never on demand.
+
+    The spot class only prefers spot nodes. Rule: I10.
+    """
     if node is None:
         return True
     return (node.capacity is Capacity.ON_DEMAND) is (capacity is Capacity.ON_DEMAND)
 
 
 def _satisfiable(requirements: Iterable[NodeSelectorRequirement], table: Sequence[Signal], capacity: Capacity) -> bool:
-    """Whether some node of this capacity could meet all of them; labels that say nothing of capacity always can."""
+    """Return whether a node of this capacity can meet all requirements; labels unrelated to capacity always can."""
     by_key: dict[str, list[NodeSelectorRequirement]] = {}
     for requirement in requirements:
         by_key.setdefault(requirement.key, []).append(requirement)
@@ -154,9 +157,9 @@ def _satisfiable(requirements: Iterable[NodeSelectorRequirement], table: Sequenc
 def _possible(
     key: str, wanted: Sequence[NodeSelectorRequirement], table: Sequence[Signal], capacity: Capacity
 ) -> Iterator[Mapping[str, str]]:
-    """What nodes of the capacity may carry under this key.
+    """Yield the labels that nodes of the capacity may carry under this key.
 
-    Of another label than ours a value that the table does not know says nothing of the capacity.
+    For labels other than the class's own, a value outside the table says nothing about the capacity.
     """
     known = (each for each in table if each.source == "label" and each.key == key and each.capacity is not None)
     means = {signal.value: signal.capacity for signal in known}

@@ -1,7 +1,7 @@
-"""Which pods a workload gives up first when it shrinks: deletion costs, and the order of ReplicaSets (P31, P32).
+"""Deletion costs, and the order in which ReplicaSets remove pods.
 
-ReplicaSets compare costs only between pods that are equally ready; StatefulSets ignore them and remove the highest
-ordinals. The order is that of kube-controller-manager (controller_utils.go, ActivePodsWithRanks).
+ReplicaSets compare costs only between equally ready pods. StatefulSets ignore costs and remove the highest ordinals.
+The order is that of kube-controller-manager (controller_utils.go, ActivePodsWithRanks). Rules: P31, P32.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ ON_DEMAND_COST: Final = 200
 SPOT_COST: Final = 100
 AT_RISK_COST: Final = 90
 YIELDING_COST: Final = 80
-"""Of an on-demand pod of an old revision whose successor serves: it goes before the spot pods."""
+"""Cost of an old revision's on-demand pod whose successor serves: it leaves before the spot pods."""
 DOOMED_COST: Final = 50
 SURPLUS_COST: Final = -100
 OUR_COSTS: Final = frozenset((ON_DEMAND_COST, SPOT_COST, AT_RISK_COST, YIELDING_COST, DOOMED_COST, SURPLUS_COST))
-"""A pod with another cost has it from its user, and keeps it."""
+"""A pod with any other cost has it from its user, and keeps it."""
 
 _PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 @dataclass(frozen=True, slots=True)
 class Subset:
-    """A group of pods with a most; None has no limit."""
+    """A group of pods with a maximum; None has no limit."""
 
     pods: Sequence[PodFacts]
     most: int | None
 
 
 def subset_costs(subsets: Sequence[Subset], *, old_revision: bool = False) -> list[list[int | None]]:
-    """WorkloadSpread's costs: 100 x (n - i) for pods within the most of subset i of n, -100 x (i + 1) for the rest.
+    """Return WorkloadSpread's costs: 100 x (n - i) for pods within subset i's maximum, -100 x (i + 1) for the surplus.
 
-    The order of subsets is reversed for an old revision. Unassigned, pending and unknown pods are the rest first, then
-    the front of the list; inactive pods get no cost.
+    The order of subsets is reversed for an old revision. Unassigned, pending and unknown pods are the surplus first,
+    then the first pods of the list. Inactive pods get no cost.
     """
     count = len(subsets)
     costs = []
@@ -58,19 +58,19 @@ def subset_costs(subsets: Sequence[Subset], *, old_revision: bool = False) -> li
 
 
 def free_slots(subset: Subset) -> int:
-    """Pods that the subset still takes, 0 or more; -1 without a limit."""
+    """Return how many more pods the subset takes, 0 or more; -1 without a limit."""
     return -1 if subset.most is None else max(0, subset.most - sum(pod.active for pod in subset.pods))
 
 
 def admission_cost(pod_class: Capacity) -> int:
-    """What a new pod gets."""
+    """Return the cost of a new pod."""
     return ON_DEMAND_COST if pod_class is Capacity.ON_DEMAND else SPOT_COST
 
 
 def deletion_costs(workload: Workload, nodes: Nodes, now: float, yielding: Collection[str] = ()) -> dict[str, int]:
-    """The cost that each live pod should have, by uid; none for pods of a StatefulSet.
+    """Return the cost that each live pod should have, by uid; none for pods of a StatefulSet.
 
-    `yielding`: uids of old on-demand pods that have to go first for another reason.
+    `yielding`: uids of old on-demand pods that must leave first for another reason.
     """
     owner, live = workload.owner, workload.live
     if owner.stateful:
@@ -80,7 +80,7 @@ def deletion_costs(workload: Workload, nodes: Nodes, now: float, yielding: Colle
     new = [pod for pod in on_demand if pod.revision == owner.revision]
     old = [pod for pod in on_demand if pod.revision != owner.revision]
     serving = sum(pod.ready for pod in new)
-    spare = len(old) + serving - workload.target  # some of the new ones may have had others leave for them already
+    spare = len(old) + serving - workload.target  # other old pods may have left already for some of the new ones
     if old and serving and spare > 0:
         for pod in removal_order(old, live, now)[: min(serving, spare)]:
             costs[pod.uid] = YIELDING_COST
@@ -89,14 +89,14 @@ def deletion_costs(workload: Workload, nodes: Nodes, now: float, yielding: Colle
             costs[pod.uid] = YIELDING_COST
     surplus = max(0, len(new) - workload.target)
     if surplus:
-        ranked = removal_order(new, live, now) if surplus < len(new) else new  # where all go, no order matters
+        ranked = removal_order(new, live, now) if surplus < len(new) else new  # all leave: no order needed
         for pod in sorted(ranked, key=lambda pod: pod.pod_class is Capacity.ON_DEMAND)[:surplus]:
             costs[pod.uid] = SURPLUS_COST
     return costs
 
 
 def cost_changes(workload: Workload, nodes: Nodes, now: float, yielding: Collection[str] = ()) -> dict[str, int]:
-    """Of the wanted costs those that have to be written: changed, and not the user's."""
+    """Return the costs to write: those that changed and do not belong to the user."""
     present = {pod.uid: pod for pod in workload.pods}
     return {
         uid: cost
@@ -106,7 +106,10 @@ def cost_changes(workload: Workload, nodes: Nodes, now: float, yielding: Collect
 
 
 def _ours(pod: PodFacts) -> bool:
-    """A pod that was admitted without us gets no cost: its user may have left it without one on purpose."""
+    """Return whether spot may write the cost of the pod.
+
+    Never for a pod admitted without a class: its user may have left it without a cost on purpose.
+    """
     return pod.pod_class is not None and (pod.cost is None or pod.cost in OUR_COSTS)
 
 
@@ -122,7 +125,7 @@ def _own_cost(pod: PodFacts, nodes: Nodes) -> int:
 def victims(
     workload: Workload, count: int, nodes: Nodes, now: float, costs: Mapping[str, int] | None = None
 ) -> list[PodFacts]:
-    """The pods that Kubernetes would remove, first the first; `costs` by uid stand in for those on the pods."""
+    """Return the pods that Kubernetes would remove, in order. `costs` by uid replace those on the pods."""
     live = counted(workload.pods)
     if workload.owner.stateful:
         return sorted(live, key=lambda pod: workload.owner.ordinal(pod.key.name) or 0, reverse=True)[:count]
@@ -134,9 +137,9 @@ def victims(
 def removal_order(
     pods: Iterable[PodFacts], related: Iterable[PodFacts], now: float, costs: Mapping[str, int] | None = None
 ) -> list[PodFacts]:
-    """The order in which a ReplicaSet gives pods up; without `costs` by what stands on the pods.
+    """Return the order in which a ReplicaSet removes pods; without `costs` those on the pods count.
 
-    `related` are the active pods of all its siblings: of a node that has more of them, pods go earlier.
+    `related` are the active pods of all sibling ReplicaSets: pods on a node with more of them are removed earlier.
     """
     on_node = Counter(pod.node for pod in related)
 

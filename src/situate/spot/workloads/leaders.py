@@ -1,4 +1,7 @@
-"""Who leads a workload (B45): a pod with the label that its annotation names, or the holder of a Lease."""
+"""Leading pods of workloads: a pod with the label that the annotation names, or the holder of a Lease.
+
+Rule: B45.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ _LEASE = "lease/"
 
 
 def leases_named(owners: Iterable[Owner]) -> frozenset[PodKey]:
-    """Namespaces and names of the Leases that have to be read."""
+    """Return the namespaces and names of the Leases to read."""
     named = (owner for owner in owners if owner.annotations.get(LEADER, "").startswith(_LEASE))
     return frozenset(PodKey(owner.namespace, owner.annotations[LEADER].removeprefix(_LEASE)) for owner in named)
 
@@ -18,9 +21,9 @@ def leases_named(owners: Iterable[Owner]) -> frozenset[PodKey]:
 def leaders(
     owners: Iterable[Owner], pods: Mapping[str, Sequence[PodFacts]], holders: Mapping[PodKey, str]
 ) -> frozenset[str]:
-    """Uids of leading pods. `pods`: by uid of the workload; `holders`: identities by Lease.
+    """Return the uids of leading pods. `pods`: by uid of the workload; `holders`: identities by Lease.
 
-    An identity is a pod's name, maybe followed by `_` and more, as client-go's leader election writes it.
+    An identity is a pod's name, optionally followed by `_` and more, as client-go's leader election writes it.
     """
     found: set[str] = set()
     for owner in owners:

@@ -1,6 +1,7 @@
-"""How many pods of a workload must be on demand: what a policy says, and what it comes to (rules P10, P11, S27 to S30).
+"""On-demand policy of a workload: its text, and the number of pods that it requires.
 
-A policy is a value; `target` makes a number of it. Which of several annotations holds is decided in `on_demand_target`.
+A policy is a value; `target` turns it into a number. `on_demand_target` decides which of several annotations applies.
+Rules: P10, P11, S27 to S30.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ ALLOWED: Final = (
 
 
 class BadPolicy(ValueError):
-    """The text is no policy; the message says what was found and what is allowed."""
+    """Text that is no policy; the message gives the value found and the values allowed."""
 
     def __init__(self, text: object, why: str = "") -> None:
         hint = f"; {why}" if why else ""
@@ -33,7 +34,7 @@ class BadPolicy(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Default:
-    """Nothing for a Deployment; one, or more than half, for a StatefulSet."""
+    """No pod for a Deployment; all of one pod, or more than half, for a StatefulSet."""
 
     def __str__(self) -> str:
         return "default"
@@ -49,7 +50,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Percent:
-    """Of spec.replicas, rounded up."""
+    """A percentage of spec.replicas, rounded up."""
 
     percent: int
 
@@ -59,7 +60,7 @@ class Percent:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """So many first, and of the rest a share, rounded up."""
+    """A base number, and a share of the rest, rounded up."""
 
     base: int
     on_demand: int
@@ -83,7 +84,7 @@ class AllSpot:
 
 @dataclass(frozen=True, slots=True)
 class Majority:
-    """Strictly more than half."""
+    """More than half."""
 
     def __str__(self) -> str:
         return "majority"
@@ -91,7 +92,7 @@ class Majority:
 
 @dataclass(frozen=True, slots=True)
 class LeastAndShare:
-    """spotalis' pair: at least so many, and all that the spot percentage, rounded down, leaves over."""
+    """spotalis' pair: a minimum, and the pods beyond the spot percentage, which is rounded down."""
 
     least: int
     spot_percent: int
@@ -111,22 +112,22 @@ STRATEGIES: Final[dict[str, Policy]] = {
     "all-in-spot": AllSpot(),
     "majority-in-on-demand": Majority(),
 }
-"""By name; the last three are the names of the founding note's author."""
+"""By name; the last three are the original names of the design goal (S34)."""
 
 
 _LEAST_TO_100: Final = "0{0,99}[0-9]|0{0,98}[0-9]{2}|0{0,97}100"
-"""Numbers from 0 to 100 in at most as many digits as `_PERCENT` takes."""
+"""Numbers from 0 to 100 with at most as many digits as `_PERCENT` accepts."""
 WRITTEN: Final = "|".join(
     (*sorted(STRATEGIES), _NUMBER.pattern, f"({_LEAST_TO_100})%", _RATIO.pattern.replace("(", "").replace(")", ""))
 )
-"""The same grammar as a regular expression of RE2, for CEL: texts that it matches whole, but for `WEIGHTLESS` ones."""
+"""The same grammar as an RE2 expression for CEL. A text is valid if it matches as a whole and not `WEIGHTLESS`."""
 WEIGHTLESS: Final = "base=[0-9]+,weight=0+:0+"
 LONGEST: Final = 101
-"""Characters of a policy."""
+"""Longest policy in characters."""
 
 
 def parse_policy(text: str) -> Policy:
-    """The policy that an annotation means; `BadPolicy` for anything else, never a guess."""
+    """Return the policy that an annotation means; raises `BadPolicy` for any other text."""
     if text in STRATEGIES:
         return STRATEGIES[text]
     if _NUMBER.fullmatch(text):
@@ -142,7 +143,7 @@ def parse_policy(text: str) -> Policy:
 
 
 def parse_percent(text: str, digits: str) -> int:
-    """Of 0 to 100; `BadPolicy` names the whole text."""
+    """Return a percentage from 0 to 100; else `BadPolicy` names the whole text."""
     percent = int(digits)
     if percent > 100:
         raise BadPolicy(text, "a percentage is at most 100%")
@@ -150,9 +151,9 @@ def parse_percent(text: str, digits: str) -> int:
 
 
 def target(policy: Policy, replicas: int, *, stateful: bool, safe_deployments: bool = False) -> int:
-    """M: pods of `replicas` that must be on demand, from 0 to `replicas`.
+    """Return M: the number of pods out of `replicas` that must be on demand, from 0 to `replicas`.
 
-    `safe_deployments` makes 1 of the default 0 for Deployments of two replicas or more (S35).
+    `safe_deployments` raises the default from 0 to 1 for Deployments of two replicas or more (S35).
     """
     replicas = max(0, replicas)
     match policy:
@@ -181,7 +182,7 @@ def _majority(replicas: int) -> int:
 
 
 def kept_text(policy: Policy) -> str:
-    """The policy in at most 44 characters without blanks, for `read_kept`; it asks for as many pods as ever."""
+    """Encode the policy in at most 44 characters without blanks, for `read_kept`; the required number is unchanged."""
     match policy:
         case Count(pods):
             return str(Count(min(pods, _MOST_PODS)))
@@ -191,7 +192,7 @@ def kept_text(policy: Policy) -> str:
 
 
 def read_kept(text: str) -> Policy | None:
-    """The policy that `kept_text` wrote; None for any other text."""
+    """Decode the policy that `kept_text` wrote; None for any other text."""
     if match := _SHARE.fullmatch(text):
         least, spot_percent = map(int, match.groups())
         return LeastAndShare(least, spot_percent) if spot_percent <= 100 else None

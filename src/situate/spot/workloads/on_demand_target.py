@@ -1,8 +1,9 @@
-"""Which policy holds for a workload, and whether it takes part at all (3.1 of the reference, P11, B43, B46).
+"""Policy that applies to a workload, and whether the workload takes part.
 
-The most specific says: for taking part the pod's label, the workload's annotation, the namespace's label, the mode of
-the configuration; for the number the workload's annotation, the namespace's, the first entry of the configuration that
-matches, the default. What is written wrong is named, and the last valid value of the workload stays.
+The most specific setting applies. For participation: the pod's label, the workload's annotation, the namespace's label,
+the mode of the configuration. For the number: the workload's annotation, the namespace's annotation, the first matching
+entry of the configuration, the default. Invalid values are reported, and the workload's last valid value stays in
+force. Rules: P11, B43, B46 and "Keys" in docs/spec/spot.md.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ IMPORT_KEYS: Final = frozenset((_VACANT, _VACANT_STRATEGY, _VACANT_NUMBER, _SPOT
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """What is read of a namespace."""
+    """The name, labels and annotations of a namespace."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=no_labels)
@@ -51,7 +52,7 @@ class Namespace:
 
 @dataclass(frozen=True, slots=True)
 class PolicyRule:
-    """An entry of the configuration's list: the policy of workloads chosen by labels."""
+    """An entry of the configuration's list: the policy of workloads selected by labels."""
 
     namespaces: Selector
     workloads: Selector
@@ -60,24 +61,24 @@ class PolicyRule:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the configuration says of targets."""
+    """Settings of targets from the configuration."""
 
     mode: bool = True
-    """Whether workloads take part that say nothing."""
+    """Whether workloads without a setting of their own take part."""
     policies: tuple[PolicyRule, ...] = ()
-    """The first that matches holds."""
+    """The first matching entry applies."""
     safe_deployments: bool = False
     import_keys: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something written wrong on an object."""
+    """An invalid value on an object."""
 
     object: str
     field: str
     message: str
-    """What was found and what is allowed."""
+    """The value found and the values allowed."""
 
     def __str__(self) -> str:
         return f"{self.object}: {self.field}: {self.message}"
@@ -85,19 +86,19 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """How many pods of a workload must be on demand, and who says so."""
+    """The number of pods of a workload that must be on demand, and its source."""
 
     on_demand: int
     replicas: int
     policy: Policy
     source: str
-    """Where the policy stands: such as `annotation spot.situate.dev/on-demand of the Deployment`."""
+    """Location of the policy, such as `annotation spot.situate.dev/on-demand of the Deployment`."""
     faults: tuple[Fault, ...] = ()
-    """Values that were passed over."""
+    """Values that were ignored."""
     annotated: bool = False
-    """Whether an annotation of the workload or its namespace says so."""
+    """Whether an annotation of the workload or its namespace gives the policy."""
     unreadable: bool = False
-    """Whether the value cannot be read and no valid one is known: new pods are on demand, and none is moved."""
+    """Whether the value is unreadable and no valid one is known: new pods are on demand, and none moves."""
 
     @property
     def spot(self) -> int:
@@ -106,7 +107,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Participation:
-    """Whether a workload's pods are ours to class, and who says so."""
+    """Whether spot classifies a workload's pods, and the setting that decides it."""
 
     enabled: bool
     source: str
@@ -116,7 +117,7 @@ class Participation:
 def participation(
     owner: Owner, namespace: Namespace, rules: Rules, pod_labels: Mapping[str, str] | None = None
 ) -> Participation:
-    """`pod_labels` are those of one pod; without them the template's stand for all."""
+    """Return the participation. `pod_labels` are those of one pod; without them the template's labels apply."""
     labels = owner.template_labels if pod_labels is None else pod_labels
     imported = owner.annotations.get(_VACANT) if rules.import_keys else None
     said = (
@@ -136,9 +137,9 @@ def participation(
 
 
 def resolved(owner: Owner, namespace: Namespace, rules: Rules, last: Policy | None = None) -> Target:
-    """The target of a workload. `last` is its last valid policy: it stays where the present one cannot be read.
+    """Return the target of a workload. `last` is its last valid policy, used while the current one cannot be read.
 
-    Without one all pods are asked for on demand: a value that cannot be read never means the default.
+    Without a last valid policy all pods must be on demand: an unreadable value never means the default.
     """
     faults: list[Fault] = []
     said = _said(owner, namespace, rules, faults)
@@ -150,7 +151,7 @@ def resolved(owner: Owner, namespace: Namespace, rules: Rules, last: Policy | No
 
 
 def stricter(one: Policy | None, other: Policy | None, owner: Owner, rules: Rules) -> Policy | None:
-    """The policy that asks for more pods on demand; the first of equals, and the one that is known."""
+    """Return the policy that requires more on-demand pods: the first if equal, the other one if one is None."""
     if one is None or other is None:
         return one if other is None else other
 
@@ -161,7 +162,7 @@ def stricter(one: Policy | None, other: Policy | None, owner: Owner, rules: Rule
 
 
 def _said(owner: Owner, namespace: Namespace, rules: Rules, faults: list[Fault]) -> tuple[Policy, str] | None:
-    """The policy and its source; None where the value that decides cannot be read."""
+    """Return the policy and its source; None if the deciding value cannot be read."""
     places: list[tuple[str, str, Mapping[str, str]]] = [
         (str(owner), f"of the {owner.kind}", owner.annotations),
         (f"Namespace {namespace.name}", "of the namespace", namespace.annotations),
@@ -188,7 +189,7 @@ def _said(owner: Owner, namespace: Namespace, rules: Rules, faults: list[Fault])
 
 
 def _imported(thing: str, annotations: Mapping[str, str], faults: list[Fault]) -> tuple[Policy, str] | None:
-    """What the annotations of other tools say (B43)."""
+    """Return the policy from annotations of other tools."""
     strategy = annotations.get(_VACANT_STRATEGY)
     if strategy is not None:
         key, value = (
@@ -230,10 +231,10 @@ def _spotalis(thing: str, annotations: Mapping[str, str], faults: list[Fault]) -
 
 
 def unchanged(before: Target | None, after: Target) -> bool:
-    """Whether nothing follows from a change: results are compared, not texts (P11)."""
+    """Return whether a change has no effect: results are compared, not texts."""
     return before is not None and (before.on_demand, before.replicas) == (after.on_demand, after.replicas)
 
 
 def known_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Those of a workload or namespace that anything here reads."""
+    """Return the annotations of a workload or namespace that spot reads."""
     return {key: value for key, value in annotations.items() if key.startswith(PREFIX) or key in IMPORT_KEYS}

@@ -1,7 +1,8 @@
-"""Workloads and pods as values, and whose a pod is: the controller chain, by uid (B42, P14, S2, S3).
+"""Workloads and pods as values, and the controller chain of a pod, by uid.
 
-A kind of workload is a line of `KINDS`: which controller stands between it and its pods, which label names the
-revision, whether pods have ordinals. Objects are plain JSON, so that kinds that no struct knows read like the others.
+A kind of workload is an entry of `KINDS`: the controller between it and its pods, the revision label, and whether pods
+have ordinals. Objects are plain JSON, so that kinds without a struct are read like the others. Rules: B25, B42, K4,
+P14, S2, S3.
 """
 
 from __future__ import annotations
@@ -37,15 +38,15 @@ _CONTROLLER_REVISION: Final = "controller-revision-hash"
 
 @dataclass(frozen=True, slots=True)
 class OwnerKind:
-    """How one kind of workload is read."""
+    """Properties of one kind of workload."""
 
     kind: str
     plural: str
-    """Of its resource."""
+    """Name of its resource."""
     group: str = "apps"
     version: str = "v1"
     through: str = ""
-    """Kind of the controller between it and its pods, of group apps; empty if it controls them itself."""
+    """Kind of the controller between it and its pods, of group apps; empty if it controls them directly."""
     revision_label: str = TEMPLATE_HASH
     stateful: bool = False
 
@@ -71,7 +72,7 @@ DEFAULT_KINDS: Final = ("Deployment", "StatefulSet")
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """A controller reference, as it stands on a pod."""
+    """A controller reference on a pod."""
 
     api_version: str
     kind: str
@@ -89,18 +90,18 @@ class ReplicaSetFacts:
 
     uid: str
     controller: Controller | None
-    """The workload; None if nobody controls it."""
+    """The workload; None without a controller."""
     namespace: str
     name: str
     replicas: int = 1
     revision: str = ""
     """The hash that its pods carry."""
     number: int = 0
-    """Of the workload's revisions, the highest is the present one."""
+    """Revision number of the workload; the highest is the current one."""
 
 
 def controller_of(metadata: Json) -> Controller | None:
-    """The one owner that manages an object; None if nobody does."""
+    """Return the controller reference of an object; None if there is none."""
     references = metadata.get("ownerReferences")
     for reference in references if isinstance(references, list) else ():
         found = mapping(reference)
@@ -110,13 +111,13 @@ def controller_of(metadata: Json) -> Controller | None:
 
 
 def kind_of(controller: Controller, kinds: Iterable[OwnerKind]) -> OwnerKind | None:
-    """The kind of workload that this controller is; None for all others."""
+    """Return the kind of workload of this controller; None for other controllers."""
     said = (controller.group, controller.kind)
     return next((kind for kind in kinds if (kind.group, kind.kind) == said), None)
 
 
 def stands_between(controller: Controller, kinds: Iterable[OwnerKind]) -> bool:
-    """Whether pods of this controller may belong to a workload that controls it."""
+    """Return whether pods of this controller may belong to a workload that controls the controller."""
     return controller.group == "apps" and any(kind.through == controller.kind for kind in kinds)
 
 
@@ -142,7 +143,7 @@ def owner_facts(
     owned: Iterable[ReplicaSetFacts] = (),
     nodes: Nodes = NO_NODES,
 ) -> Owner:
-    """A workload; `owned` are the controllers between it and its pods, `nodes` those that it may name."""
+    """Read a workload; `owned` are the controllers between it and its pods, `nodes` those that it may name."""
     metadata, spec, status = (mapping(obj.get(part)) for part in ("metadata", "spec", "status"))
     template = mapping(spec.get("template"))
     template_metadata, pod_spec = mapping(template.get("metadata")), template_spec(obj)
@@ -182,20 +183,22 @@ def _revision(kind: OwnerKind, status: Json, owned: Sequence[ReplicaSetFacts]) -
 
 
 def revision_of(labels: Json, label: str) -> str:
-    """What a pod's label says of its revision; empty if nothing."""
+    """Return the revision in a pod's labels; empty without one."""
     said = str(labels.get(label, ""))
     return _short(said) if label == _CONTROLLER_REVISION else said
 
 
 def _short(revision: str) -> str:
-    """Without the workload's name, which revisions' names begin with and which labels leave away with OpenKruise's
-    CloneSetShortHash (kruise, pkg/controller/cloneset).
+    """Return the revision without the workload's name.
+
+    Revision names begin with that name; labels omit it with OpenKruise's CloneSetShortHash (kruise,
+    pkg/controller/cloneset).
     """
     return revision.rpartition("-")[2]
 
 
 def _rolling(kind: OwnerKind, spec: Json, status: Json, replicas: int) -> bool:
-    """Whether older pods are left that are to be replaced; those below a partition are not."""
+    """Return whether older pods are still to be replaced; those below a partition are not."""
     updated = _integer(status.get("updatedReplicas"), 0)
     if kind.through:
         return _integer(status.get("replicas"), 0) > updated
@@ -206,19 +209,22 @@ def _rolling(kind: OwnerKind, spec: Json, status: Json, replicas: int) -> bool:
 
 
 def _partition(value: object, replicas: int) -> int:
-    """Pods that stay old; a share of a CloneSet's is rounded up (kruise, clonesetutils.CalculatePartitionReplicas)."""
+    """Return the pods that stay old; a CloneSet's share is rounded up.
+
+    Source: kruise, clonesetutils.CalculatePartitionReplicas.
+    """
     if isinstance(value, str) and value.endswith("%"):
         return -(-replicas * _integer(value[:-1], 0) // 100)
     return _integer(value, 0)
 
 
 def template_spec(obj: Json) -> Json:
-    """What a workload's pods are made of."""
+    """Return the pod spec of a workload's template."""
     return mapping(mapping(mapping(obj.get("spec")).get("template")).get("spec"))
 
 
 def _tolerated(pod_spec: Json) -> frozenset[str]:
-    """Keys of the evicting tolerations that a template sets itself; empty text stands for all (B25, K4)."""
+    """Return the keys of the eviction tolerations that a template sets; an empty key means all."""
     tolerations = pod_spec.get("tolerations")
     keys = (
         str(toleration.get("key", ""))
@@ -229,7 +235,7 @@ def _tolerated(pod_spec: Json) -> frozenset[str]:
 
 
 def pod_facts(pod: Pod) -> PodFacts:
-    """A pod of the watch. What somebody has written badly into our own annotations counts as not written."""
+    """Read a pod of the watch. Invalid values in spot's own annotations count as absent."""
     metadata, status = pod.metadata, pod.status
     decision = read_decision(metadata.annotations)
     ready = pod.condition("Ready")
@@ -277,7 +283,7 @@ def pod_facts(pod: Pod) -> PodFacts:
 
 
 def read_decision(annotations: Mapping[str, str]) -> dict[str, Any]:
-    """What admission noted on a pod; empty if nothing can be read there."""
+    """Decode the decision annotation of a pod; empty if it cannot be read."""
     try:
         found = json.loads(annotations.get(DECISION, "{}"))
     except (ValueError, RecursionError):
@@ -301,7 +307,7 @@ def _cost(text: str | None) -> int | None:
 
 
 def _integer(value: object, otherwise: int) -> int:
-    """A number as objects carry it, also as text."""
+    """Return an integer that an object may carry as a number or as text."""
     if isinstance(value, str) and len(value) <= 11 and value.removeprefix("-").isascii():
         value = int(value) if value.removeprefix("-").isdecimal() else otherwise
     return value if isinstance(value, int) and not isinstance(value, bool) else otherwise

@@ -1,7 +1,7 @@
-"""The last valid policy of each workload, as the text of a ConfigMap: it outlives the process that read the value.
+"""Text of a ConfigMap with the last valid policy of each workload, which outlives the process that read it.
 
-Recorded are the policies that annotations state, and those in force where an annotation cannot be read. A workload that
-is gone, or whose annotation was removed, has no line. Writing and watching the object is left to the controller.
+It records policies that annotations set, and those in force while an annotation cannot be read. A workload that is
+gone, or whose annotation was removed, has no line. The controller writes and watches the object.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Final
 from situate.spot.workloads.on_demand_policy import Policy, kept_text, read_kept
 
 KEY: Final = "policies"
-"""Of the ConfigMap's data."""
+"""Key of the ConfigMap's data."""
 MOST_BYTES: Final = 1_000_000
-"""Of the text; API servers accept 1 MiB. The longest lines, of 82 bytes, fit for 12,000 workloads."""
+"""Size of the text; API servers accept 1 MiB. The longest lines, of 82 bytes, fit for 12,000 workloads."""
 
 _read = lru_cache(maxsize=4096)(read_kept)  # a cluster has few different values
 
 
 def to_text(policies: Mapping[str, Policy], before: Mapping[str, Policy] | None = None) -> tuple[str, int]:
-    """One line for each workload, by uid, and the number of workloads that do not fit.
+    """Return one line for each workload, by uid, and the number of workloads that do not fit.
 
-    A workload that has a line `before` keeps it, so that new ones push none out.
+    A workload with a line in `before` keeps it, so that new workloads displace none.
     """
     known = before or {}
     lines: list[str] = []
@@ -38,7 +38,7 @@ def to_text(policies: Mapping[str, Policy], before: Mapping[str, Policy] | None 
 
 
 def from_text(text: str) -> dict[str, Policy]:
-    """The policies by uid of the workload. A line that cannot be read says nothing."""
+    """Return the policies by uid of the workload. Unreadable lines are skipped."""
     found: dict[str, Policy] = {}
     for line in text.splitlines():
         uid, _, value = line.partition(" ")

@@ -1,7 +1,7 @@
-"""Has carried out what was decided: moves before marks, so many at a time, each pod and each workload once at a time.
+"""Execution of decided actions: moves before marks (deletion costs, tolerations), with a limit on parallel actions.
 
-A decision takes the place of the one before: what has not begun by then is decided anew. How one attempt goes is left
-to `attempt`.
+Each pod has at most one action at a time, and each workload at most one policy move. A new decision replaces the
+actions that have not begun. `attempt` runs a single action.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from situate.spot.model.actions import BY_POLICY, Action, Evict, Move
 from situate.spot.rebalance.decide import Decision, Situation
 
 _MOVES: Final = 32
-"""At once, for a wave leaves little time; limits on what policy asks for are the decision's."""
+"""Parallel moves: many, because a wave leaves little time. The decision applies the limits on policy moves."""
 _MARKS: Final = 4
 REFUSED_S: Final = 10.0
-"""A pod that was refused is left alone for so long: a budget that forbids its eviction does so for a while."""
+"""How long a refused pod is not tried again: a budget that forbids its eviction usually does so for a while."""
 
 Try: TypeAlias = Callable[[Action, Decision, Situation], Awaitable[Attempt]]
 
 
 @dataclass(slots=True)
 class _Lane:
-    """Actions of one urgency."""
+    """Actions of one kind: moves or marks."""
 
     most: int
-    """At once."""
+    """Parallel actions."""
     waiting: deque[Action] = field(default_factory=deque)
     running: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Latest:
-    """What actions go by that have not begun."""
+    """The latest decision and its inputs, for actions that have not begun."""
 
     decision: Decision
     situation: Situation
@@ -47,16 +47,16 @@ class _Latest:
 
 
 class Acting:
-    """Of one term. What is under way for a pod is not begun again, nor a second policy move of a workload."""
+    """Actions of one term, never two at once for a pod and never two policy moves for a workload."""
 
     def __init__(self, attempt: Try, done: Callable[[Attempt], None]) -> None:
-        """`done` is told how each attempt has ended."""
+        """`done` is called with the result of each attempt."""
         self._attempt = attempt
         self._done = done
         self._pods: set[str] = set()
         self._owners: set[str] = set()
         self._refused: dict[str, float] = {}
-        """Until when pods are left alone, by uid; the first to end comes first."""
+        """Time until which each pod is not tried again, by uid; the earliest time first."""
         self._moves, self._marks = _Lane(_MOVES), _Lane(_MARKS)
         self._latest: _Latest | None = None
         self._log = structlog.get_logger()
@@ -64,9 +64,9 @@ class Acting:
     def begin(
         self, actions: Iterable[Action], decision: Decision, situation: Situation, group: asyncio.TaskGroup
     ) -> None:
-        """Takes over what is to be done now, in place of what has not begun; each is a task of the group.
+        """Take over these actions in place of those that have not begun; each runs as a task of the group.
 
-        What is under way is not begun again, and what was refused just now is left alone.
+        A pod with an action in progress gets no second one. Pods refused a moment ago are skipped.
         """
         now = asyncio.get_running_loop().time()
         while self._refused and next(iter(self._refused.values())) <= now:
@@ -100,7 +100,7 @@ class Acting:
         try:
             attempt = await self._attempt(action, latest.decision, latest.situation)
         except Exception as defect:
-            # a defect of ours costs this pod its move, and admission not its leader
+            # an unexpected exception costs this pod its move, and admission keeps its leader
             self._log.error("an action failed", action=type(action).__name__, pod=str(action.pod), exc_info=defect)
             attempt = Attempt(action, Outcome.FAILED, f"a defect: {defect!r}")
         finally:

@@ -1,8 +1,8 @@
-"""One attempt at one action: the pod is looked at once more on the server itself, written once, and the end is known.
+"""One attempt at one action: read the pod live, write once, and determine the outcome.
 
-A write leaves only while we lead. The pod is read by its name first and has to be the one that was decided on; a move
-that only policy asks for has to be allowed by its workload as it is at that moment. A refusal ends the attempt, and so
-does a pod that is gone; when no answer comes, what has become of the pod is looked up.
+A write is sent only while this process leads. The pod is read by name and must have the uid that was decided on. A move
+that only policy requires must still be allowed by the current state of its workload. A refusal or a missing pod ends
+the attempt. If no answer comes, the pod is read again to determine the outcome. Rule: P17.
 """
 
 from __future__ import annotations
@@ -40,29 +40,29 @@ from situate.spot.workloads.cluster_view import NO_MEMORY, Cluster
 from situate.spot.workloads.owners import pod_facts
 
 _LOOKS: Final = 3
-"""How often a pod is looked at: when no answer came, or when it changes under our eyes."""
+"""Reads of a pod if no answer came, or if the pod changed between read and write."""
 _LOOK_AGAIN_S: Final = 1.0
 
 
 class Outcome(StrEnum):
-    """What an attempt came to; a label of metrics."""
+    """Outcome of an attempt; a label value of metrics."""
 
     DONE = "done"
     VOID = "void"
-    """It was not to be done any more."""
+    """The action is no longer needed."""
     BARRED = "barred"
-    """The workload as it is now does not allow it."""
+    """The current state of the workload does not allow it."""
     REFUSED = "refused"
-    """By a disruption budget, or the object has changed."""
+    """By a disruption budget, or because the object has changed."""
     FAILED = "failed"
-    """It was not carried out, and somebody may have to do something about it."""
+    """The action was not executed; an operator may have to act."""
     UNKNOWN = "unknown"
-    """No answer came, and the pod is as it was: it may yet be carried out."""
+    """No answer came and the pod is unchanged: the action may still be executed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """An action and its end."""
+    """An action and its outcome."""
 
     action: Action
     outcome: Outcome
@@ -71,16 +71,16 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Departures:
-    """What admission has to know of pods that leave (P17)."""
+    """Callbacks that report leaving pods to admission."""
 
     leaving: Callable[[PodFacts, str], None]
-    """The pod is about to leave the workload with this uid: from now on it does not count."""
+    """The pod is about to leave the workload with this uid, so it no longer counts."""
     staying: Callable[[PodFacts, str], None]
-    """It does not, after all."""
+    """The pod stays in the workload after all."""
 
 
 class Attempting:
-    """Of one term; `attempt` may run many times side by side."""
+    """Attempts of one term; many calls of `attempt` may run at once."""
 
     def __init__(
         self,
@@ -92,9 +92,9 @@ class Attempting:
         *,
         wall: Callable[[], float],
     ) -> None:
-        """`client`: one whose writes raise a `Retriable` when we do not lead.
+        """`client`: its writes raise a `Retriable` if this process does not lead.
 
-        `cluster`: the one that changes with the watches; `wall`: seconds since the epoch.
+        `cluster`: the live one, updated by the watches; `wall`: seconds since the epoch.
         """
         self._client = client
         self._actuator = actuator
@@ -104,7 +104,7 @@ class Attempting:
         self._wall = wall
 
     async def attempt(self, action: Action, decision: Decision, situation: Situation) -> Attempt:
-        """A pod that has changed between the look and the write is looked at again, where that matters."""
+        """Try the action. If a pod that must have no node changed between read and write, read it again."""
         attempt = await self._once(action, decision, situation)
         for _ in range(_LOOKS - 1):
             if not (attempt.outcome is Outcome.REFUSED and _waits(action)):
@@ -140,7 +140,7 @@ class Attempting:
             return "its workload is gone"
         if not seen.takes_part:
             return "its workload takes no part by now"
-        now = self._wall()  # not of before: the server may have taken its time
+        now = self._wall()  # the current time, because the API server may have been slow
         return barred(
             action,
             seen.workload,
@@ -154,7 +154,8 @@ class Attempting:
         )
 
     async def _move(self, action: Move, pod: Pod, facts: PodFacts) -> Attempt:
-        """The pod stops counting before the request leaves: its replacement may be asked about before the answer."""
+        """Report the pod as leaving before the request, because admission of its replacement may come before the
+        answer."""
         self._departures.leaving(facts, action.owner)
         attempt = await self._sent(action, self._request(action, pod))
         if attempt.outcome in (Outcome.REFUSED, Outcome.FAILED):
@@ -170,7 +171,7 @@ class Attempting:
             case Evict():
                 return self._client.evict(pod)
             case Delete():
-                # a pod that waits may find a node at this moment; then it is not the one that was to go
+                # a waiting pod may get a node at this moment, and then must not be deleted
                 version = pod.metadata.resource_version if _waits(action) else ""
                 return self._client.delete(PODS, name, namespace, uid=action.uid, resource_version=version)
             case Release() | SetCost():
@@ -190,7 +191,7 @@ class Attempting:
         except Retriable as problem:
             return Attempt(action, Outcome.FAILED, str(problem))
         except UnreadableAnswer:
-            return Attempt(action, Outcome.DONE)  # the server said yes
+            return Attempt(action, Outcome.DONE)  # the server answered with success
         except KubeError as problem:
             if not problem.retriable or (isinstance(problem, Unreachable) and not problem.outcome_unknown):
                 return Attempt(action, Outcome.FAILED, str(problem))
@@ -198,7 +199,7 @@ class Attempting:
         return Attempt(action, Outcome.DONE)
 
     async def _looked_up(self, action: Action, problem: KubeError) -> Attempt:
-        """No answer, or one that says nothing: what the server shows of the pod tells whether it was done."""
+        """Determine from the pod's state whether a write without a usable answer was executed."""
         for number in range(_LOOKS):
             try:
                 pod = await self._again.pod(*action.pod)
@@ -213,7 +214,7 @@ class Attempting:
 
 
 def _done(action: Action, pod: Pod) -> bool:
-    """Whether the pod is as the action would have it."""
+    """Return whether the pod has the state that the action produces."""
     facts = pod_facts(pod)
     if facts.uid != action.uid or facts.terminating:
         return True
@@ -229,5 +230,5 @@ def _done(action: Action, pod: Pod) -> bool:
 
 
 def _waits(action: Action) -> bool:
-    """Whether the pod is to go only while it has no node."""
+    """Return whether the pod may be deleted only while it has no node."""
     return isinstance(action, Delete) and action.reason in (Reason.SURGE, Reason.DEGRADE)

@@ -1,7 +1,7 @@
-"""A condition on pods that wait in vain: that on-demand nodes are full, or that moves have been stopped (B11, B18).
+"""Condition on pods that wait without progress because on-demand nodes are full or moves have stopped.
 
-Whoever asks why a pod is pending sees it there, beside what kube-scheduler says. It is written when it begins and when
-it is over, and on pods alone.
+The condition explains a pending pod next to the condition of kube-scheduler. It is written at the start and the end of
+the wait, and only on pods. Rules: B11, B18.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ from situate.spot.rebalance.decide import Decision, Notice
 from situate.spot.workloads.cluster_view import Cluster
 
 CONDITION: Final = PREFIX + "Placed"
-"""`False` while a pod waits for what spot has told it to wait for; `True` when that is over."""
+"""`False` while a pod waits for the reason that spot reports; `True` after the wait."""
 _OF_PODS: Final = (str(Blocked.NO_ON_DEMAND_ROOM), "MovesStopped")
 _PLACED: Final = "Placed"
 MOST_AT_ONCE: Final = 50
-"""Writes after one decision; the others follow after the next."""
+"""Writes after one decision; the remaining ones follow after the next decision."""
 
 
 class Conditions:
-    """Of one term."""
+    """Conditions written in one term."""
 
     def __init__(
         self, client: Client, actuator: Actuator, pods: Store[Pod], cluster: Cluster, wall: Callable[[], datetime]
     ) -> None:
-        """`client`: one whose writes raise a `Retriable` when we do not lead."""
+        """`client`: its writes raise a `Retriable` if this process does not lead."""
         self._client = client
         self._actuator = actuator
         self._pods = pods
         self._cluster = cluster
         self._wall = wall
-        self._stopped: dict[str, Notice] = {}  # it is noticed once, and holds until the pods have found their nodes
+        self._stopped: dict[str, Notice] = {}  # a stop is noticed once and holds until the pods have nodes
         self._marked = {_key(pod) for pod in pods.list() if _said(pod, "False") is not None}
         self._writing = False
         self._log = structlog.get_logger()
 
     async def write(self, decision: Decision) -> None:
-        """Says on pods what has changed with this decision; nothing while an earlier one is still being told.
+        """Write the conditions that changed with this decision; nothing while earlier writes are still in progress.
 
-        A defect of ours costs a pod its condition, and admission not its leader.
+        An unexpected exception costs a pod its condition, and admission keeps its leader.
         """
         try:
             wanted = self._wanted(decision)
@@ -79,7 +79,7 @@ class Conditions:
             self._writing = False
 
     def _wanted(self, decision: Decision) -> dict[PodKey, Notice]:
-        """Pods without a node, of workloads about which there is such a notice."""
+        """Return the waiting pods of workloads with such a notice, each with the notice."""
         notices = {notice.owner: notice for notice in decision.notices if notice.reason in _OF_PODS}
         self._stopped |= {uid: notice for uid, notice in notices.items() if notice.reason == "MovesStopped"}
         found = {}
@@ -108,7 +108,7 @@ class Conditions:
                 yield pod, "True", _PLACED, f"it has found the node {pod.spec.node_name}"
 
     async def _say(self, pod: Pod, status: str, reason: str, message: str) -> bool:
-        """Whether others may be told."""
+        """Write one condition; return whether to go on with the next pods."""
         meta, key = pod.metadata, _key(pod)
         condition = {
             "type": CONDITION,
@@ -121,7 +121,7 @@ class Conditions:
         try:
             await self._actuator.write(self._client.patch_status(PODS, meta.name, patch, meta.namespace))
         except (NotFound, Conflict):
-            return True  # it is another one by now, or gone
+            return True  # another pod has the name now, or the pod is gone
         except (KubeError, Retriable) as problem:
             self._log.warning("a pod cannot be told why it waits", pod=str(key), error=str(problem))
             return False
@@ -135,6 +135,6 @@ def _key(pod: Pod) -> PodKey:
 
 
 def _said(pod: Pod, status: str) -> Condition | None:
-    """Our condition, if it says that."""
+    """Return the condition of spot, if it has this status."""
     found = pod.condition(CONDITION)
     return found if found is not None and found.status == status else None

@@ -1,7 +1,8 @@
-"""Strict mode as the leader lives it: each pod behind our gate is read, classed and let go with one patch (P7 to P9).
+"""Strict mode in the leader: each pod behind the gate is read, classified and released from the gate with one patch.
 
-Pods are classed one after the other, with what was written for the others and is not seen yet; requests overlap.
-A pod that cannot get its class is let go without one: a gate that stays keeps its pod waiting for ever.
+Pods are classified one after the other, and each counts the classes already written but not yet seen. Requests overlap.
+If a pod cannot get a class, the gate is removed without one, because the pod would otherwise wait for ever. Rules: P7
+to P9.
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ from situate.spot.server.metrics import AdmissionMetrics
 from situate.spot.workloads.owners import pod_facts
 
 WHOLE_PODS: Final = ResourceType("", "v1", "Pod", "pods", True, Unstructured)
-"""With every field, as a patch needs it."""
+"""Pods with every field, as a patch needs them."""
 OVERDUE_S: Final = 15.0
 _AT_ONCE: Final = 16
 _TRIES: Final = 3
-"""Looks at a pod that changes between reading and writing."""
+"""Reads of a pod that changes between read and write."""
 _AGAIN_S: Final = 1.0
 _CHECK_S: Final = 1.0
 
 
 class Gates:
-    """Which pods wait; `run` is a task of the leader, `alert` one of every process."""
+    """Gated pods; `run` is a task of the leader, `alert` a task of every replica."""
 
     def __init__(
         self,
@@ -55,24 +56,25 @@ class Gates:
         wall: Callable[[], float],
         metrics: AdmissionMetrics,
     ) -> None:
-        """`token`: a new one at each call; `wall`: seconds since the epoch."""
+        """`token`: returns a new token at each call; `wall`: seconds since the epoch."""
         self._view = view
         self._read = read
         self._record = record
         self._token = token
         self._wall = wall
         self._metrics = metrics
-        self._gated: dict[PodKey, tuple[PodFacts, float]] = {}  # and since when that is known
-        self._sent: dict[str, Capacity] = {}  # by uid, until the watch shows it
-        self._surges = Ledger.empty()  # of pods that were placed as spot in a rollout (B17)
-        self._under_way: set[str] = set()  # by uid, until the watch shows that it waits no more
+        self._gated: dict[PodKey, tuple[PodFacts, float]] = {}  # each with the time at which it became known
+        self._sent: dict[str, Capacity] = {}  # by uid, until the watch shows the class
+        self._surges = Ledger.empty()  # of pods placed as spot in a rollout (B17)
+        self._under_way: set[str] = set()  # by uid, until the watch shows that the gate is gone
         self._told: set[str] = set()
         self._some = asyncio.Event()
         self._log = structlog.get_logger()
         pods.on_change(self._changed)
 
     async def run(self, client: Client, actuator: Actuator) -> None:
-        """Writes of `client` raise a `Retriable` when we do not lead. Ends with the term alone."""
+        """Classify waiting pods until the term ends. Writes of `client` raise a `Retriable` if this process does not
+        lead."""
         self._sent.clear()
         self._surges = Ledger.empty()
         self._under_way.clear()
@@ -87,7 +89,7 @@ class Gates:
                 await self._some.wait()
 
     async def alert(self) -> None:
-        """Tells of pods that have waited for too long, also where nobody leads (P9)."""
+        """Report pods that have been gated for too long, also while no replica leads."""
         while True:
             now = self._wall()
             late = overdue((facts for facts, _ in self._gated.values()), now, OVERDUE_S)
@@ -123,7 +125,7 @@ class Gates:
             )
             done = False
         except Exception as defect:
-            # a defect of ours keeps this pod waiting, and no other one
+            # an unexpected exception delays this pod only
             self._log.error("a gated pod could not be classed; it is tried again", pod=str(pod.key), exc_info=defect)
             done = False
         if not done:
@@ -132,7 +134,10 @@ class Gates:
             self._some.set()
 
     async def _placed(self, pod: PodFacts, client: Client, actuator: Actuator) -> bool:
-        """Whether nothing is left to be done for it. Raises what the client and the actuator raise."""
+        """Classify the pod and remove its gate; return whether nothing is left to do.
+
+        Raises the errors of the client and the actuator.
+        """
         refused = ""
         for _ in range(_TRIES):
             try:
@@ -162,7 +167,8 @@ class Gates:
         return True
 
     async def _decided(self, whole: Mapping[str, Any]) -> Placed | None:
-        """None if its workload cannot be read just now. Nothing is awaited between deciding and what follows."""
+        """Decide on the pod; None if its workload cannot be read now. The caller must not await before it records the
+        result."""
         token, now = self._token(), self._wall()
         found = place(whole, self._view(None), self._sent, now, token, self._surges)
         if not isinstance(found, NeedsRead):

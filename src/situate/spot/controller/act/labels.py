@@ -1,7 +1,7 @@
-"""Writes the capacity label onto nodes that say the same in their cloud's words, where that is asked for (P34).
+"""Capacity labels for nodes that carry only the label of their cloud, if the setting enables them.
 
-The one write of this product on nodes, with a right of its own that is printed only then. Which node gets what is
-decided in `capacity_label`.
+This is spot's only write to nodes. Its RBAC rule is printed only if the setting is on. `capacity_label` computes the
+patch of each node. Rule: P34.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _AGAIN_S: Final = 5.0
 
 
 class Labelling:
-    """`run` is a task of the leader; it does nothing while the settings do not ask for it."""
+    """Labelling of nodes; `run` is a task of the leader and does nothing while the setting is off."""
 
     def __init__(self, nodes: Store[Node], settings: Callable[[], SpotSettings]) -> None:
         self._nodes = nodes
@@ -37,11 +37,11 @@ class Labelling:
         nodes.on_change(lambda _, __: self._changed.set())
 
     def wake(self) -> None:
-        """The settings are others now."""
+        """Wake the task after a change of the settings."""
         self._changed.set()
 
     async def run(self, client: Client, actuator: Actuator) -> None:
-        """Writes of `client` raise a `Retriable` when we do not lead."""
+        """Label nodes after each change. Writes of `client` raise a `Retriable` if this process does not lead."""
         while True:
             self._changed.clear()
             try:
@@ -64,5 +64,5 @@ class Labelling:
             try:
                 await actuator.write(client.patch(NODES, name, MergePatch(patch)))
             except (NotFound, Conflict):
-                continue  # it is gone, or another machine by now; the watch tells
+                continue  # gone, or another machine of the same name; the watch shows it
             self._log.info("a node is labelled", node=name, labels=patch["metadata"]["labels"])

@@ -1,8 +1,8 @@
-"""Reads a workload, its namespace, all of its pods and their nodes from the server, right before a pod is moved (3.7).
+"""Live read of a workload, its namespace, its pods and their nodes, right before a pod is moved.
 
-What is decided on such a look rests on nothing that watches show but which ReplicaSets belong to whom: a pod of one
-that they do not show yet does not count, and then pods are missing, which forbids a move. A workload that cannot be
-read is not moved.
+The result uses the watches only for the owners of ReplicaSets and the capacity of named nodes. A pod of a ReplicaSet
+that the watch does not show yet does not count. Then pods are missing, and the move is not allowed. A workload that
+cannot be read is not moved.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from situate.spot.workloads.on_demand_target import Namespace, Rules, participat
 from situate.spot.workloads.owners import KINDS, owner_facts, pod_facts
 
 _AT_ONCE: Final = 8
-"""Nodes that are read side by side."""
+"""Nodes read in parallel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A workload as the server has it."""
+    """A workload as read from the API server."""
 
     workload: Workload
     nodes: dict[str, NodeFacts]
-    """Those that its pods are on."""
+    """The nodes of its pods."""
     takes_part: bool
 
 
 class Again:
-    """A second look, at the server."""
+    """Live reads from the API server."""
 
     def __init__(
         self,
@@ -50,24 +50,24 @@ class Again:
         table: Callable[[], Sequence[Signal]],
         node_facts: Callable[[Node], NodeFacts],
     ) -> None:
-        """`cluster`: as watches show it; `node_facts`: what a node means at this moment."""
+        """`cluster`: as the watches show it; `node_facts`: reads the current facts of a node."""
         self._client = client
         self._cluster = cluster
         self._table = table
         self._node_facts = node_facts
 
     async def pod(self, namespace: str, name: str) -> Pod | None:
-        """None if there is none of the name."""
+        """Read the pod; None if no pod has the name."""
         try:
             return await self._client.get(PODS, name, namespace)
         except NotFound:
             return None
 
     async def workload(self, owner: Owner, rules: Rules, memory: Memory) -> Seen | None:
-        """As it is, with the target that follows; None if it is gone. Raises what the client raises.
+        """Read the workload and compute its target; None if it is gone. Raises the client's errors.
 
-        The workload is read after its pods: one that has changed meanwhile is newer than they are, and then its
-        controller has not seen it yet, or pods are missing, which forbids a move either way.
+        The workload is read again after its pods. If it changed meanwhile, its controller has not observed the change
+        yet, or pods are missing: both forbid a move.
         """
         resource = WORKLOADS[owner.kind]
         try:
@@ -91,7 +91,7 @@ class Again:
         return Seen(workload_of(cluster, now, rules, memory), nodes, participation(now, namespace, rules).enabled)
 
     async def _nodes(self, names: Iterable[str]) -> dict[str, NodeFacts]:
-        """Without those that are gone."""
+        """Read the nodes; missing nodes are left out."""
         lane = asyncio.Semaphore(_AT_ONCE)
 
         async def read(name: str) -> NodeFacts | None:
@@ -105,7 +105,7 @@ class Again:
         return {facts.name: facts for facts in found if facts is not None}
 
     async def _pods(self, owner: Owner, selector: LabelSelector) -> tuple[PodFacts, ...]:
-        """Listed by the workload's selector; whose they are, their controllers' uids say."""
+        """List by the workload's selector; the uids of controllers decide which pods belong to it."""
         labels = ",".join(f"{key}={value}" for key, value in sorted(selector.match_labels.items()))
         page = await self._client.list_all(PODS, owner.namespace, label_selector=labels)
         return tuple(self._of(owner, map(pod_facts, page.items)))

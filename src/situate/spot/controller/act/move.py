@@ -1,8 +1,8 @@
-"""Decides again and again while this process leads, and has carried out what was decided.
+"""Decision loop of the leader: decide repeatedly and hand over the actions.
 
-Changes wake it, many at a time; time alone does as well, since pods that wait too long change nothing. A decision is
-made in steps between which pods are admitted, on a cluster that does not change meanwhile. What it remembers is handed
-to admission, which goes by it for the next pod.
+Changes wake it, many of them at a time. Time alone also wakes it, because a pod that waits for too long causes no
+change. A decision is made in steps on a copy of the cluster; pods are admitted between the steps. Admission uses the
+memory of the decision for the next pods. Rule: F7.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from situate.spot.rebalance.decide import Decision, Situation, State, deciding
 from situate.spot.workloads.cluster_view import Cluster, Memory
 
 SOONEST_S: Final = 1.0
-"""Between two decisions: changes come in droves."""
+"""Shortest time between two decisions, because changes come in bursts."""
 END_SOONEST_S: Final = 0.1
-"""The same where the time of a pod is up: pods that end one shortly after the other are seen to at once."""
+"""Shortest time if a pod's deadline has come, so that pods that end soon after each other are handled at once."""
 LATEST_S: Final = 15.0
-"""Without any change."""
+"""Longest time between two decisions without a change."""
 _NOT_KNOWN_S: Final = 1.0
 
 
 class Moving:
-    """`decision` is the last one."""
+    """Decision loop; `decision` is the latest decision."""
 
     def __init__(
         self,
@@ -50,9 +50,9 @@ class Moving:
         wall: Callable[[], float],
         decided: Callable[[Decision, Situation], Generator[None, None, None]],
     ) -> None:
-        """`cluster`: one that stays as it is now. `memories`: those that admission goes by; they are kept current.
+        """`cluster`: returns a copy that does not change. `memories`: used by admission and updated here.
 
-        `decided` is told of each decision, and takes it in in steps.
+        `decided` processes each decision in steps.
         """
         self.decision: Decision | None = None
         self._prices: Prices = NO_PRICES
@@ -69,18 +69,17 @@ class Moving:
         around.on_change(self.wake)
 
     def wake(self) -> None:
-        """Something has changed."""
+        """Wake the loop after a change."""
         self._changed.set()
 
     def reprice(self, prices: Prices) -> None:
-        """These hold from now on."""
+        """Use these prices from now on."""
         self._prices = prices
         self.wake()
 
     async def run(self, acting: Acting, telling: Telling, conditions: Conditions, pools: Pools) -> None:
-        """A task of the leader. What was decided in an earlier term is forgotten, but for what admission goes by, and
-        what is known of the `pools` at its beginning.
-        """
+        """Run as a task of the leader. Starts with the memory that admission uses and with `pools`, and nothing else of
+        an earlier term."""
         self._recalled = State(pools=pools)
         self._state = self._recalled
         self.decision = None
@@ -104,11 +103,11 @@ class Moving:
 
     @property
     def moved_lately(self) -> int:
-        """Moves by policy that count against the budget of the hour."""
+        """Policy moves that count against the budget of the hour."""
         return len(self._state.moved_at)
 
     def attempted(self, attempt: Attempt) -> None:
-        """A move that was not made is not counted among those of the hour; it is tried again after a while (F7)."""
+        """Remove a move that was not made from the budget of the hour; it is tried again later."""
         memory = self._memories.get(attempt.action.owner)
         if memory is None or memory.moved != attempt.action.uid or attempt.outcome is Outcome.DONE:
             return
@@ -129,7 +128,7 @@ class Moving:
         )
 
     async def _decided(self, situation: Situation) -> Decision | None:
-        """None for a defect of ours: nothing is moved then, and admission keeps its leader."""
+        """Decide; None after an unexpected exception: nothing is moved then, and admission keeps its leader."""
         before = dict(self._memories)
         try:
             decision = await in_steps(deciding(replace(self._state, memories=before), situation, self._wall()))
@@ -142,7 +141,7 @@ class Moving:
         return decision
 
     def _remember(self, before: Mapping[str, Memory], after: Mapping[str, Memory]) -> None:
-        """Workloads may have gone, and policies changed, while it was decided."""
+        """Store the memories. While the decision ran, workloads may have gone and policies may have changed."""
         for uid in before.keys() | after.keys():
             known, decided = self._memories.get(uid), after.get(uid)
             if known is None and uid in before:
@@ -155,7 +154,7 @@ class Moving:
                 self._memories[uid] = replace(decided, policy=known.policy)
 
     async def _everything_known(self) -> None:
-        """Nothing is moved before all is known that may forbid it."""
+        """Wait until all objects that may forbid a move are known."""
         told = ""
         while (problem := self._not_known()) is not None:
             if problem != told:
@@ -168,7 +167,7 @@ class Moving:
         return self._around.not_known() or next((problem for problem in storage if problem is not None), None)
 
     async def _rest(self, begun: float, seconds: float | None) -> None:
-        """Until something changes, or so long after the decision was begun; what changes is seen after a while."""
+        """Wait for a change, or until `seconds` after the start of the decision; at least for a short time."""
         loop = asyncio.get_running_loop()
         longest = LATEST_S if seconds is None else min(LATEST_S, begun + seconds - loop.time())
         await asyncio.sleep(max(END_SOONEST_S, min(SOONEST_S, longest)))

@@ -1,7 +1,7 @@
-"""Tells people what was moved, and what was not and why: as Events on workloads (B8, B11, B14).
+"""Events on workloads: moved pods, refused moves, and reasons why pods are not moved.
 
-A notice is told when it begins, not as often as it is decided; nothing is ever written on a workload. What stands on
-pods is left to `conditions`.
+A notice becomes an Event when it begins, not at each decision. The workload itself is never written. `conditions`
+writes the conditions of pods. Rules: B8, B11, B14.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Record = Callable[[ObjectReference, str, str, str], None]
 
 _TOGETHER_S: Final = 60.0
 _NAMED: Final = 10
-"""Pods that a message names, the last ones."""
+"""Pods named in a message, the last ones."""
 _DONE = {Evict: "Evicted", Delete: "Deleted", Release: "Released"}
 
 
@@ -32,14 +32,14 @@ _DONE = {Evict: "Evicted", Delete: "Deleted", Release: "Released"}
 class _Moved:
     names: tuple[str, ...]
     last: float
-    """When the last of them was moved."""
+    """Time of the last move."""
 
 
 class Telling:
-    """Of one term: a new leader tells once more what still holds."""
+    """Events of one term: a new leader repeats those that still apply."""
 
     def __init__(self, cluster: Cluster, record: Record, clock: Callable[[], float]) -> None:
-        """`clock`: seconds of a clock that nobody sets."""
+        """`clock`: seconds of a monotonic clock."""
         self._cluster = cluster
         self._record = record
         self._clock = clock
@@ -48,7 +48,7 @@ class Telling:
         self._would: frozenset[tuple[str, Reason]] = frozenset()
 
     def decided(self, decision: Decision) -> None:
-        """Tells what was not so before, and in read-only mode what would be done (B14)."""
+        """Record notices that are new, and in read-only mode the moves that would be made."""
         current = dict.fromkeys(decision.notices)
         for notice in current:
             if notice not in self._told:
@@ -62,7 +62,7 @@ class Telling:
         self._would = frozenset((action.uid, action.reason) for action in would)
 
     def attempted(self, attempt: Attempt) -> None:
-        """Tells of pods that were moved, and of moves that were refused."""
+        """Record pods that were moved, and moves that were refused."""
         action = attempt.action
         if not isinstance(action, Move):
             return
@@ -75,10 +75,10 @@ class Telling:
             self._about(action.owner, WARNING, f"PodNot{done}", message)
 
     def _together(self, action: Move, done: str) -> str:
-        """The pods of a workload that were moved for one reason shortly one after the other.
+        """Return the workload's pods that were moved for one reason shortly after each other.
 
-        Events of one reason are merged into one, which keeps the last message: so each message names them all. Policy
-        moves one pod at a time, and each of those is told by itself.
+        Events with the same reason are merged, and the last message stays; so each message names all these pods. Policy
+        moves one pod at a time, and each such move has its own message.
         """
         if action.reason in BY_POLICY:
             return f"pod {action.pod.name}"
@@ -99,6 +99,6 @@ class Telling:
 
 
 def about(owner: Owner) -> ObjectReference:
-    """The workload as Events name it."""
+    """Return the reference of the workload for Events."""
     kind = KINDS[owner.kind]
     return ObjectReference(f"{kind.group}/{kind.version}", owner.kind, owner.namespace, owner.name, owner.uid)

@@ -1,8 +1,9 @@
-"""Pods that were admitted and never came: a rise of a ReplicaSet's FailedCreate Event ends their reservations (P21).
+"""Refused creates: a rise of a ReplicaSet's FailedCreate Event ends reservations whose pods never came.
 
-One Event per ReplicaSet is all there is, it names no pod, and after some it is written only now and then; so the
-ReplicaSet and its pods are read, and as many entries end as pods are missing. A pod that was answered a moment ago may
-still be on its way into the store: only entries from before the news end, and the read waits until those have arrived.
+There is one Event per ReplicaSet. It names no pod, and after some failures it is updated only now and then. So the
+leader reads the ReplicaSet and its pods live, and ends as many entries as pods are missing. A recently answered pod may
+still be on its way to the store. Therefore only entries older than the Event end, and the read waits until their pods
+could arrive. Rule: P21.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ class _Refused:
 
 
 class Refusals:
-    """`noted` takes the changes of the store of Events; `run` is a task of the leader. Others remember nothing."""
+    """Refused creates; `noted` receives changes of Events, `run` is a task of the leader. Standbys record nothing."""
 
     def __init__(self, read: Callable[[NeedsRead], Awaitable[LiveRead]], clock: Callable[[], float]) -> None:
-        """`clock`: that of the ledger."""
+        """`clock`: the clock of the ledger."""
         self._read = read
         self._clock = clock
         self._running = False
-        self._waiting: dict[str, _Refused] = {}  # by uid of the ReplicaSet, the oldest news first
+        self._waiting: dict[str, _Refused] = {}  # by uid of the ReplicaSet, the oldest first
         self._some = asyncio.Event()
 
     def noted(self, old: CoreEvent | None, new: CoreEvent | None) -> None:
@@ -41,7 +42,7 @@ class Refusals:
         self._note(NeedsRead(about.namespace, Controller("apps/v1", about.kind, about.name, about.uid)))
 
     async def run(self, change: Callable[[Callable[[Ledger], Ledger]], None]) -> None:
-        """`change` applies a step to the ledger of now. What was noted before a term is none of its business."""
+        """Process refused creates. `change` applies a step to the current ledger. Ignores Events before the term."""
         self._running = True
         try:
             while True:
@@ -71,15 +72,15 @@ class Refusals:
             self._note(refused.needed)
 
     def _note(self, needed: NeedsRead) -> None:
-        """News about a ReplicaSet that waits already come with the first."""
+        """Record the ReplicaSet; if it is waiting already, the first record stays."""
         self._waiting.setdefault(needed.controller.uid, _Refused(needed, self._clock()))
         self._some.set()
 
 
 def without_refused(ledger: Ledger, live: LiveRead, before: float) -> tuple[Ledger, bool]:
-    """The ledger without entries from before then of pods that the ReplicaSet still lacks.
+    """Remove entries older than `before` whose pods the ReplicaSet still lacks.
 
-    And whether younger entries of such pods are left: they want another look.
+    Also return whether younger entries without pods are left; they need another read.
     """
     replica_set = live.replica_set
     if replica_set is None or replica_set.controller is None:
@@ -97,5 +98,5 @@ def without_refused(ledger: Ledger, live: LiveRead, before: float) -> tuple[Ledg
 
 
 def _times(event: CoreEvent) -> int:
-    """How often it has happened."""
+    """Return how often the event has occurred."""
     return max(event.count, event.series.count if event.series is not None else 0, 1)

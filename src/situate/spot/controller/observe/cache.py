@@ -1,6 +1,7 @@
-"""Keeps the facts of every object current, so that a decision finds them ready: the stores' changes, made into values.
+"""Facts of every object, updated from the stores, so that a decision finds them ready.
 
-Nothing is copied for a decision: `cluster` holds these very maps, and a decision runs in one step of the loop.
+Admission uses `cluster`, which holds these maps without a copy. The decision loop runs in steps, on the copy from
+`now`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from situate.spot.workloads.owners import (
 
 
 class Cache:
-    """`cluster` and `memories` are what decisions take; both change with the stores."""
+    """Facts for decisions: `cluster` and `memories` change with the stores."""
 
     def __init__(
         self,
@@ -48,7 +49,7 @@ class Cache:
         nodes_changed: Callable[[], None] = lambda: None,
         policies_changed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`wall`: seconds since the epoch; `nodes_changed`: called when a node means something else than before.
+        """`wall`: seconds since the epoch; `nodes_changed`: called when the facts of a node change.
 
         `policies_changed`: called when `policies` has changed.
         """
@@ -62,8 +63,8 @@ class Cache:
         self._replica_sets: dict[str, ReplicaSetFacts] = {}
         self._owners: dict[str, Owner] = {}
         self._nodes: dict[str, NodeFacts] = {}
-        self._noticed: dict[str, float] = {}  # nodes that end: when that was first seen
-        self._events: dict[str, dict[str, CoreEvent]] = {}  # that mean something, by node and by their own name
+        self._noticed: dict[str, float] = {}  # when each ending node was first seen to end
+        self._events: dict[str, dict[str, CoreEvent]] = {}  # that match a signal, by node and by their own name
         self._namespaces: dict[str, Namespace] = {}
         self._naming: dict[str, tuple[frozenset[str], Workload, OwnerKind]] = {}  # nodes that workloads name, by uid
         self._sets_of: dict[str, set[str]] = defaultdict(set)  # uids of ReplicaSets, by uid of the workload
@@ -82,7 +83,7 @@ class Cache:
         watched.pods.store.on_change(self._pod)
 
     def now(self) -> Cluster:
-        """`cluster` as it is at this moment; later changes do not show."""
+        """Return a copy of `cluster` that later changes do not affect."""
         return Cluster(
             dict(self._owners),
             dict(self._replica_sets),
@@ -92,7 +93,7 @@ class Cache:
         )
 
     def reconfigure(self, table: Sequence[Signal], rules: Rules) -> None:
-        """Takes other settings; everything that depends on them is read again."""
+        """Apply new settings and recompute all facts that depend on them."""
         self._table, self._rules = table, rules
         for event in self._watched.node_events.store.list():
             self._node_event(None, event)
@@ -103,7 +104,7 @@ class Cache:
                 self._put_owner(workload, kind)
 
     def recall(self, recorded: Mapping[str, Policy]) -> None:
-        """Takes the last valid policies that any leader has recorded: they hold where a value cannot be read."""
+        """Take the last valid policies recorded by any leader: they apply where a value cannot be read."""
         before, self._recorded = self._recorded, recorded
         for uid in recorded.keys() | before.keys():
             owner = self._owners.get(uid)
@@ -111,7 +112,7 @@ class Cache:
                 self._remember_policy(owner)
 
     def node_facts(self, node: Node) -> NodeFacts:
-        """What a node means now, by what was told of it."""
+        """Return the current facts of a node, from the node and its Events."""
         name = node.metadata.name
         told = [each for event in self._events.get(name, {}).values() for each in occurrences(event)]
         return node_facts(node, self._table, self._wall(), self._noticed.get(name), told)
@@ -145,7 +146,7 @@ class Cache:
             self._read_again(after.controller, after.namespace)
 
     def _read_again(self, controller: Controller, namespace: str) -> None:
-        """The workload of a ReplicaSet that has changed."""
+        """Recompute the workload of a changed ReplicaSet."""
         kind = kind_of(controller, KINDS.values())
         reflector = self._watched.workloads.get(kind.kind) if kind is not None else None
         if kind is None or reflector is None:
@@ -184,9 +185,10 @@ class Cache:
         self._remember_policy(owner)
 
     def _remember_policy(self, owner: Owner) -> None:
-        """The last policy that could be read stays in force while one cannot (P11).
+        """Keep the last readable policy in force while the current value cannot be read.
 
-        Of this process's and the recorded one, the stricter: either may have missed a change that the other has seen.
+        Of the policy of this process and the recorded one, the stricter applies: each may miss a change that the other
+        has. Rule: P11.
         """
         namespace = self._namespaces.get(owner.namespace)
         found = resolved(owner, namespace or Namespace(owner.namespace), self._rules)
@@ -194,7 +196,7 @@ class Cache:
         if found.faults:
             policy = stricter(memory.policy, self._recorded.get(owner.uid), owner, self._rules)
         elif namespace is None and not found.annotated:
-            return  # a namespace that is not known yet may say something
+            return  # the namespace is not known yet and may set a policy
         else:
             policy = found.policy
         if policy != memory.policy:
@@ -231,7 +233,7 @@ class Cache:
             self._nodes_changed()
 
     def _read_those_that_name(self, node: str) -> None:
-        """It came, went or has another capacity, which may pin whoever asks for it."""
+        """Recompute workloads that name the node: it came, went or changed its capacity, which may pin them."""
         for names, workload, kind in tuple(self._naming.values()):
             if node in names:
                 self._put_owner(workload, kind)
@@ -276,13 +278,13 @@ class Cache:
 
 
 class _PodsByOwner(Mapping[str, Sequence[PodFacts]]):
-    """Pods by the uid of their workload: put together when they are asked for, kept until one of them changes."""
+    """Pods by the uid of their workload: assembled on request, and cached until one of them changes."""
 
     def __init__(self, sets_of: Mapping[str, set[str]]) -> None:
         self._sets_of = sets_of
         self._by_controller: dict[str, dict[PodKey, PodFacts]] = {}
         self._whole: dict[str, tuple[PodFacts, ...]] = {}
-        self._owner_of: dict[str, str] = {}  # of the ReplicaSets that the kept ones were put together from
+        self._owner_of: dict[str, str] = {}  # of each ReplicaSet with cached pods
 
     def add(self, pod: PodFacts) -> None:
         controller = pod.controller or pod.former_owner
@@ -301,15 +303,15 @@ class _PodsByOwner(Mapping[str, Sequence[PodFacts]]):
         self.changed(controller)
 
     def changed(self, uid: str) -> None:
-        """Something has changed with this workload or ReplicaSet."""
+        """Drop the cached pods of the workload, or of the ReplicaSet's workload."""
         self._whole.pop(self._owner_of.get(uid, uid), None)
 
     def forget(self, replica_set: str) -> None:
-        """It is gone; pods that it leaves behind are nobody's."""
+        """Forget a deleted ReplicaSet; pods that it leaves behind have no workload."""
         self._owner_of.pop(replica_set, None)
 
     def now(self) -> dict[str, tuple[PodFacts, ...]]:
-        """All of it, at this moment."""
+        """Return all pods as of this moment."""
         return {owner: self[owner] for owner in self}
 
     def __getitem__(self, owner: str) -> tuple[PodFacts, ...]:

@@ -1,6 +1,6 @@
-"""What bears on moves besides pods and nodes: budgets, Services and policies that select pods, full quotas, leaders.
+"""Constraints on moves besides pods and nodes: budgets, selecting Services and policies, full quotas, leaders.
 
-Only moving goes by it; admission never waits for any of this.
+Only moves depend on them; admission never waits for them.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ from situate.spot.workloads.owners import KINDS
 T = TypeVar("T", bound=KubernetesObject)
 
 LOOK_S: Final = 5.0
-"""How old what is known of the holder of a workload's own Lease may be: it is renewed more often than watches bear."""
+"""Longest age of the known holder of a workload's own Lease. The Lease is read, not watched, because of its frequent
+renewals."""
 _REVISIONS: Final = frozenset(kind.revision_label for kind in KINDS.values())
 _OF_PODS: Final = ("pods", "count/pods")
 _EVERY_POD: Final = frozenset(("NotTerminating", "NotBestEffort"))
-"""Scopes of quotas that pods of a workload are in as a rule."""
+"""Quota scopes that usually contain the pods of workloads."""
 
 
 class NetworkPolicySpec(Model, frozen=True):
@@ -52,7 +53,7 @@ class NetworkPolicy(Model, frozen=True):
 class QuotaSpec(Model, frozen=True):
     scopes: tuple[str, ...] = ()
     scope_selector: dict[str, Any] | None = None
-    """None: the scopes say it all."""
+    """None: `scopes` is complete."""
 
 
 class QuotaStatus(Model, frozen=True):
@@ -67,7 +68,7 @@ class ResourceQuota(Model, frozen=True):
 
     @property
     def full(self) -> bool:
-        """Whether no pod more may be made, as far as that is a matter of their number."""
+        """Whether the quota allows no further pod, as far as it limits their number."""
         if self.spec.scope_selector is not None or not _EVERY_POD.issuperset(self.spec.scopes):
             return False
         hard, used = self.status.hard, self.status.used
@@ -81,10 +82,10 @@ RESOURCE_QUOTAS: Final = ResourceType("", "v1", "ResourceQuota", "resourcequotas
 
 
 class Around:
-    """Follows the server whether or not this process leads; `surroundings` is what a decision takes."""
+    """Watches of the constraints, in every replica; `surroundings` is the input of a decision."""
 
     def __init__(self, client: Client, cluster: Cluster, rng: random.Random, clock: Callable[[], float]) -> None:
-        """`cluster`: the one that changes with the watches; `clock`: seconds of one that nobody sets."""
+        """`cluster`: the live one, updated by the watches; `clock`: seconds of a monotonic clock."""
         self._client = client
         self._cluster = cluster
         self._clock = clock
@@ -116,15 +117,15 @@ class Around:
             reflector.store.on_change(lambda _, __: wake())
 
     def not_known(self) -> str | None:
-        """Why nothing may be moved yet; None once everything was seen that may forbid a move.
+        """Return why nothing may be moved yet; None once every object that may forbid a move is known.
 
-        Quotas do not count: without them a pod is released where it should have been evicted, and no harm is done.
+        Quotas do not count: without them a pod is released where it should have been evicted, which does no harm.
         """
         problems = (each.not_ready() for each in self.reflectors() if each is not self.quotas)
         return next((problem for problem in problems if problem is not None), None)
 
     async def look(self) -> None:
-        """Reads the Leases that workloads name, if that was long ago. What cannot be read stays as it was."""
+        """Read the Leases that workloads name, if the last read is old enough. A failed read changes nothing."""
         named = leases_named(self._cluster.owners.values())
         self._holders = {key: holder for key, holder in self._holders.items() if key in named}
         now = self._clock()
@@ -134,7 +135,7 @@ class Around:
         await asyncio.gather(*(self._read_holder(key) for key in sorted(named)))
 
     def surroundings(self) -> Surroundings:
-        """As of now."""
+        """Return the current constraints."""
         full = frozenset(quota.metadata.namespace for quota in self.quotas.store.list() if quota.full)
         led = leaders(self._cluster.owners.values(), self._cluster.pods, self._holders)
         return Surroundings(tuple(self._guards.values()), full, led)
@@ -167,7 +168,7 @@ class Around:
     def _put(
         self, kind: str, about: KubernetesObject | None, selector: Selector | None, allowed: int | None = None
     ) -> None:
-        """None takes the guard away, as for a selector that cannot be read, which selects nothing."""
+        """Store the guard, or remove it if there is no readable selector; such a selector selects nothing."""
         assert about is not None
         namespace, name = about.metadata.namespace, about.metadata.name
         if selector is None:
@@ -184,5 +185,5 @@ def _selector(wire: LabelSelector | None) -> Selector | None:
 
 
 def _tells_revisions(requirements: Any) -> bool:
-    """Whether a release takes pods out of it; all others are nothing to us."""
+    """Return whether a release takes pods out of the selection; other selectors do not matter."""
     return any(requirement.key in _REVISIONS for requirement in requirements)

@@ -1,7 +1,7 @@
-"""Keeps the framework's picture of nodes and pods current, so that whether a pod fits is a matter of one look (3.7).
+"""Free capacity of the live cluster: the framework's snapshot of nodes and pods, updated with the watches.
 
-The filters are kube-scheduler's by default, those of volumes among them: a pod stays where its volume can be (S7). How
-many volumes a node takes is not looked at. A pod that cannot be read counts with what it takes of its node.
+The filters are kube-scheduler's defaults, including those for volumes: a pod stays where its volume can be (S7). The
+number of volumes per node is not checked. A pod that cannot be read counts with the resources that it uses on its node.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ from situate.spot.nodes.node_signals import Signal
 from situate.spot.workloads.owners import pod_facts
 
 _NOT_ASKED: Final = ("VolumeRestrictions", "NodeVolumeLimits")
-"""The first has a pod stand in its own way, the second goes by more objects than all the rest."""
+"""Disabled plugins: the first lets a pod exclude its own node, the second depends on more objects than all others."""
 _STORAGE: Final[tuple[ResourceType[Any], ...]] = (PERSISTENTVOLUMECLAIMS, PERSISTENTVOLUMES, STORAGECLASSES)
 
 
 def filtering_profile() -> Profile:
-    """kube-scheduler's default filters, but for some of volumes."""
+    """Return kube-scheduler's default filters without some volume filters."""
     shipped, _ = registry(())
     without = tuple(DisabledPlugin(name) for name in _NOT_ASKED if name in shipped.types)
     profile = SchedulerProfile(plugins=Plugins(multi_point=PluginSet(disabled=without)))
@@ -67,20 +67,20 @@ def filtering_profile() -> Profile:
 
 
 class Rooms:
-    """`room` is as of the moment at which it is asked for."""
+    """Source of free capacity; `room` is valid for the moment of the call."""
 
     def __init__(self, watched: Watched, client: Client, rng: random.Random, table: Sequence[Signal]) -> None:
         self.table = table
         self.storage: tuple[Reflector[Any], ...] = tuple(
             Reflector(client, resource, Store(resource.group_resource), rng=rng) for resource in _STORAGE
         )
-        """What else is watched to know it."""
+        """Additional watches for volumes."""
         self._cache = FrameworkCache()
         self._catalogs = CatalogKeeper()
         self._profile = filtering_profile()
         self._pods: dict[str, Pod] = {}
-        self._waiting: dict[str, PodFacts] = {}  # for a node
-        self._to_place: dict[str, Pod] = {}  # of `_pods`: those that the picture does not have as they are now
+        self._waiting: dict[str, PodFacts] = {}  # pods that wait for a node
+        self._to_place: dict[str, Pod] = {}  # those of `_pods` that are new or changed since the snapshot
         self._log = structlog.get_logger()
         watched.namespaces.store.on_change(self._stored(NAMESPACES))
         for resource, reflector in zip(_STORAGE, self.storage, strict=True):
@@ -89,23 +89,23 @@ class Rooms:
         watched.pods.store.on_change(self._pod)
 
     def room(self, nodes: Nodes) -> ClaimedRoom:
-        """For one decision. `nodes`: what they are, as the decision has it."""
+        """Return the free capacity for one decision. `nodes`: their facts in that decision."""
         return ClaimedRoom(lambda: self._filtered(nodes), nodes, self._waiting.values)
 
     def places(self, nodes: Nodes) -> Generator[None, None, Places]:
-        """For a plan, in steps: with the pods that wait in their places."""
+        """Return the free capacity for a plan, in steps, with the waiting pods already placed."""
         room = self.room(nodes)
         yield from room.beginning()
         return room.unclaimed()
 
     def placing(self) -> Generator[None, None, None]:
-        """Puts the pods that have come or changed into the picture, one at each step.
+        """Add new and changed pods to the snapshot, one at each step.
 
-        It is not done while pods are listed: whoever is to answer is ready sooner, and a standby has no use for it.
-        What is left is done at the first question.
+        Not done while pods are listed: a new leader can answer sooner, and a standby does not need the snapshot. The
+        first question adds the remaining pods.
         """
         if self._to_place:
-            self._cache.snapshot()  # with new nodes in it, whose pods would be placed all at once by the next one
+            self._cache.snapshot()  # adds new nodes now; otherwise the next snapshot would place all their pods at once
         for uid in tuple(self._to_place):
             pod = self._to_place.pop(uid, None)
             if pod is None:
@@ -145,7 +145,7 @@ class Rooms:
     def _pod(self, old: Pod | None, new: Pod | None) -> None:
         if old is not None and (new is None or old.metadata.uid != new.metadata.uid):
             self._forget(old)
-        if new is None or BALLOON in new.metadata.labels:  # it gives way to whatever comes: it is room
+        if new is None or BALLOON in new.metadata.labels:  # a balloon gives way, so it counts as free
             return
         if new.status.phase in ("Succeeded", "Failed"):
             self._forget(new)

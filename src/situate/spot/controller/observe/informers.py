@@ -1,4 +1,7 @@
-"""What spot watches: pods, what controls them, nodes, namespaces, and Events of pods that could not be created."""
+"""Watches of spot: pods, their controllers, nodes, namespaces, and Events about nodes and refused pods.
+
+Rules: P21, P22.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +33,14 @@ from situate.spot.workloads.owners import DEFAULT_KINDS
 T = TypeVar("T", bound=KubernetesObject)
 
 REFUSED: Final = "involvedObject.kind=ReplicaSet,reason=FailedCreate"
-"""Field selector of the Events that tell of pods that were not created (P21)."""
+"""Field selector of Events about pods that were not created (P21)."""
 OF_NODES: Final = "involvedObject.kind=Node"
-"""Of the Events that tell of nodes, among them signals of the table (3.9)."""
+"""Field selector of Events about nodes, which include signals of the table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """Reflectors and their stores. They follow the server whether or not this process leads."""
+    """Reflectors and their stores. They follow the API server in every replica."""
 
     pods: Reflector[Pod]
     replica_sets: Reflector[SlimReplicaSet]
@@ -48,11 +51,11 @@ class Watched:
     refusals: Reflector[CoreEvent]
     node_events: Reflector[CoreEvent]
     further: Mapping[str, Reflector[Workload]]
-    """Kinds of workloads that not every cluster serves; where one is not served there are none of it."""
+    """Kinds of workloads that not every cluster serves; an unserved kind has no objects."""
 
     @classmethod
     def of(cls, client: Client, rng: random.Random, kinds: Sequence[str] = DEFAULT_KINDS) -> Watched:
-        """`kinds`: of workloads that take part."""
+        """Create the reflectors. `kinds`: of workloads that take part."""
 
         def reflector(resource: ResourceType[T], fields: str = "") -> Reflector[T]:
             store: Store[T] = Store(resource.group_resource)
@@ -72,7 +75,7 @@ class Watched:
 
     @property
     def workloads(self) -> Mapping[str, Reflector[Workload]]:
-        """By kind."""
+        """Return the reflectors of workloads by kind."""
         return {"Deployment": self.deployments, "StatefulSet": self.stateful_sets, **self.further}
 
     def reflectors(self) -> Iterator[Reflector[Any]]:
@@ -94,7 +97,7 @@ class Watched:
         yield from (each for each in self.further.values() if not each.not_served.is_set())
 
     def not_served(self) -> list[str]:
-        """Kinds of workloads that this cluster does not know, by their resource."""
+        """Return the kinds of workloads that this cluster does not serve, by their resource."""
         return [each.scope.resource.group_resource for each in self.further.values() if each.not_served.is_set()]
 
     async def wait_synced(self) -> None:
@@ -104,12 +107,12 @@ class Watched:
             await _seen_or_not_served(reflector)
 
     async def relist(self) -> None:
-        """Compares what counts are made of with fresh listings (P22). Raises what the client raises."""
+        """Compare the objects that counts depend on with fresh lists. Raises the client's errors."""
         served = (each for each in self.workloads.values() if not each.not_served.is_set())
         await asyncio.gather(self.pods.relist(), self.replica_sets.relist(), *(each.relist() for each in served))
 
     def not_ready(self) -> str | None:
-        """Why no pod can be classed yet; None once everything was seen."""
+        """Return why no pod can be classified yet; None once every store is synced."""
         for reflector in self._served():
             problem = reflector.not_ready()
             if problem is not None:

@@ -1,7 +1,7 @@
-"""Records which spot nodes ended and came back, and when, on the Lease: advice, headroom and calm rest on it, also
-after a new leader came.
+"""Record of spot nodes that ended and came back, in an annotation on the Lease.
 
-One small annotation, written only when that has happened; what is lost with a process is a matter of seconds.
+Advice, headroom and calm of pools depend on it, also after a change of leader. The leader writes the small annotation
+only after such a change of nodes. A crash loses at most a few seconds of it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from situate.spot.model.object_names import INTERRUPTIONS, NAME
 from situate.spot.nodes.interruptions import History, from_text, noted, to_text
 
 _AGAIN_S: Final = 5.0
-"""After a write that failed."""
+"""Delay after a failed write."""
 
 
 class Recording:
-    """`run` is a task of the leader; `history` is what it knows."""
+    """The interruption record; `run` is a task of the leader, `history` is the current record."""
 
     def __init__(self, nodes: Nodes, leases: Store[Lease], namespace: str, wall: Callable[[], float]) -> None:
-        """`nodes`: as they are at any time; `leases`: with ours, which is in that namespace."""
+        """`nodes`: the live map; `leases`: contains spot's Lease, which is in `namespace`."""
         self.history = History()
         self._nodes = nodes
         self._leases = leases
@@ -41,11 +41,11 @@ class Recording:
         self._log = structlog.get_logger()
 
     def wake(self) -> None:
-        """Nodes have changed."""
+        """Wake the task after a change of nodes."""
         self._changed.set()
 
     async def run(self, client: Client) -> None:
-        """Writes of `client` raise a `Retriable` when we do not lead."""
+        """Record changes. Writes of `client` raise a `Retriable` if this process does not lead."""
         written = await self._written()
         self.history = from_text(written)
         while True:
@@ -60,7 +60,7 @@ class Recording:
                 await asyncio.sleep(_AGAIN_S)
 
     async def recorded(self) -> History:
-        """What stands there."""
+        """Return the recorded history."""
         return from_text(await self._written())
 
     async def _written(self) -> str:

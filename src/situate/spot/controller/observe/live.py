@@ -1,7 +1,7 @@
-"""Reads a pod's controller, its workload and its pods from the server itself, where the watch may lag (P20).
+"""Live reads of a pod's controller, its workload and its pods, for cases in which the watch may lag.
 
-One read for each controller at a time. Who asks while one is under way shares the next: it begins after all of them
-have asked, so it shows whatever they may rely on, and a burst of a hundred questions costs a handful of reads.
+There is one read for each controller at a time. Callers during a read share the next one. That read begins after all of
+their calls, so it shows everything that they depend on. A burst of a hundred calls costs a few reads. Rule: P20.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from situate.spot.workloads.owners import KINDS, Controller, ReplicaSetFacts, ow
 
 
 class LiveReads:
-    """`read` gives up after its time and then says that nothing could be read."""
+    """Shared live reads; `read` gives up after its time limit."""
 
     def __init__(self, client: Client, table: Sequence[Signal], within_s: float) -> None:
         self.table = table
@@ -35,7 +35,7 @@ class LiveReads:
         self._log = structlog.get_logger()
 
     async def read(self, needed: NeedsRead) -> LiveRead:
-        """What is there now; `UNREADABLE` if it cannot be had in time."""
+        """Read the current state; `UNREADABLE` if it does not come in time."""
         task = self._shared(needed)
         try:
             async with asyncio.timeout(self.within_s):
@@ -47,7 +47,7 @@ class LiveReads:
         return UNREADABLE
 
     async def close(self) -> None:
-        """Waits for nobody any more."""
+        """Cancel all reads."""
         tasks = [*self._running.values(), *self._next.values()]
         for task in tasks:
             task.cancel()
@@ -78,7 +78,7 @@ class LiveReads:
         if self._next.get(uid) is task:
             del self._next[uid]
         if not task.cancelled():
-            task.exception()  # whoever asked was told; if nobody waits any more, nobody needs to know
+            task.exception()  # marks the exception as retrieved: the callers have it, or none waits any more
 
     async def _read(self, needed: NeedsRead, after: asyncio.Task[LiveRead] | None) -> LiveRead:
         uid = needed.controller.uid
@@ -92,7 +92,7 @@ class LiveReads:
             return await self._all(needed.namespace, needed.controller)
 
     async def _all(self, namespace: str, controller: Controller) -> LiveRead:
-        """The controller is read first: pods that it makes meanwhile are then counted as too many, never as missing."""
+        """Read the controller first: pods created meanwhile then count as too many, never as missing."""
         began = asyncio.get_running_loop().time()
         try:
             if controller.kind in WORKLOADS:
@@ -107,7 +107,7 @@ class LiveReads:
         return LiveRead(await self._owner(facts), facts, pods, began)
 
     async def _direct(self, namespace: str, controller: Controller) -> LiveRead:
-        """A workload that controls its pods itself."""
+        """Read a workload that controls its pods directly."""
         found = await self._client.get(WORKLOADS[controller.kind], controller.name, namespace)
         if found.metadata.uid != controller.uid:
             return LiveRead()
@@ -127,7 +127,7 @@ class LiveReads:
         return owner_facts(plain(found), KINDS[above.kind], self.table, [replica_set])
 
     async def _pods(self, namespace: str, selector: LabelSelector, controller: str) -> tuple[PodFacts, ...]:
-        """Labels narrow the listing; whose a pod is, its uid says."""
+        """List by labels; the controller's uid decides which pods belong to it."""
         labels = ",".join(f"{key}={value}" for key, value in sorted(selector.match_labels.items()))
         page = await self._client.list_all(PODS, namespace, label_selector=labels)
         return tuple(facts for facts in map(pod_facts, page.items) if facts.controller == controller)

@@ -1,6 +1,6 @@
-"""Keeps the last valid policy of each workload on a ConfigMap of ours, so that no restart and no new leader forgets it.
+"""Record of the last valid policy of each workload in a ConfigMap, so that a new leader knows it.
 
-The leader writes it when a policy changes. Every replica follows it, and the commands read it.
+The leader writes the record when a policy changes. Every replica follows it, and the commands read it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from situate.spot.workloads.on_demand_policy import Policy
 from situate.spot.workloads.policy_record import KEY, from_text, to_text
 
 _APART_S: Final = 1.0
-"""Between two writes: the object is written as a whole."""
+"""Time between two writes, because each writes the whole object."""
 _AGAIN_S: Final = 2.0
-"""After a write that failed."""
+"""Delay after a failed write."""
 
 
 class PolicyRecord:
-    """`read` comes before the first decision of a term, `run` is a task of the leader."""
+    """The policy record; `read` precedes the first decision of a term, `run` is a task of the leader."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class PolicyRecord:
         policies: Callable[[], Mapping[str, Policy]],
         recall: Callable[[Mapping[str, Policy]], None],
     ) -> None:
-        """`policies`: those to record, by uid of the workload. `recall` is given all recorded ones at each change."""
+        """`policies`: those to record, by uid of the workload. `recall` gets all recorded policies at each change."""
         store: Store[ConfigMap] = Store(f"configmaps {POLICIES}")
         self.reflector: Reflector[ConfigMap] = Reflector(
             client, CONFIGMAPS, store, rng=rng, namespace=namespace, field_selector=f"metadata.name={POLICIES}"
@@ -55,13 +55,13 @@ class PolicyRecord:
         store.on_change(self._recorded)
 
     def wake(self) -> None:
-        """A policy has changed."""
+        """Wake the task after a change of a policy."""
         self._changed.set()
 
     async def read(self) -> None:
-        """The record as it is now. Raises what the client raises, unless the record may not be read.
+        """Read the record. Raises the client's errors, except if reading the record is forbidden.
 
-        Where it may not, the policy of a workload whose value cannot be read is not known, and none of its pods moves.
+        If it is forbidden, the policy of a workload with an unreadable value is unknown, and none of its pods moves.
         """
         try:
             await self.reflector.relist()
@@ -69,7 +69,7 @@ class PolicyRecord:
             self._log.warning("the last valid policies may not be read", error=str(problem))
 
     async def run(self, client: Client) -> None:
-        """Writes of `client` raise a `Retriable` when we do not lead."""
+        """Write changes. Writes of `client` raise a `Retriable` if this process does not lead."""
         while True:
             self._changed.clear()
             rest_s = _APART_S if await self._written(client) else _AGAIN_S
@@ -78,7 +78,7 @@ class PolicyRecord:
                 await self._changed.wait()
 
     async def _written(self, client: Client) -> bool:
-        """Whether the record is as it should be."""
+        """Write the record if needed; return whether it is current."""
         known = self._known()
         before = known.data.get(KEY, "") if known is not None else ""
         text, missing = to_text(self._policies(), from_text(before))
@@ -121,7 +121,7 @@ class PolicyRecord:
         self._changed.set()
 
     def _warn_unrecorded(self, problem: str) -> None:
-        """Once for each problem, however often the write is retried."""
+        """Log the problem once, however often the write is retried."""
         if problem != self._problem:
             self._problem = problem
             self._log.warning("valid policies are not recorded yet", error=problem)

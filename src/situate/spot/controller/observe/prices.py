@@ -1,7 +1,7 @@
-"""Where prices come from while the process runs: a file or a ConfigMap, looked at again and again (B47).
+"""Prices of the running process, read periodically from a file or a ConfigMap.
 
-What is wrong with them is told by name, once; the entries that are right count, and while a document cannot be read at
-all, the last one that could be stays.
+Mistakes are named once. Valid entries apply. While the whole document cannot be read, the last readable one applies.
+Rule: B47.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from situate.spot.config.settings import PriceSettings
 from situate.spot.nodes.prices import NO_PRICES, Prices, parse_prices
 
 PERIOD_S: Final = 15.0
-"""Between two looks: prices change by the hour at most."""
+"""Time between two reads: prices change once an hour at most."""
 KEY: Final = "prices.yaml"
-"""Of the ConfigMap."""
+"""Key of the ConfigMap's data."""
 _LARGEST: Final = 4 * 2**20
 
 
 class Pricing:
-    """A service. `prices` are those that hold; `mistakes` what is wrong with what was found last."""
+    """A service that reads prices. `prices` are in force; `mistakes` are those of the latest read."""
 
     name = "prices"
 
@@ -40,7 +40,7 @@ class Pricing:
         folder: Path,
         changed: Callable[[Prices], None],
     ) -> None:
-        """`folder`: what the name of a file is relative to. `changed` is told of prices that hold from now on."""
+        """`folder`: base of a relative file name. `changed` is called with prices that apply from now on."""
         self.prices = NO_PRICES
         self.mistakes: Sequence[Mistake] = ()
         self._client = client
@@ -50,7 +50,7 @@ class Pricing:
         self._log = structlog.get_logger()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Read prices until cancelled."""
         told: Sequence[Mistake] = ()
         while True:
             await self.look()
@@ -60,7 +60,7 @@ class Pricing:
             await asyncio.sleep(PERIOD_S)
 
     async def look(self) -> None:
-        """Once; never raises for what somebody can mend."""
+        """Read prices once; never raises for an error that an operator can correct."""
         settings = self._settings()
         text, wrong = await self._text(settings)
         found, mistakes = (NO_PRICES, wrong) if text is None else parse_prices(text, _source(settings))
@@ -72,7 +72,7 @@ class Pricing:
             self._changed(prices)
 
     async def _text(self, settings: PriceSettings) -> tuple[str | None, tuple[Mistake, ...]]:
-        """None without a mistake where there are to be no prices."""
+        """Return the text, and its mistakes; no text and no mistake if no prices are configured."""
         if settings.file is not None:
             return _of_file(self._folder / settings.file, settings.file)
         if settings.config_map is None:

@@ -1,6 +1,6 @@
-"""Workloads and ReplicaSets as this product reads them: of the pod template only what says where pods may go.
+"""Workloads and ReplicaSets with only the fields that spot reads: of the pod template, those about placement.
 
-Twenty thousand pods may come from as many workloads; containers, volumes and managed fields are skipped while decoding.
+Twenty thousand pods may have as many workloads, so containers, volumes and managed fields are skipped while decoding.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class TemplateMetadata(Model, frozen=True):
 class TemplateSpec(Model, frozen=True):
     node_selector: Mapping[str, str] = NO_LABELS
     affinity: dict[str, Any] | None = None
-    """As it stands; None asks nothing."""
+    """Plain JSON; None requires nothing."""
     tolerations: tuple[dict[str, Any], ...] = ()
 
 
@@ -45,11 +45,11 @@ class RollingUpdate(Model, frozen=True):
 class UpdateStrategy(Model, frozen=True):
     type: str = ""
     rolling_update: RollingUpdate | None = None
-    """Of StatefulSets."""
+    """For StatefulSets."""
     partition: int | str = 0
-    """Of CloneSets: pods that stay old, or a share of all, such as `20%`."""
+    """For CloneSets: pods that stay old, as a number or as a share such as `20%`."""
     paused: bool = False
-    """Of CloneSets."""
+    """For CloneSets."""
 
 
 class WorkloadSpec(Model, frozen=True):
@@ -57,9 +57,9 @@ class WorkloadSpec(Model, frozen=True):
     paused: bool = False
     min_ready_seconds: int = 0
     ordinals: Ordinals = Ordinals()
-    """Of StatefulSets."""
+    """For StatefulSets."""
     update_strategy: UpdateStrategy = UpdateStrategy()
-    """Of StatefulSets and CloneSets."""
+    """For StatefulSets and CloneSets."""
     selector: LabelSelector = LabelSelector()
     template: Template = Template()
 
@@ -72,11 +72,11 @@ class WorkloadStatus(Model, frozen=True):
     current_revision: str = ""
     update_revision: str = ""
     current_pod_hash: str = msgspec.field(default="", name="currentPodHash")
-    """Of Rollouts: their present revision."""
+    """For Rollouts: the current revision."""
 
 
 class Workload(Model, frozen=True):
-    """A Deployment, a StatefulSet, a Rollout or a CloneSet; a field that its kind does not have keeps its default."""
+    """A Deployment, StatefulSet, Rollout or CloneSet; a field that its kind does not have keeps its default."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: WorkloadSpec = WorkloadSpec()
@@ -103,6 +103,6 @@ STATEFULSETS: Final = WORKLOADS["StatefulSet"]
 
 
 def plain(value: Model) -> dict[str, Any]:
-    """The object as JSON has it, for functions that read objects of any kind."""
+    """Return the object as plain JSON, for functions that read objects of any kind."""
     content: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
     return content
