@@ -1,8 +1,8 @@
-"""Nominated nodes without free capacity beside their nominated Pods, cached for a class of Pods.
+"""Nominated nodes that have no free capacity with their nominated Pods, cached for a class of Pods.
 
-A filter of local plugins depends only on the Pods on such a node and on the Pods nominated to it, while the table of
-nodes stays the same. The result therefore holds while no nomination is added or removed, and no Pod joins or leaves one
-of these nodes. Placements on other nodes do not matter.
+While the table of nodes stays the same, a filter of local plugins depends only on a node's Pods and nominated Pods. The
+result therefore holds while no nomination is added or removed, and no Pod joins or leaves one of these nodes.
+Placements on other nodes do not matter.
 """
 
 from __future__ import annotations

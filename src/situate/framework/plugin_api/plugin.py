@@ -33,8 +33,8 @@ Scores: TypeAlias = NDArray[np.int64]
 class Reads(Enum):
     """The data that a plugin's Filter and Score read besides the Pod; it decides how long their answers stay valid.
 
-    If a plugin does not read the whole cluster, its NormalizeScore depends only on a node's raw score and on the lowest
-    and the highest of the scores that it receives.
+    The NormalizeScore of a plugin that does not read the whole cluster has only two inputs: a node's raw score, and the
+    lowest and highest score that it receives.
     """
 
     NODE = "node"
@@ -67,7 +67,7 @@ def heeds_requests(plugin: object) -> bool:
 
 
 def about_claims(plugin: object) -> bool:
-    """Whether the plugin skips every pod that has neither volumes nor resource claims; it says so by an attribute."""
+    """Return whether the plugin declares by an attribute that it skips Pods without volumes and resource claims."""
     return getattr(plugin, "about_claims", False)
 
 

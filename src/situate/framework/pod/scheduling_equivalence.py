@@ -41,7 +41,7 @@ class Kin(msgspec.Struct, frozen=True, eq=False, gc=False):
     selects_namespaces: bool
     """Whether one of these terms selects namespaces by their labels."""
     heeded: tuple[object, ...]
-    """The objects whose identities are in the lookup key. The reference keeps these identities valid."""
+    """The objects whose identities are in the lookup key. Storing them keeps these identities valid."""
 
 
 class Kins:

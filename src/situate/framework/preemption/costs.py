@@ -121,7 +121,7 @@ def _check_amounts(needs: Sequence[Need], room: Sequence[Amounts], hopeless: Mas
 
 
 def _check_for_good(verdict: Verdict, nodes: Indices, hopeless: Mask, reasons: dict[str, int]) -> None:
-    """Mark and count the nodes that the filter refuses whatever Pods are evicted."""
+    """Mark and count the nodes that the filter refuses for any set of victims."""
     where = ~verdict.passes[nodes] & ~hopeless
     if where.any():
         there = np.zeros(len(verdict.passes), dtype=np.bool_)
@@ -144,7 +144,7 @@ def _come_back(
     order = _order(most - number)
     tried = tried.take(order)
     begin = lower.begin.take(tried)
-    still = np.cumsum(np.bincount(number, minlength=most + 1)[::-1])[::-1]  # [n]: so many nodes have n pods or more
+    still = np.cumsum(np.bincount(number, minlength=most + 1)[::-1])[::-1]  # [n]: nodes with n or more Pods
     frees = [free.take(tried) for free in room]
     columns = np.zeros((4, len(tried)), dtype=np.int64)
     victims, violations, highest, total = columns

@@ -41,7 +41,8 @@ def run_post_filter(
 ) -> PostFiltered | None:
     """Run the PostFilter plugins in order.
 
-    Success or unresolvable ends the run. Otherwise the last answer with a nomination is used, with the reasons of all.
+    Success or unresolvable ends the run. Otherwise the last answer that sets or clears the nomination is used, with the
+    reasons of all.
     """
     return finished(post_filter_steps(profile, feasibility, pod, diagnosis, nominations, ()))
 

@@ -20,7 +20,7 @@ Labels = Mapping[str, str]
 Ids = NDArray[np.int32]
 
 EACH_NODE: Final = "\0node"
-"""A pseudo topology key: every node is a domain of its own, whatever its labels."""
+"""A pseudo topology key: every node is a domain of its own, independent of its labels."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -113,7 +113,7 @@ class Ledger:
     volumes: VolumeUse = field(default_factory=VolumeUse)
     holdings: Holdings = field(default_factory=Holdings)
     alone: bool = False
-    """Whether the rows are those of the snapshot, whatever their nodes. Otherwise they are those of the table."""
+    """Whether the rows are those of the snapshot, independent of their nodes. Otherwise they are those of the table."""
     changed: list[int] = field(default_factory=list)
     log_begin: int = 0
     floats: dict[tuple[tuple[int, ...], bool], Shares] = field(default_factory=dict)

@@ -2,8 +2,8 @@
 
 A snapshot never changes. `assume` and `forget` return another snapshot, which takes the columns over and changes the
 entries of one node. The older snapshot records how to undo that change, and rebuilds its columns if it is read again.
-The usual chain of decisions therefore costs a few entries each, and a branch ("what if") costs one copy (after Baker,
-"Shallow binding makes functional arrays fast", 1991).
+Each decision of the usual chain therefore costs a few entries, and a branch costs one copy. The method follows Baker,
+"Shallow binding makes functional arrays fast", 1991.
 """
 
 from __future__ import annotations

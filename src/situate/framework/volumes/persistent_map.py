@@ -1,4 +1,4 @@
-"""An immutable map: a copy with one more entry costs a few hundred pointers, whatever its size.
+"""An immutable map: a copy with one more entry costs a few hundred pointers at any size.
 
 It has two levels of 64 branches, with dicts as leaves. Two maps share their equal parts as the same objects. The
 difference of two maps is found by comparing only the parts that are not shared.

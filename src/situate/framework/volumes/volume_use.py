@@ -1,7 +1,7 @@
 """The volumes that Pods use, and the nodes of these Pods.
 
-Most Pods use no volumes. The Pods that do are listed separately, by node and by volume, so that a search for the users
-of a claim or disk reads only these.
+Most Pods use no volumes. The others are listed separately, by node and by volume. A search for the users of a claim or
+disk reads only these.
 """
 
 from __future__ import annotations
