@@ -223,7 +223,7 @@ class _Part:
         return self.present
 
     def by_node(self) -> NDArray[np.float64]:
-        """(nodes,)"""
+        """Return (nodes,): the value of each node."""
         return self.values if self.of_node is None else self.values.take(self.of_node)
 
 

@@ -15,10 +15,11 @@ def refusal(refused: Refused) -> str:
 
 
 def no_node(diagnosis: Diagnosis) -> str:
-    """Return a message like `0/5 nodes are available: 2 Insufficient cpu, 3 node(s) were unschedulable.`
+    """Return the message about the refusals of all nodes.
 
-    It has one entry for each reason with its number of nodes, sorted as text. The reason of a rejection of the Pod as a
-    whole is included unchanged.
+    An example is `0/5 nodes are available: 2 Insufficient cpu, 3 node(s) were unschedulable.` It has one entry for each
+    reason with its number of nodes, sorted as text. The reason of a rejection of the Pod as a whole is included
+    unchanged.
     """
     status = diagnosis.status
     count = diagnosis.snapshot.count

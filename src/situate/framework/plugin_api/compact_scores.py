@@ -28,7 +28,7 @@ class Grades(msgspec.Struct, frozen=True, eq=False):
     """The values that some node has; None means all."""
 
     def by_node(self) -> NDArray[np.int64]:
-        """(nodes,)"""
+        """Return (nodes,): the score of each node."""
         return self.values if self.of_node is None else self.values.take(self.of_node)
 
     @property

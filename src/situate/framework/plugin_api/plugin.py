@@ -112,7 +112,7 @@ class Diagnosis:
     """Set if PreFilter refused the Pod as a whole; the status then applies to every node."""
 
     def codes(self) -> NDArray[np.uint8]:
-        """(nodes,)"""
+        """Return (nodes,): the code of each node."""
         if self.status is not None:
             return np.full(self.snapshot.count, self.status.code, dtype=np.uint8)
         codes = np.zeros(self.snapshot.count, dtype=np.uint8)

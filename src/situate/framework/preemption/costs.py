@@ -227,7 +227,7 @@ class _Lower:
         return [ones if need.column is None else placed.asked(need.column).take(kinds) for need in needs]
 
     def summed(self, amounts: Amounts) -> Amounts:
-        """(nodes,)"""
+        """Return (nodes,): the sum of the amounts over each node."""
         sums = np.zeros(len(self.number), dtype=np.int64)
         some = np.flatnonzero(self.number)
         if len(some):

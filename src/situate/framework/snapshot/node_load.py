@@ -311,7 +311,7 @@ class Ledger:
         return moved
 
     def loaded_at(self, info: PodInfo, rows: Indices, further: Amounts) -> Ledger:
-        """Return separate rows for these, each with this number of further Pods."""
+        """Return a ledger with separate rows for these nodes, each with this number of further Pods."""
         for column, _ in info.template.columns:
             if column >= len(self.requested):
                 self._grow()
@@ -326,7 +326,7 @@ class Ledger:
         return laden
 
     def with_promised(self, promised: Promised, rows: Indices) -> Ledger:
-        """Return separate rows for these, which must not repeat, with the nominated Pods added."""
+        """Return a ledger with separate rows for these nodes, which must not repeat, with the nominated Pods added."""
         requested, pods = promised.at(rows, len(self.requested))
         requested[: len(self.requested)] += self.requested[:, rows]
         crowded = Ledger(self.resources, requested, self.scored[:, rows], self.pod_count[rows] + pods, alone=True)

@@ -239,7 +239,7 @@ class Snapshot:
         """All placed Pods, read-only."""
         return self._version.now().placed
 
-    # Others like it
+    # Derived snapshots
 
     def branch(self) -> Snapshot:
         """Return an equal snapshot with separate columns. Changes to it do not slow this one or its successors."""
@@ -342,7 +342,7 @@ class Snapshot:
 
 
 def snapshot_of(nodes: NodeTable, placed: Iterable[tuple[PodInfo, int]], catalog: Catalog = EMPTY) -> Snapshot:
-    """A snapshot with these pods in place."""
+    """Return a snapshot with these placed Pods."""
     snapshot = Snapshot(nodes, catalog)
     for info, index in placed:
         snapshot = snapshot.assume(info, index)
