@@ -1,5 +1,5 @@
-"""The vectorised scheduling framework: kube-scheduler's extension points, answered for all nodes at once.
+"""The vectorised scheduling framework: the extension points of kube-scheduler, answered for all nodes at once.
 
-Words and answers are kube-scheduler's (pkg/scheduler/framework). A plugin looks at columns over nodes, never at one
-node, and everything here is a function of frozen values: time, randomness and events come in as arguments.
+Terms and results are those of kube-scheduler (pkg/scheduler/framework). A plugin reads columns over nodes, never a
+single node. All code here is a function of immutable values: time, randomness and events are arguments.
 """

@@ -1,1 +1,1 @@
-"""kube-scheduler's default plugins (1.36) over columns, a file each; named as upstream names them."""
+"""kube-scheduler's default plugins (1.36) over columns, one file each, with the upstream names."""

@@ -1,6 +1,6 @@
-"""How many volumes of each CSI driver are on each node, kept up to date where pods come and go, or storage changes.
+"""The number of volumes of each CSI driver on each node, updated with Pods and storage objects.
 
-A volume counts once on a node, however many pods use it there; one that is attached without a pod counts as well.
+A volume counts once on a node, for any number of Pods there. A volume attached without a Pod counts too.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from situate.objects.kinds.storage import PersistentVolumeClaim
 from situate.plugins.in_tree_volumes import DRIVER_OF, NOT_COUNTED, BadSource, csi_volume, inline_volume
 
 Attached = tuple[str, str]
-"""The driver, and what it knows the volume by."""
+"""The driver, and its handle of the volume."""
 _TO_BE_MADE: Final = "\0claim "
-"""Begins the handle of a volume that does not exist yet: no driver gives such a one."""
+"""Prefix of the handle of a volume that is not provisioned yet; no driver's handle starts with it."""
 
 
 class ForeignClaim(Exception):
-    """A claim has the name of one that was to be made for the pod, and belongs to somebody else."""
+    """The claim with the name of the Pod's generated claim belongs to another owner."""
 
     def __init__(self, pod: PodInfo, claim: str) -> None:
         super().__init__(f"PVC {pod.namespace}/{claim} was not created for pod {pod} (pod is not owner)")
 
 
 def owned(metadata: ObjectMeta, pod: PodInfo) -> bool:
-    """Whether the pod is the controller of the object."""
+    """Return whether the Pod is the controller of the object."""
     owner = metadata.controller
     return owner is not None and owner.uid == pod.uid
 
 
 def volumes_of(pod: PodInfo, storage: Storage) -> frozenset[Attached]:
-    """What a pod in place brings to its node, as far as it is known: what cannot be told does not count."""
+    """Return the known volumes that a placed Pod adds to its node. A volume that cannot be resolved does not count."""
     found: set[Attached] = set()
     for volume in pod.volumes:
         name = claim_name(pod.name, volume)
@@ -60,7 +60,7 @@ def volumes_of(pod: PodInfo, storage: Storage) -> frozenset[Attached]:
 
 
 def volume_of(claim: PersistentVolumeClaim, storage: Storage) -> Attached | None:
-    """The claim's volume, or the one that will be made for it; None if no CSI driver attaches it."""
+    """Return the claim's volume, or the one to be provisioned; None if no CSI driver attaches it."""
     volume = storage.volumes.get(claim.spec.volume_name)
     if volume is not None:
         try:
@@ -79,14 +79,14 @@ def volume_of(claim: PersistentVolumeClaim, storage: Storage) -> Attached | None
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """What is on one node."""
+    """The volumes on one node."""
 
     of_pod: Mapping[str, frozenset[Attached]]
-    """What each pod uses, by its uid."""
+    """By a Pod's uid: the volumes that it uses."""
     used: frozenset[Attached]
-    """What any of them uses."""
+    """The volumes that any Pod uses."""
     attached: frozenset[Attached]
-    """What is said to be attached, whoever uses it."""
+    """The volumes with a VolumeAttachment, used or not."""
 
     @property
     def all(self) -> frozenset[Attached]:
@@ -97,7 +97,7 @@ _EMPTY_ROW: Final = _Row({}, frozenset(), frozenset())
 
 
 class AttachedVolumes:
-    """Of one owner of pods in place; mutable, and asked with whatever storage there is."""
+    """Volume counts per row of one owner of placed Pods; mutable, and passed the current storage on each update."""
 
     def __init__(self) -> None:
         self.touched: set[int] = set()
@@ -105,23 +105,23 @@ class AttachedVolumes:
         self._counts: dict[str, Amounts] = {}
         self._rows: dict[int, _Row] = {}
         self._used_on: dict[Attached, set[int]] = {}
-        """The rows where pods use a volume."""
+        """By volume: the rows whose Pods use it."""
         self._looking_at: dict[str, set[int]] = {}
-        """The rows where a persistent volume matters, by its name; may name some where it does not any more."""
+        """By name of a persistent volume: the rows to update with it; may include rows that no longer depend on it."""
 
     def count(self, driver: str, rows: int) -> Amounts:
-        """(rows,): so many volumes of the driver."""
+        """Return (rows,): the number of volumes of the driver."""
         known = self._counts.get(driver)
         if known is None:
             known = self._counts[driver] = np.zeros(rows, dtype=np.int64)
         return known
 
     def rows_with(self, volume: Attached) -> Iterable[int]:
-        """Where pods use it already."""
+        """Return the rows whose Pods already use the volume."""
         return self._used_on.get(volume, ())
 
     def catch_up(self, use: VolumeUse, storage: Storage, names: Sequence[str], index: Mapping[str, int]) -> None:
-        """Works out again what may have changed. `index`: the row of each name."""
+        """Update the rows that may have changed. `index` maps each name to its row."""
         for row in self._stale(use, storage, index):
             self._renew(row, names, use.users(row), storage, again=True)
         for row in self.touched:
@@ -130,7 +130,7 @@ class AttachedVolumes:
         self.touched.clear()
 
     def _stale(self, use: VolumeUse, storage: Storage, index: Mapping[str, int]) -> Iterable[int]:
-        """The rows where storage has changed."""
+        """Return the rows whose storage has changed."""
         before = self._storage
         if before is storage:
             return ()
@@ -143,13 +143,13 @@ class AttachedVolumes:
         for name in before.volumes.differing(storage.volumes):
             stale |= self._looking_at.get(name, set())
             if name not in storage.volumes:
-                self._looking_at.pop(name, None)  # whoever still looks at it does so again when it is worked out anew
+                self._looking_at.pop(name, None)  # rows that still depend on it register again on update
         for claim in claims:
             stale |= use.where(claim_key(*claim)).keys() | use.where(own_claim_key(*claim)).keys()
         return stale | {index[name] for name in before.attachments.differing(storage.attachments) if name in index}
 
     def _renew(self, row: int, names: Sequence[str], pods: Iterable[PodInfo], storage: Storage, *, again: bool) -> None:
-        """`again`: not only pods may have changed."""
+        """Update a row. `again` means that storage may have changed, not only Pods."""
         before = self._rows.get(row, _EMPTY_ROW)
         known = {} if again else before.of_pod
         of_pod: dict[str, frozenset[Attached]] = {}
@@ -175,7 +175,7 @@ class AttachedVolumes:
             del self._rows[row]
 
     def _attached(self, row: int, node: str, storage: Storage) -> frozenset[Attached]:
-        """What is attached to the node, whoever uses it."""
+        """Return the volumes that are attached to the node, used or not."""
         found: set[Attached] = set()
         for attachment in storage.attachments.get(node, EMPTY_MAP).values():
             name = attachment.spec.source.persistent_volume_name
@@ -189,7 +189,7 @@ class AttachedVolumes:
 
 
 def _named_by(pod: PodInfo, storage: Storage) -> Iterable[str]:
-    """The persistent volumes of the pod's claims."""
+    """Yield the persistent volumes of the Pod's claims."""
     for volume in pod.volumes:
         claim = storage.claims.get((pod.namespace, claim_name(pod.name, volume)))
         if claim is not None and claim.spec.volume_name:
@@ -197,7 +197,7 @@ def _named_by(pod: PodInfo, storage: Storage) -> Iterable[str]:
 
 
 def attached_volumes(snapshot: Snapshot) -> AttachedVolumes:
-    """Those of the snapshot's rows, up to date."""
+    """Return the updated volume counts of the snapshot's rows."""
     use, names = snapshot.volume_use, snapshot.row_names
     attached = use.derived(AttachedVolumes, AttachedVolumes)
     index = snapshot.nodes.index

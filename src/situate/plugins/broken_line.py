@@ -1,4 +1,4 @@
-"""A function that is a straight line between some points (upstream plugins/helper/shape_score.go)."""
+"""A piecewise linear function (upstream plugins/helper/shape_score.go)."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from situate.framework.plugin_api.plugin import Scores
 from situate.framework.snapshot.node_load import Amounts
 
 _STEP = 10
-"""Shapes are written with scores up to 10, and answer with scores up to 100."""
+"""Shapes have scores up to 10; results have scores up to 100."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenLine:
-    """Constant before the first point and after the last."""
+    """A piecewise linear function, constant before the first point and after the last."""
 
     points: tuple[tuple[int, int], ...]
-    """Ascending in the first."""
+    """Pairs of utilization and score, ascending by utilization."""
 
     @classmethod
     def of(cls, shape: Iterable[tuple[int, int]]) -> BrokenLine:
-        """Of (utilization, score up to 10)."""
+        """Create the function from pairs of utilization and score up to 10."""
         return cls(tuple((at, score * _STEP) for at, score in shape))
 
     def at(self, utilization: Amounts) -> Scores:
-        """The value at each place. Divisions truncate towards zero, as Go's do."""
+        """Return the value at each utilization. Divisions truncate towards zero, as in Go."""
         places = np.array([at for at, _ in self.points], dtype=np.int64)
         values = np.array([value for _, value in self.points], dtype=np.int64)
         after = np.searchsorted(places, utilization, side="left")

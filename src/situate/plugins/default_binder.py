@@ -7,7 +7,7 @@ from situate.framework.pod.pods import PodInfo
 
 
 class DefaultBinder:
-    """Binds whatever no plugin before it has bound."""
+    """A Bind plugin for every Pod that no earlier plugin has bound."""
 
     name = "DefaultBinder"
 

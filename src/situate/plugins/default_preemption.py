@@ -1,7 +1,7 @@
-"""DefaultPreemption: makes room for a pod by ending pods of lower priority (upstream plugins/defaultpreemption).
+"""DefaultPreemption: evicts Pods of lower priority so that a Pod fits (upstream plugins/defaultpreemption).
 
-The search itself is `situate.framework.preemption.preemption`. The pod is not placed: it is promised the node, and
-tried again once its victims have gone.
+`situate.framework.preemption.preemption` runs the search. The Pod is not placed but nominated to the node, and is
+scheduled again once its victims are gone.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ _NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 
 
 class DefaultPreemptionArgs(msgspec.Struct, frozen=True, rename="camel"):
-    """Upstream's DefaultPreemptionArgs. Without either, every node is tried."""
+    """Upstream's DefaultPreemptionArgs. Without both fields, every node is tried."""
 
     min_candidate_nodes_percentage: Annotated[int, msgspec.Meta(ge=0, le=100)] | None = None
-    """None is 10 where the other one is given."""
+    """None means 10 if the other field is set."""
     min_candidate_nodes_absolute: Annotated[int, msgspec.Meta(ge=0)] | None = None
-    """None is 100 where the other one is given."""
+    """None means 100 if the other field is set."""
 
     def mistakes(self) -> Iterable[Mistake]:
         if self.min_candidate_nodes_percentage == 0 and self.min_candidate_nodes_absolute == 0:
             yield Mistake("minCandidateNodesPercentage", "0", "more than 0 where minCandidateNodesAbsolute is 0")
 
     def enough(self, nodes: int) -> int | None:
-        """So many candidates end the search among `nodes`; None is all there are."""
+        """Return the number of candidates that ends the search among `nodes`; None means all."""
         percentage, absolute = self.min_candidate_nodes_percentage, self.min_candidate_nodes_absolute
         if percentage is None and absolute is None:
             return None
@@ -62,7 +62,7 @@ class DefaultPreemptionArgs(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DefaultPreemption:
-    """Picks the node where making room costs least, and the pods that have to leave it."""
+    """A PostFilter plugin that selects the node with the cheapest preemption, and its victims."""
 
     name = "DefaultPreemption"
     arguments = DefaultPreemptionArgs
@@ -71,16 +71,17 @@ class DefaultPreemption:
         self._limits = arguments
 
     def post_filter(self, pod: PodInfo, diagnosis: Diagnosis, cycle: Cycle) -> PostFiltered:
-        """Success with a nomination; else unschedulable, and an earlier nomination is void if nothing helps."""
+        """Return success with a nomination, else unschedulable. Without candidates an earlier nomination is cleared."""
         return finished(self.post_filter_steps(pod, diagnosis, cycle, ()))
 
     def post_filter_steps(
         self, pod: PodInfo, diagnosis: Diagnosis, cycle: Cycle, extenders: Sequence[Extender]
     ) -> Steps[PostFiltered]:
-        """The same where these extenders may shrink what there is to choose from, and the lists of victims.
+        """Run `post_filter` with extenders that may reduce the candidates and their victims.
 
-        Where one has refused nodes, or is shown candidates, as many are looked for as upstream does, if no limit is
-        configured. A node that no filter refused is none: without another that ends it, whatever others would say.
+        If an extender has refused nodes or gets the candidates, the search stops at upstream's number of candidates. A
+        configured limit takes precedence. A node that needs no victims is no candidate. If there are only such nodes,
+        the result is unresolvable, which stops PostFilter.
         """
         snapshot = diagnosis.snapshot
         codes = diagnosis.codes()
@@ -97,7 +98,7 @@ class DefaultPreemption:
         if enough is None:
             found = find_cheapest(cycle.profile, pod, prepared, snapshot, nodes, promised)
         else:
-            offset = crc32(pod.uid.encode()) % max(len(nodes), 1)  # any will do, if not the same for every pod
+            offset = crc32(pod.uid.encode()) % max(len(nodes), 1)  # any offset that differs between Pods will do
             found = find_candidates(
                 cycle.profile, pod, prepared, snapshot, nodes, promised, offset=offset, enough=enough
             )
@@ -117,7 +118,7 @@ class DefaultPreemption:
         return PostFiltered(SUCCESS, node, (*_evictions(pod, best), *_withdrawals(pod, node, cycle)))
 
     def events(self) -> tuple[EventHint, ...]:
-        """None by itself: whoever refused the pod is asked when its victims go."""
+        """Return an event that skips. The hints of the plugins that refused the Pod react to its victims' deletion."""
         return (EventHint(Subject.ASSIGNED_POD, Change.DELETE, _after_pod),)
 
 
@@ -131,7 +132,7 @@ def _code_of_nominated(pod: PodInfo, diagnosis: Diagnosis, codes: Codes) -> Code
 
 
 def _no_candidate(found: Search, tried: int, count: int) -> str:
-    """As for any pod that fits nowhere, of the dry runs."""
+    """Return the message for the dry runs, in the form used for every unschedulable Pod."""
     counts = dict(found.reasons)
     if count > tried:
         counts[_NOT_HELPFUL] = counts.get(_NOT_HELPFUL, 0) + count - tried
@@ -140,13 +141,13 @@ def _no_candidate(found: Search, tried: int, count: int) -> str:
 
 
 def _nobody_to_end(snapshot: Snapshot, found: Iterable[Candidate]) -> str:
-    """Upstream's words for one or several errors."""
+    """Return upstream's message for one or several errors."""
     told = [f'expected at least one victim pod on node "{snapshot.name(each.node)}"' for each in found]
     return told[0] if len(told) == 1 else f"[{', '.join(told)}]"
 
 
 def _evictions(pod: PodInfo, best: Candidate) -> Iterable[Action]:
-    """Of those that are not on their way out already."""
+    """Yield evictions of the victims that are not terminating yet."""
     message = f"{pod.template.scheduler_name}: preempting to accommodate a higher priority pod"
     for victim in best.victims:
         if not victim.terminating:
@@ -154,7 +155,7 @@ def _evictions(pod: PodInfo, best: Candidate) -> Iterable[Action]:
 
 
 def _withdrawals(pod: PodInfo, node: str, cycle: Cycle) -> Iterable[Action]:
-    """Pods of lower priority that were promised the node had better look elsewhere."""
+    """Yield actions that clear the nominations of lower-priority Pods to the node."""
     for other in cycle.nominations.on(node):
         if other.priority < pod.priority:
             yield Nominate(other.key, other.uid, "")

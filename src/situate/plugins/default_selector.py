@@ -1,4 +1,4 @@
-"""Which pods belong together when nobody says so: those of the same services and the same owner.
+"""The default selector of related Pods: Pods of the same services and the same owner.
 
 After upstream plugins/helper/spread.go DefaultSelector.
 """
@@ -16,21 +16,21 @@ from situate.objects.kinds.meta import OwnerReference
 from situate.objects.selection.label_selectors import Requirement, Selector
 
 _OWNERS: Final = {"ReplicationController": "v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1"}
-"""Kinds of owners that are heeded, with their API versions."""
+"""The supported kinds of owners, with their API versions."""
 _MERGED: Final = "ReplicationController"
-"""Its labels go before those of services; the selectors of other owners are demanded beside them."""
+"""Its labels override those of services. The selectors of other owners are required in addition."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Found:
-    """The result, and what the key of its plan names by identity."""
+    """The result, and the objects whose ids are in the plan's key."""
 
     selector: Selector | None
     heeded: tuple[object, ...]
 
 
 def default_selector(pod: PodInfo, catalog: Catalog, nodes: NodeTable) -> Selector | None:
-    """The pods that are like this one; None if it belongs to nothing. The same object for equal answers."""
+    """Return the selector of related Pods; None without services and owner. Equal results are the same object."""
     services = catalog.services.get(pod.namespace, ())
     owner = pod.pod.metadata.controller if catalog.owners else None
     owned = _owned(pod, owner, catalog) if owner is not None else None
@@ -42,7 +42,7 @@ def default_selector(pod: PodInfo, catalog: Catalog, nodes: NodeTable) -> Select
 
 
 def _owned(pod: PodInfo, owner: OwnerReference, catalog: Catalog) -> Selector | None:
-    """All pods of this one's controller."""
+    """Return the selector of the Pod's controller."""
     if _OWNERS.get(owner.kind) != owner.api_version:
         return None
     return catalog.owners.get((owner.kind, pod.namespace, owner.name))
@@ -52,7 +52,7 @@ def _find(
     labels: Mapping[str, str],
     services: tuple[Mapping[str, str], ...],
     owned: Selector | None,
-    merging: bool,  # a kind of owner, of the two that upstream tells apart
+    merging: bool,  # upstream distinguishes two kinds of owner
     nodes: NodeTable,
 ) -> _Found:
     wanted: dict[str, str] = {}

@@ -1,7 +1,7 @@
-"""DynamicResources: pods that claim devices are refused, and told so (upstream plugins/dynamicresources, KEP-4381).
+"""DynamicResources: refuses Pods that claim devices, with a reason (upstream plugins/dynamicresources, KEP-4381).
 
-Dynamic resource allocation is not supported: no devices are allocated here, and a pod placed without its devices could
-not start. The plugin stands where upstream's does, so that configurations which name it load.
+Dynamic resource allocation is not supported. A Pod placed without its devices could not start. The plugin exists so
+that configurations with its name load.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from situate.objects.settings.section import Duration, Mistake
 
 
 class DynamicResourcesArgs(msgspec.Struct, frozen=True, rename="camel"):
-    """Upstream's DynamicResourcesArgs; accepted, and of no effect while no devices are allocated."""
+    """Upstream's DynamicResourcesArgs; accepted without effect, because no devices are allocated."""
 
     filter_timeout: Duration = 10.0
     binding_timeout: Duration = 600.0
@@ -31,7 +31,7 @@ class DynamicResourcesArgs(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DynamicResources:
-    """Refuses every pod with `spec.resourceClaims`."""
+    """A PreFilter plugin that refuses every Pod with `spec.resourceClaims`."""
 
     name = "DynamicResources"
     about_claims = True
@@ -41,7 +41,7 @@ class DynamicResources:
         pass
 
     def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:  # noqa: ARG002
-        """Skipped for all other pods."""
+        """Refuse a Pod with claims; skip other Pods."""
         claims = pod.pod.spec.resource_claims
         if not claims:
             return SKIPPED
@@ -54,9 +54,10 @@ class DynamicResources:
         )
 
     def post_filter(self, pod: PodInfo, diagnosis: Diagnosis, cycle: Cycle) -> PostFiltered:  # noqa: ARG002
-        """Nothing: there is no allocation to take back. The words are upstream's.
+        """Return no nomination, because there is no allocation to release. The messages are upstream's.
 
-        As there, it fails where PreFilter ended before its own was asked, and nobody behind it makes room then.
+        As upstream, the result is unresolvable if PreFilter ended before this plugin ran. This stops the later
+        PostFilter plugins, so that no preemption follows.
         """
         refusal = diagnosis.status
         order = [plugin.name for plugin in cycle.profile.pre_filter]
@@ -70,5 +71,5 @@ class DynamicResources:
         return PostFiltered(unschedulable("no new claims to deallocate"))
 
     def events(self) -> tuple[EventHint, ...]:
-        """None: what a pod claims does not change."""
+        """Return no events, because the claims of a Pod do not change."""
         return ()

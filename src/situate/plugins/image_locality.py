@@ -1,4 +1,4 @@
-"""ImageLocality: nodes that have a pod's images already (upstream plugins/imagelocality)."""
+"""ImageLocality: prefers nodes that already have a Pod's images (upstream plugins/imagelocality)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_EACH: Final = 1000 * _MEBI
 
 
 class ImageLocality:
-    """0..100 by the bytes that need not be fetched; an image counts the more, the more nodes have it."""
+    """A Score plugin: 0..100 by the bytes that need no download. An image counts more the more nodes have it."""
 
     name = "ImageLocality"
     reads = Reads.NODE
@@ -38,7 +38,10 @@ class ImageLocality:
 
 
 def _worth(image: str, nodes: NodeTable) -> Scores:
-    """`trunc(size * (nodes that have it / all nodes))` where it is, else 0; spread to keep pods from crowding."""
+    """Return `trunc(size * (nodes that have it / all nodes))` where the image is, else 0.
+
+    The factor keeps Pods from crowding on few nodes.
+    """
     there = nodes.of_images(lambda images: max((size for name, size in images if name == image), default=-1))
     has = there >= 0
     spread = float(np.count_nonzero(has)) / float(len(nodes))

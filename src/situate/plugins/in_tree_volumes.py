@@ -1,7 +1,7 @@
-"""Volumes of kinds that were once built into Kubernetes, as the CSI drivers see them that serve them now.
+"""Volumes of the former in-tree kinds, as seen by the CSI drivers that serve them now.
 
-Follows k8s.io/csi-translation-lib of 1.36, as far as scheduling looks: names, handles, and where a volume can be used.
-Azure Files and vSphere volumes are left out: upstream's scheduler does not count them as CSI volumes either.
+The module follows k8s.io/csi-translation-lib of 1.36 as far as scheduling needs it: names, handles and topology. Azure
+Files and vSphere volumes are left out, because upstream's scheduler does not count them as CSI volumes either.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ REGION: Final = "topology.kubernetes.io/region"
 OLD_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"
 OLD_REGION: Final = "failure-domain.beta.kubernetes.io/region"
 ZONES_DELIMITER: Final = "__"
-"""Between the zones of one label."""
+"""Separates the zones of one label."""
 
 _EBS_VOLUME: Final = re.compile(r"vol-[^/]*")
 _UNSPECIFIED: Final = "UNSPECIFIED"
 
 
 class BadSource(ValueError):
-    """No CSI driver could find the volume; the message says what is wrong with it."""
+    """A volume has no valid handle for a CSI driver; the message names the field."""
 
 
 @dataclass(frozen=True, slots=True)
 class InTree:
-    """One kind."""
+    """One in-tree kind of volume."""
 
     field: str
-    """Of a volume; None where it is of another kind."""
+    """The field of a volume; None there means another kind."""
     plugin: str
     driver: str
-    """The CSI driver that serves its volumes."""
+    """The CSI driver that serves the volumes."""
     handle: Callable[[Any], str]
-    """What the driver knows an inline volume by; `BadSource`."""
+    """Returns the driver's handle of an inline volume; raises `BadSource`."""
     topology_key: str = ""
-    """The label by which the driver tells zones apart; empty if it does not."""
+    """The driver's label key for zones; empty if there is none."""
 
 
 def _ebs_handle(source: Any) -> str:
-    """`aws://zone/vol-1`, `aws:///vol-1` or the volume's id alone."""
+    """Return the volume id from `aws://zone/vol-1`, `aws:///vol-1` or a plain id."""
     known: str = source.volume_id
     if not known.startswith("aws://"):
         return known
@@ -94,23 +94,23 @@ KINDS: Final = (
 )
 DRIVER_OF: Final = {kind.plugin: kind.driver for kind in KINDS}
 NOT_COUNTED: Final = frozenset(("kubernetes.io/azure-file", "kubernetes.io/vsphere-volume"))
-"""Provisioners whose volumes are never counted as those of a CSI driver."""
+"""Provisioners whose volumes never count as volumes of a CSI driver."""
 
 
 def kind_of(volume: Volume | PersistentVolume) -> InTree | None:
-    """None if it was never built in, or is a CSI volume already."""
+    """Return the in-tree kind; None for other volumes, including CSI volumes."""
     fields = volume.spec if isinstance(volume, PersistentVolume) else volume
     return next((kind for kind in KINDS if getattr(fields, kind.field) is not None), None)
 
 
 def inline_volume(volume: Volume) -> tuple[str, str] | None:
-    """Driver and handle of a volume that a pod describes itself; None if no driver attaches it. `BadSource`."""
+    """Return driver and handle of a Pod's inline volume; None if no driver attaches it. Raises `BadSource`."""
     kind = kind_of(volume)
     return None if kind is None else (kind.driver, kind.handle(getattr(volume, kind.field)))
 
 
 def csi_volume(volume: PersistentVolume) -> tuple[str, str] | None:
-    """Driver and handle; None if no driver attaches it. `BadSource`."""
+    """Return driver and handle; None if no driver attaches the volume. Raises `BadSource`."""
     if volume.spec.csi is not None:
         return volume.spec.csi.driver, volume.spec.csi.volume_handle
     kind = kind_of(volume)
@@ -122,14 +122,14 @@ def csi_volume(volume: PersistentVolume) -> tuple[str, str] | None:
 
 
 def node_terms(volume: PersistentVolume) -> tuple[Term, ...] | None:
-    """Where the volume can be used: one of the terms must match; None is everywhere."""
+    """Return the node terms of the volume: at least one must match. None means every node."""
     affinity = volume.spec.node_affinity
     required = affinity.required if affinity is not None else None
     return None if required is None else tuple(map(Term.of, required.node_selector_terms))
 
 
 def migrated_node_terms(volume: PersistentVolume, kind: InTree) -> tuple[Term, ...] | None:
-    """The same where a CSI driver serves it, which knows zones by a label of its own. `BadSource`."""
+    """Return the node terms for the CSI driver, which has its own zone label. Raises `BadSource`."""
     csi_volume(volume)
     affinity = volume.spec.node_affinity
     required = affinity.required if affinity is not None else None
@@ -159,7 +159,7 @@ def _gce_handle(area: str, place: str, disk: str) -> str:
 
 
 def _gce_place(volume: PersistentVolume) -> tuple[str, str]:
-    """`zones` and the zone that its label names, or `regions` and the region of several."""
+    """Return `zones` and the zone of the volume's label, or `regions` and the common region of several zones."""
     labels = volume.metadata.labels
     zones = (labels.get(OLD_ZONE) or labels.get(ZONE, "")).split(ZONES_DELIMITER)
     if len(zones) == 1:
@@ -172,7 +172,7 @@ def _gce_place(volume: PersistentVolume) -> tuple[str, str]:
 
 
 def _topology_labels(volume: PersistentVolume, wires: Iterable[NodeSelectorTerm]) -> tuple[str, str]:
-    """The labels of zone and region that the volume goes by: the old ones only if it has no new one."""
+    """Return the volume's labels for zone and region. The old labels are used only without the new ones."""
     keys = {expression.key for wire in wires for expression in wire.match_expressions}
     for known in (keys, volume.metadata.labels):
         if ZONE in known:

@@ -1,6 +1,6 @@
-"""InterPodAffinity: pods that attract or repel each other, in topology domains (upstream plugins/interpodaffinity).
+"""InterPodAffinity: Pods that attract or repel each other in topology domains (upstream plugins/interpodaffinity).
 
-`inter_pod_affinity_terms` says whom the terms mean, `inter_pod_affinity_hints` what wakes a refused pod.
+`inter_pod_affinity_terms` finds the Pods that the terms select. `inter_pod_affinity_hints` has the queueing hints.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from situate.plugins.inter_pod_affinity_terms import NAME, concern, matches_all,
 Counts = NDArray[np.int64]
 """(domains,)"""
 ByKey = tuple[tuple[str, Counts], ...]
-"""Counts with the topology key of their domains; copied before they are changed."""
+"""Counts with the topology key of their domains; copied before a change."""
 
 _FEW: Final = 8
-"""So many scores, as of zones, are cheaper to work out one by one: NumPy's time for them is its time for each call."""
+"""Up to this number of scores, such as those of zones, a Python loop is cheaper than NumPy calls."""
 _ALONE: Final = "node(s) didn't match pod affinity rules"
 _DISLIKED: Final = "node(s) didn't match pod anti-affinity rules"
 _REPELLED: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
@@ -41,24 +41,24 @@ class InterPodAffinityArgs(msgspec.Struct, frozen=True, rename="camel"):
     """Upstream's InterPodAffinityArgs."""
 
     hard_pod_affinity_weight: Annotated[int, msgspec.Meta(ge=0, le=100)] = 1
-    """What a required term of a pod in place is worth to a pod that it means."""
+    """Score weight of a placed Pod's required affinity term for a Pod that the term selects."""
     ignore_preferred_terms_of_existing_pods: bool = False
-    """For pods that prefer nothing themselves."""
+    """For Pods without preferred terms of their own."""
 
 
 class NeighbourState(msgspec.Struct, frozen=True, eq=False):
-    """What Filter looks at."""
+    """The state of Filter."""
 
     affinity: ByKey
-    """Pods that match all of the pod's required terms, by each of their keys."""
+    """Pods that match all required affinity terms of the Pod, for each topology key."""
     anti_affinity: ByKey
-    """Pods that match a required anti-affinity term, term by term."""
+    """Pods that match a required anti-affinity term of the Pod, for each term."""
     repelled: ByKey
-    """Pods in place with a required anti-affinity term that means the pod."""
+    """Placed Pods with a required anti-affinity term that selects the Pod."""
 
 
 class InterPodAffinity:
-    """Refuses nodes where required terms, the pod's or those of pods in place, are not met; prefers liked ones."""
+    """A Filter and Score plugin for the affinity terms of the Pod and of placed Pods."""
 
     name = NAME
     reads = Reads.CLUSTER
@@ -69,11 +69,11 @@ class InterPodAffinity:
         self._ignores_others = arguments.ignore_preferred_terms_of_existing_pods
 
     def concerned(self, pod: PodInfo, snapshot: Snapshot) -> bool:
-        """Whether the pod or any pod in place has terms."""
+        """Return whether the Pod or any placed Pod has terms."""
         return pod.template.has_terms or bool(snapshot.live_terms.templates)
 
     def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:
-        """Skipped where neither the pod nor any pod in place requires anything."""
+        """Count the matching Pods. Skip if neither the Pod nor any placed Pod has required terms that apply."""
         template = pod.template
         repelled: ByKey = ()
         if snapshot.live_terms.templates and (repelling := concern(pod, snapshot).repelled):
@@ -96,7 +96,7 @@ class InterPodAffinity:
         return _moved(state, pod, other, node, snapshot, -1)
 
     def filter(self, state: NeighbourState, pod: PodInfo, snapshot: Snapshot) -> Verdict:
-        """The pod's affinity first, which no preemption helps; then its anti-affinity, then that of pods in place."""
+        """Check the Pod's affinity, which preemption cannot help, then its anti-affinity and that of placed Pods."""
         refusals: list[tuple[Mask, str, Code]] = []
         if state.affinity:
             refusals.append((_alone(state.affinity, pod, snapshot), _ALONE, Code.UNRESOLVABLE))
@@ -107,7 +107,7 @@ class InterPodAffinity:
         return refuse_in_turn(*refusals)
 
     def pre_score(self, state: object, pod: PodInfo, snapshot: Snapshot) -> PreScored:  # noqa: ARG002
-        """Skipped where no term says anything about the pod and those in place."""
+        """Sum the weights per domain. Skip if no term applies between the Pod and placed Pods."""
         template = pod.template
         prefers = bool(template.preferred_affinity or template.preferred_anti_affinity)
         if self._ignores_others and not prefers:
@@ -129,20 +129,20 @@ class InterPodAffinity:
                 counts = weight * counts
             key = question.topology_key
             worth[key] = worth[key] + counts if key in worth else counts
-        # nothing is skipped for want of pods: the first one that is placed changes that for those behind it
+        # no Skip for missing Pods: the first placed Pod changes this for the Pods after it
         return PreScored(state=tuple((key, counts) for key, counts in worth.items() if np.count_nonzero(counts)))
 
     def score(self, state: ByKey, pod: PodInfo, snapshot: Snapshot) -> Scores:
-        """The sum of what the node's domains are worth."""
+        """Return the sum of the weights of the node's domains."""
         return self.grades(state, pod, snapshot).by_node()
 
     def grades(self, state: ByKey, pod: PodInfo, snapshot: Snapshot) -> Grades:  # noqa: ARG002
-        """The same."""
+        """Return the same scores in compact form."""
         if not state:
             return Grades(np.zeros(snapshot.count, dtype=np.int64))
         (key, counts), *others = state
         if not others and len(counts) < snapshot.count:
-            values = np.zeros(len(counts) + 1, dtype=np.int64)  # the last one for nodes without the key
+            values = np.zeros(len(counts) + 1, dtype=np.int64)  # the last entry is for nodes without the key
             values[:-1] = counts
             return Grades(values, snapshot.place_of_node(key), snapshot.present(key))
         total = snapshot.over_nodes(key, counts, 0)
@@ -151,7 +151,7 @@ class InterPodAffinity:
         return Grades(total)
 
     def normalize(self, state: ByKey, pod: PodInfo, raw: Scores) -> Scores:  # noqa: ARG002
-        """In proportion between the lowest and the highest of the nodes, in upstream's order of operations."""
+        """Normalize linearly between the lowest and the highest score, in upstream's order of operations."""
         if not len(raw):
             return raw
         if len(raw) <= _FEW:
@@ -184,10 +184,10 @@ def _any_there(by_key: ByKey, snapshot: Snapshot) -> Mask:
 
 
 def _alone(affinity: ByKey, pod: PodInfo, snapshot: Snapshot) -> Mask:
-    """Where a key is missing, or there is no matching pod in its domain.
+    """Return the nodes that lack a key, or whose domain has no matching Pod.
 
-    The latter does not matter while there is none anywhere and the pod is its own: so the first pod of a series that
-    attracts itself finds a place.
+    The second condition is waived if no Pod matches anywhere and the Pod matches its own terms. The first Pod of a
+    series that attracts itself therefore fits.
     """
     first = not any(np.count_nonzero(counts) for _, counts in affinity) and matches_all(
         pod.template.affinity, pod, snapshot.catalog.namespace_labels
@@ -206,7 +206,7 @@ def _empty(counts: Counts, first: bool) -> Mask:
 def _moved(
     state: NeighbourState, pod: PodInfo, other: PodInfo, node: int, snapshot: Snapshot, sign: int
 ) -> NeighbourState:
-    """The state after a pod has come to the node, or gone."""
+    """Return the state after a Pod has been added to the node or removed from it."""
     asked = wanted(pod.template, snapshot)
     namespaces = snapshot.catalog.namespace_labels
     repelling = [
@@ -233,7 +233,7 @@ def _changed(
 
 
 def _with_terms(by_key: ByKey, terms: list[AffinityTerm], node: int, snapshot: Snapshot, change: int) -> ByKey:
-    """Counts of each key together: which term it was makes no difference to the answer."""
+    """Merge the counts per key, because the result does not depend on the term."""
     if not terms:
         return by_key
     total: dict[str, Counts] = {}

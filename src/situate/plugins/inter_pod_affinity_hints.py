@@ -1,7 +1,7 @@
-"""What may make a pod schedulable that InterPodAffinity refused (upstream interpodaffinity/plugin.go).
+"""Queueing hints of InterPodAffinity (upstream interpodaffinity/plugin.go).
 
-Terms that select namespaces by their labels count as meaning every namespace here: a hint that is too kind costs one
-attempt, one that is too strict leaves a pod waiting.
+Here a term with a namespace selector matches every namespace. A hint that matches too often costs one attempt; a hint
+that matches too rarely leaves a Pod pending.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from situate.objects.kinds.nodes import Node
 
 
 def hints() -> tuple[EventHint, ...]:
-    """Pods that a term is about, the pod's own labels, and nodes that get or change a topology key."""
+    """Return hints for Pods that terms select, the Pod's own labels, and nodes with a new or changed topology key."""
     return (
         EventHint(Subject.ASSIGNED_POD, Change.ADD | Change.LABELS | Change.DELETE, _after_pod),
         EventHint(Subject.POD, Change.LABELS),
@@ -24,7 +24,7 @@ def hints() -> tuple[EventHint, ...]:
 
 
 def _after_pod(pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:
-    """A pod begins to match all that attracts, or ceases to match something that repels, in either direction."""
+    """Queue if a Pod now matches all affinity terms, or no longer an anti-affinity term in either direction."""
     template = pod.template
     if template.affinity and _all_mean(template.affinity, new) and not _all_mean(template.affinity, old):
         return Hint.QUEUE
@@ -38,7 +38,7 @@ def _after_pod(pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:
 
 
 def _after_node(pod: PodInfo, old: Node | None, new: Node) -> Hint:
-    """A new node helps a pod that is repelled, or attracted by a key that it has; so does a move between domains."""
+    """Queue if a new node has a needed key or the Pod has anti-affinity, or if a node changes its domain."""
     template = pod.template
     if old is None:
         if template.anti_affinity or not template.affinity:
@@ -51,7 +51,7 @@ def _after_node(pod: PodInfo, old: Node | None, new: Node) -> Hint:
             return Hint.QUEUE
     if template.affinity and not template.anti_affinity:
         return Hint.SKIP
-    # what pods in place have against this one may be about any key
+    # anti-affinity of placed Pods may use any key
     keys = [term.topology_key for term in template.anti_affinity] if template.anti_affinity else list(before)
     return _queue_if(any(key in before and before[key] != after.get(key) for key in keys))
 

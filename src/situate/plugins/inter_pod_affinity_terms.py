@@ -1,4 +1,4 @@
-"""Whom the terms of InterPodAffinity concern: questions about pods in place, worked out once and asked often."""
+"""Questions about the placed Pods that the terms of InterPodAffinity select, compiled once and cached."""
 
 from __future__ import annotations
 
@@ -17,48 +17,48 @@ from situate.framework.volumes.catalog import Catalog
 NAME: Final = "InterPodAffinity"
 
 Kind = Literal["affinity", "anti_affinity", "preferred_affinity", "preferred_anti_affinity"]
-"""Of terms, as `PodTemplate` names them."""
+"""The kind of a term, as a field name of `PodTemplate`."""
 
 Namespaces = Mapping[str, Mapping[str, str]] | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wanted:
-    """What a pod asks of the pods in place."""
+    """A Pod's questions about placed Pods."""
 
     affinity: tuple[Question, ...]
-    """A question for each topology key: pods that match all required terms."""
+    """One question for each topology key: Pods that match all required terms."""
     anti_affinity: tuple[Question, ...]
-    """A question for each required term."""
+    """One question for each required term."""
     preferred: tuple[Question, ...]
-    """A question for each topology key: weights, negative for anti-affinity."""
+    """One question for each topology key: the sum of weights, negative for anti-affinity."""
     heeded: Namespaces
-    """What the key of the plan names by identity; None if the labels of namespaces do not matter."""
+    """The object whose id is in the plan's key; None if no term selects namespaces by label."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Concern:
-    """What the pods in place say about pods of one namespace with one set of labels."""
+    """The terms of placed Pods that select Pods of one namespace and one set of labels."""
 
     repelled: tuple[Question, ...]
-    """By required anti-affinity: the owners of each term."""
+    """Required anti-affinity: the owners of each term."""
     attracted: tuple[Question, ...]
-    """By required affinity: the owners of each term."""
+    """Required affinity: the owners of each term."""
     liked: tuple[tuple[int, Question], ...]
-    """By preferences: a weight, negative for anti-affinity, and the owners of the term."""
+    """Preferred terms: a weight, negative for anti-affinity, and the owners of the term."""
     heeded: tuple[object, ...]
-    """What the key of the plan names by identity."""
+    """The objects whose ids are in the plan's key."""
 
 
 def wanted(template: PodTemplate, snapshot: Snapshot) -> Wanted:
-    """What pods of this template ask of others."""
+    """Return the questions of Pods of this template."""
     catalog = snapshot.catalog
     heeded = catalog.namespaces if template.selects_namespaces else None
     return snapshot.nodes.plan((NAME, template, id(heeded)), lambda: _wanted(template, catalog, heeded))
 
 
 def concern(pod: PodInfo, snapshot: Snapshot) -> Concern:
-    """What the pods in place say about this one."""
+    """Return the terms of placed Pods that select this Pod."""
     live, catalog = snapshot.live_terms, snapshot.catalog
     heeded = catalog.namespaces if live.select_namespaces else None
     key = (NAME, pod.namespace, id(pod.labels), id(heeded))
@@ -66,7 +66,7 @@ def concern(pod: PodInfo, snapshot: Snapshot) -> Concern:
 
 
 def matches_all(terms: Iterable[AffinityTerm], pod: PodInfo, namespaces: NamespaceLabels) -> bool:
-    """Whether a pod is meant by each of the terms."""
+    """Return whether each of the terms selects the Pod."""
     return all(term.pods.selects(pod.namespace, pod.labels, namespaces) for term in terms)
 
 
@@ -99,7 +99,7 @@ def _wanted(template: PodTemplate, catalog: Catalog, heeded: Namespaces) -> Want
 def _preference(
     identity: tuple[object, ...], key: str, wishes: tuple[tuple[int, AffinityTerm], ...], catalog: Catalog
 ) -> Question:
-    """The weights of all wishes that a pod meets."""
+    """Return a question that sums the weights of all terms that select a Pod."""
 
     def weight(pod: PodInfo) -> int:
         return sum(
@@ -132,13 +132,13 @@ def _concern(
 
 
 def _live(live: LiveTerms, kind: Kind, namespace: str) -> list[AffinityTerm]:
-    """The distinct terms of pods in place that may mean pods of this namespace."""
+    """Return the distinct terms of placed Pods that may select Pods of this namespace."""
     by_namespace = live.plan((NAME, kind), lambda: _by_namespace(live, kind))
     return by_namespace.get(namespace, []) + by_namespace.get(None, [])
 
 
 def _by_namespace(live: LiveTerms, kind: Kind) -> dict[str | None, list[AffinityTerm]]:
-    """Each distinct term under the namespaces that it names, or under None if it selects them by their labels."""
+    """Group the distinct terms by the namespaces that they name, or under None if they select namespaces by label."""
     found: dict[str | None, list[AffinityTerm]] = {}
     distinct = {term: None for template in live.templates for term in _terms(template, kind)}
     for term in distinct:
@@ -149,7 +149,7 @@ def _by_namespace(live: LiveTerms, kind: Kind) -> dict[str | None, list[Affinity
 
 
 def _owners(term: AffinityTerm, kind: Kind) -> Question:
-    """The pods that say this: a pod that says it twice counts twice."""
+    """Return a question that counts the owners of a term; an owner that repeats the term counts repeatedly."""
 
     def weight(pod: PodInfo) -> int:
         return _terms(pod.template, kind).count(term)
@@ -163,5 +163,5 @@ def _terms(template: PodTemplate, kind: Kind) -> tuple[AffinityTerm, ...]:
 
 
 def _keys(terms: Iterable[AffinityTerm]) -> tuple[str, ...]:
-    """The distinct topology keys, in the order of the terms."""
+    """Return the distinct topology keys, in the order of the terms."""
     return tuple(dict.fromkeys(term.topology_key for term in terms))

@@ -1,4 +1,4 @@
-"""NodeAffinity: what a pod demands or prefers of a node's labels and name (upstream plugins/nodeaffinity)."""
+"""NodeAffinity: required and preferred labels and names of nodes (upstream plugins/nodeaffinity)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class NodeAffinityArgs(msgspec.Struct, frozen=True, rename="camel"):
     """Upstream's NodeAffinityArgs."""
 
     added_affinity: NodeAffinityWire | None = None
-    """Holds for every pod of the profile, beside its own."""
+    """Applies to every Pod of the profile, in addition to the Pod's own affinity."""
 
     def mistakes(self) -> Iterable[Mistake]:
         if self.added_affinity is None:
@@ -47,7 +47,7 @@ class NodeAffinityArgs(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class NodeAffinity:
-    """Refuses nodes that a pod's selector or required terms, or the profile's own, do not match."""
+    """A Filter and Score plugin for a Pod's selector and terms, and for the profile's own terms."""
 
     name = "NodeAffinity"
     reads = Reads.NODE
@@ -64,7 +64,7 @@ class NodeAffinity:
         )
 
     def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:
-        """Skipped where nothing is demanded. Where every term names its nodes, no other node can do."""
+        """Skip without selector and required terms. If every term names its nodes, admit only these nodes."""
         template = pod.template
         if not template.node_selector and template.node_terms is None and self._enforced is None:
             return SKIPPED
@@ -79,7 +79,7 @@ class NodeAffinity:
         return PreFiltered(only=only, elsewhere=frozenset(name for name in named if name not in index))
 
     def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:  # noqa: ARG002
-        """The profile's demands first, then the pod's. Unresolvable: no preemption changes a label."""
+        """Check the profile's terms, then the Pod's. Refusals are unresolvable, because preemption changes no label."""
         template = pod.template
         matching = snapshot.static(_demands(template), lambda nodes: _wanted(template, nodes))
         own = (~matching, _MISMATCH, Code.UNRESOLVABLE)
@@ -90,7 +90,7 @@ class NodeAffinity:
         return refuse_in_turn((~enforced, _ENFORCED, Code.UNRESOLVABLE), own)
 
     def pre_score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> PreScored:  # noqa: ARG002
-        """Skipped without preferences, the pod's or the profile's. As upstream, one that cannot be read is an error."""
+        """Skip without preferred terms of Pod and profile. As upstream, an invalid term is an error."""
         problems = [
             f"[{number}]{problem}"
             for number, (_, term) in enumerate(pod.template.preferred_node_terms)
@@ -103,7 +103,7 @@ class NodeAffinity:
         return PreScored(Code.SKIP)
 
     def score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
-        """The sum of the weights of the preferences that match."""
+        """Return the sum of the weights of the matching preferred terms."""
         wishes = (*self._preferred, *pod.template.preferred_node_terms)
 
         def counted(nodes: NodeTable) -> Scores:
@@ -119,7 +119,7 @@ class NodeAffinity:
         return default_normalize(raw)
 
     def events(self) -> tuple[EventHint, ...]:
-        """A node that is new or has new labels helps if it matches now and did not before."""
+        """Queue if a new or relabelled node matches, and did not match before."""
         return (EventHint(Subject.NODE, Change.ADD | Change.LABELS, self._after_node),)
 
     def _after_node(self, pod: PodInfo, old: Node | None, new: Node) -> Hint:
@@ -134,14 +134,14 @@ class NodeAffinity:
 
 
 def matches(template: PodTemplate, labels: Mapping[str, str], name: str) -> bool:
-    """Whether a node is one that the pod's selector and required terms want (GetRequiredNodeAffinity)."""
+    """Return whether the node matches the Pod's selector and required terms (GetRequiredNodeAffinity)."""
     if any(labels.get(key) != value for key, value in template.node_selector.items()):
         return False
     return template.node_terms is None or any(term.matches(labels, name) for term in template.node_terms)
 
 
 def wanted_nodes(template: PodTemplate, nodes: NodeTable) -> Mask:
-    """(nodes,): those that the pod's selector and required terms want."""
+    """Return (nodes,): the nodes that match the Pod's selector and required terms."""
     return nodes.static(_demands(template), lambda nodes: _wanted(template, nodes))
 
 
@@ -169,7 +169,7 @@ def _where_any(terms: tuple[Term, ...], nodes: NodeTable) -> Mask:
 
 
 def _where(term: Term, nodes: NodeTable) -> Mask:
-    """(nodes,): where a term matches."""
+    """Return (nodes,): the nodes that match the term."""
     if not term.expressions and not term.fields:
         return np.zeros(len(nodes), dtype=np.bool_)
     names = term.names
@@ -185,7 +185,7 @@ def _where(term: Term, nodes: NodeTable) -> Mask:
 
 
 def _named(terms: tuple[Term, ...] | None) -> frozenset[str] | None:
-    """The only nodes that the terms admit by name; None if one of them names none."""
+    """Return the only node names that the terms admit; None if a term has no names."""
     if not terms:
         return None
     named: frozenset[str] = frozenset()

@@ -1,6 +1,6 @@
-"""NodeDeclaredFeatures: pods that need a feature go where the kubelet declares it (KEP-5328).
+"""NodeDeclaredFeatures: places Pods that need a feature where the kubelet declares it (KEP-5328).
 
-Which pods need what is inferred from their specs (component-helpers nodedeclaredfeatures/features).
+The needed features are inferred from the Pod's spec (component-helpers nodedeclaredfeatures/features).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ USER_NAMESPACES: Final = "UserNamespacesHostNetworkSupport"
 
 
 class NodeDeclaredFeatures:
-    """Refuses nodes that lack a feature which the pod needs; unresolvable."""
+    """A Filter plugin that refuses nodes without a needed feature; unresolvable."""
 
     name = "NodeDeclaredFeatures"
     reads = Reads.NODE
     heeds_requests = False
 
     def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:  # noqa: ARG002
-        """Skipped for a pod that needs none, as nearly all."""
+        """Skip for a Pod that needs no feature, as nearly all Pods."""
         needed = needed_features(pod)
         return PreFiltered(state=needed) if needed else SKIPPED
 
@@ -39,12 +39,12 @@ class NodeDeclaredFeatures:
         return refuse(lacking, "node(s) didn't match Pod's required features", Code.UNRESOLVABLE)
 
     def events(self) -> tuple[EventHint, ...]:
-        """A node that is new or declares other features."""
+        """Return the event of a new node, or of one that declares other features."""
         return (EventHint(Subject.NODE, Change.ADD | Change.FEATURES, _after_node),)
 
 
 def needed_features(pod: PodInfo) -> frozenset[str]:
-    """What the pod's spec needs of a node."""
+    """Return the node features that the Pod's spec needs."""
     spec = pod.pod.spec
     needed = set()
     if any(map(_restarts_all, spec.containers)) or any(map(_restarts_all, spec.init_containers)):

@@ -1,4 +1,4 @@
-"""NodeName: a pod that names its node goes there or nowhere (upstream plugins/nodename)."""
+"""NodeName: places a Pod with `spec.nodeName` only there (upstream plugins/nodename)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from situate.objects.kinds.nodes import Node
 
 
 class NodeName:
-    """Refuses every node but the one in `spec.nodeName`; unresolvable."""
+    """A Filter plugin that refuses every node except the one in `spec.nodeName`; unresolvable."""
 
     name = "NodeName"
     reads = Reads.NODE

@@ -1,4 +1,4 @@
-"""NodePorts: no two pods of a node share a host port (upstream plugins/nodeports)."""
+"""NodePorts: no two Pods of a node share a host port (upstream plugins/nodeports)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from situate.objects.kinds.nodes import Node
 
 
 class NodePorts:
-    """Refuses nodes where a wanted host port is taken; preemption may free it."""
+    """A Filter plugin that refuses nodes where a wanted host port is in use; preemption may free it."""
 
     name = "NodePorts"
     reads = Reads.LOAD
     heeds_requests = False
 
     def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:  # noqa: ARG002
-        """Skipped for a pod without host ports."""
+        """Skip for a Pod without host ports."""
         return PASSED if pod.template.host_ports else SKIPPED
 
     def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:  # noqa: ARG002
@@ -32,7 +32,7 @@ class NodePorts:
         return refuse(taken, "node(s) didn't have free ports for the requested pod ports")
 
     def events(self) -> tuple[EventHint, ...]:
-        """A pod that gives a wanted port back, and a new node."""
+        """Return hints for a deleted Pod that releases a wanted port, and for a new node."""
         return (
             EventHint(Subject.ASSIGNED_POD, Change.DELETE, _after_pod),
             EventHint(Subject.NODE, Change.ADD, _after_node),
@@ -40,7 +40,7 @@ class NodePorts:
 
 
 def clash(one: HostPort, other: HostPort) -> bool:
-    """Whether two host ports of one node exclude each other."""
+    """Return whether two host ports of one node exclude each other."""
     return one[1:] == other[1:] and (one[0] == other[0] or ANY_ADDRESS in (one[0], other[0]))
 
 

@@ -1,7 +1,7 @@
-"""NodeResourcesBalancedAllocation: nodes whose resources come to be in use alike (upstream plugins/noderesources).
+"""NodeResourcesBalancedAllocation: prefers nodes with balanced resource use (upstream plugins/noderesources).
 
-Since Kubernetes 1.36 it is what a pod changes that counts (kubernetes/kubernetes#135573); before, it was only how a
-node would stand with the pod.
+Since Kubernetes 1.36 the score depends on the change that the Pod causes (kubernetes/kubernetes#135573). Before, it
+depended only on the node's balance with the Pod.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class NodeResourcesBalancedAllocationArgs(msgspec.Struct, frozen=True, rename="c
 
 
 def _repeated(resources: tuple[ResourceWeight, ...]) -> Iterable[Mistake]:
-    """A resource that is named twice."""
+    """Yield a mistake for each resource that is named twice."""
     seen: set[str] = set()
     for number, resource in enumerate(resources):
         if resource.name in seen:
@@ -52,7 +52,7 @@ def _repeated(resources: tuple[ResourceWeight, ...]) -> Iterable[Mistake]:
 
 
 class NodeResourcesBalancedAllocation:
-    """The more even the pod makes the shares that are in use, the better."""
+    """A Score plugin: higher if the Pod makes the node's resource shares more even."""
 
     name = "NodeResourcesBalancedAllocation"
     reads = Reads.LOAD
@@ -69,13 +69,13 @@ class NodeResourcesBalancedAllocation:
         self._evenness_now = evenness_now(self._columns[0], self._columns[1]) if pair else None
 
     def pre_score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> PreScored:  # noqa: ARG002
-        """What the pod asks for; skipped if that is none of the resources."""
+        """Collect the Pod's requests of the scored resources; skip if it requests none of them."""
         if not any(pod.template.request.of(name) for name, _ in self._resources):
             return PreScored(Code.SKIP)
         return PreScored(state=asked_by(pod, snapshot.nodes, self._resources, with_defaults=False))
 
     def score_gauge(self, template: PodTemplate, nodes: NodeTable) -> Gauge | None:
-        """Of two resources that pods need not ask for to have them counted."""
+        """Return a gauge for two native resources."""
         if self._evenness_now is None:
             return None
         one, other = (template.request.of(name) for name, _ in self._resources)
@@ -85,7 +85,10 @@ class NodeResourcesBalancedAllocation:
         return balanced_gauge(self._evenness_now, bounds, one, other) if bounds.hold((one, other)) else None
 
     def meter(self, filters: Sequence[FilterPlugin], scores: Sequence[Weighted], nodes: NodeTable) -> Meter | None:
-        """Together with NodeResourcesFit, if that compares the same two resources and nobody else has a say."""
+        """Return a meter together with NodeResourcesFit.
+
+        None unless NodeResourcesFit compares the same two resources and there are no other plugins.
+        """
         if len(scores) != _PAIR or sorted(self._columns) != list(CPU_AND_MEMORY):
             return None
         own, other = sorted(scores, key=lambda each: each.plugin is not self)
@@ -98,22 +101,25 @@ class NodeResourcesBalancedAllocation:
         return meter if meter.usable else None
 
     def score(self, state: Asked | None, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
-        """75 where the pod changes nothing, up to 100 where it evens the node out, down to 50."""
+        """Return 75 where the Pod changes nothing, up to 100 where it evens the node out, down to 50."""
         if state is None:
             return np.full(snapshot.count, _UNCHANGED, dtype=np.int64)
         before, after = evenness(state, snapshot)
         scores: Scores = after - before
         scores += 2 * _UNCHANGED
-        scores >>= 1  # never negative: evenness is 50 at least
+        scores >>= 1  # never negative: evenness is at least 50
         return scores
 
 
 def evenness(asked: Asked, snapshot: Snapshot) -> NDArray[np.int64]:
-    """(2, nodes), without the pod and with it: `trunc((1 - deviation) * 100)` of the shares in use, each at most 1."""
+    """Return (2, nodes), without and with the Pod: the evenness of the shares in use.
+
+    Evenness is `trunc((1 - deviation) * 100)`, with each share limited to 1.
+    """
     room = asked.room(snapshot)
     used = asked.before(snapshot) + asked.without_and_with
     shares = used / (room if asked.everywhere else np.maximum(room, 1))
-    np.minimum(shares, np.ones(shares.shape), out=shares)  # of two arrays, which is half the time of array and number
+    np.minimum(shares, np.ones(shares.shape), out=shares)  # two arrays take half the time of array and number
     if asked.everywhere and len(asked.columns) == _PAIR:
         deviation = shares[:, 0] - shares[:, 1]
         deviation /= 2
@@ -127,9 +133,10 @@ def evenness(asked: Asked, snapshot: Snapshot) -> NDArray[np.int64]:
 
 
 def _deviation(shares: NDArray[np.float64], there: Mask) -> NDArray[np.float64]:
-    """Half the difference of two shares; of more, the root of their mean squared distance from the mean.
+    """Return half the difference of two shares, or the standard deviation of more.
 
-    In upstream's order of operations, since the result is truncated. Resources that a node lacks do not count there.
+    The order of operations is upstream's, because the result is truncated. Resources that a node lacks do not count
+    there.
     """
     present = np.count_nonzero(there, axis=0)
     deviation = np.zeros(len(present))
@@ -143,7 +150,7 @@ def _deviation(shares: NDArray[np.float64], there: Mask) -> NDArray[np.float64]:
 
 
 def _half_difference(shares: NDArray[np.float64], there: Mask) -> NDArray[np.float64]:
-    """Of the only two that are there."""
+    """Return half the difference of the two shares that are present."""
     first = np.zeros(len(shares[0]))
     second = np.zeros(len(shares[0]))
     seen = np.zeros(len(shares[0]), dtype=np.int64)

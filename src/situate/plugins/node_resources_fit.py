@@ -1,6 +1,6 @@
-"""NodeResourcesFit: room for what a pod asks for, and how full a node should be (upstream plugins/noderesources).
+"""NodeResourcesFit: free capacity for a Pod's request, and preferred utilization (upstream plugins/noderesources).
 
-Scores are integers, worked out as upstream does: `(a - r) * 100 / a` in whole numbers.
+Scores are integers and use upstream's integer arithmetic: `(a - r) * 100 / a`.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ Weight = Annotated[int, msgspec.Meta(ge=1, le=100)]
 
 
 class ResourceWeight(msgspec.Struct, frozen=True, rename="camel"):
-    """A resource that a score looks at."""
+    """A scored resource."""
 
     name: Annotated[str, msgspec.Meta(min_length=1)]
     weight: Weight = 1
 
 
 class ShapePoint(msgspec.Struct, frozen=True, rename="camel"):
-    """A point of the broken line: this score at this utilization."""
+    """A point of the shape: the score at this utilization."""
 
     utilization: Annotated[int, msgspec.Meta(ge=0, le=100)] = 0
     score: Annotated[int, msgspec.Meta(ge=0, le=10)] = 0
@@ -59,7 +59,7 @@ class CapacityRatio(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ScoringStrategy(msgspec.Struct, frozen=True, rename="camel"):
-    """Which nodes are better."""
+    """The rule by which nodes are scored."""
 
     type: Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"] = "LeastAllocated"
     resources: tuple[ResourceWeight, ...] = (ResourceWeight(CPU), ResourceWeight(MEMORY))
@@ -77,9 +77,9 @@ class NodeResourcesFitArgs(msgspec.Struct, frozen=True, rename="camel"):
     """Upstream's NodeResourcesFitArgs."""
 
     ignored_resources: tuple[str, ...] = ()
-    """Extended resources that somebody else looks after."""
+    """Extended resources that another component manages."""
     ignored_resource_groups: tuple[str, ...] = ()
-    """The same for all resources whose name begins with `GROUP/`."""
+    """The same for all resources whose name starts with `GROUP/`."""
     scoring_strategy: ScoringStrategy = ScoringStrategy()
 
     def mistakes(self) -> Iterable[Mistake]:
@@ -94,7 +94,7 @@ class NodeResourcesFitArgs(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class NodeResourcesFit:
-    """Refuses nodes without room, with all that is short; prefers nodes by how full they would be."""
+    """A Filter plugin for free capacity, with all reasons, and a Score plugin for utilization."""
 
     name = "NodeResourcesFit"
     reads = Reads.LOAD
@@ -115,25 +115,25 @@ class NodeResourcesFit:
             self._shares = self._shares_by_line
         least = strategy.type == "LeastAllocated" and all(name in NATIVE for name, _ in self._resources)
         self._scored = tuple(NATIVE.index(name) for name, _ in self._resources) if least else ()
-        """Columns of the resources that a gauge scores; none if there is no gauge."""
+        """Columns of the resources that a gauge scores; empty without a gauge."""
         self._weights = tuple(weight for _, weight in self._resources)
         self._room_left = room_left(self._scored)
 
     def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:  # noqa: ARG002
-        """Unresolvable where the pod asks for more than the whole node has, else unschedulable."""
+        """Refuse nodes without enough free capacity: unresolvable if the node is too small, else unschedulable."""
         passes = snapshot.pod_count < snapshot.allowed_pods
         for column, asked in self._columns(pod, snapshot):
             passes &= snapshot.requested(column) <= snapshot.allocatable(column) - asked
         return Verdict(passes, lambda: self._refusals(pod, snapshot))
 
     def _columns(self, pod: PodInfo, snapshot: Snapshot) -> Iterable[tuple[int, int]]:
-        """Column and amount of what has to be there."""
+        """Return column and amount of each checked request."""
         if not self._ignores:
             return pod.template.columns
         return [(column, asked) for _, column, asked in self._wanted(pod, snapshot)]
 
     def _wanted(self, pod: PodInfo, snapshot: Snapshot) -> list[tuple[str, int, int]]:
-        """Name, column and amount of what has to be there; cpu, memory and ephemeral storage first."""
+        """Return name, column and amount of each checked request; cpu, memory and ephemeral-storage first."""
         names = snapshot.nodes.vocabulary.resources.names
         return [
             (names[column], column, asked)
@@ -161,7 +161,7 @@ class NodeResourcesFit:
         return Refusals(np.where(never, np.uint8(Code.UNRESOLVABLE), told.code), told.reasons)
 
     def needs(self, pod: PodInfo, snapshot: Snapshot) -> tuple[Need, ...]:
-        """The same as amounts."""
+        """Return the checked amounts as needs."""
         wanted = sorted(self._wanted(pod, snapshot), key=_place)
         return (
             Need(None, 1, "Too many pods"),
@@ -169,11 +169,11 @@ class NodeResourcesFit:
         )
 
     def pre_score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> PreScored:  # noqa: ARG002
-        """What the pod asks for of the resources that count."""
+        """Collect the Pod's requests of the scored resources."""
         return PreScored(state=asked_by(pod, snapshot.nodes, self._resources, with_defaults=True))
 
     def score(self, state: Asked | None, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
-        """0..100: what the strategy says of the shares in use with the pod on the node, weighted by resource."""
+        """Return 0..100: the strategy's score of the shares in use with the Pod, weighted by resource."""
         if state is None:
             return np.zeros(snapshot.count, dtype=np.int64)
         room = state.room(snapshot)
@@ -203,7 +203,7 @@ class NodeResourcesFit:
         return least_allocated_gauge(self._room_left, bounds, asked, self._weights)
 
     def prefers_what_has_most_left(self, columns: tuple[int, ...]) -> bool:
-        """Whether its score is LeastAllocated of exactly these resources, which weigh the same."""
+        """Return whether the score is LeastAllocated of exactly these resources with equal weights."""
         return sorted(self._scored) == sorted(columns) and len(set(self._weights)) == 1
 
     def _shares_by_line(self, before: Amounts, asked: Amounts, room: Amounts, *, everywhere: bool) -> Amounts:
@@ -214,7 +214,7 @@ class NodeResourcesFit:
         return np.where(room > 0, line.at(utilization.astype(np.int64)), 0)
 
     def events(self) -> tuple[EventHint, ...]:
-        """Pods that go or shrink, nodes that come or grow, and the pod itself asking for less."""
+        """Return hints for Pods that go or shrink, nodes that are new or grow, and a lower request of the Pod."""
         return (
             EventHint(Subject.ASSIGNED_POD, Change.DELETE | Change.SCALE_DOWN, self._after_pod),
             EventHint(Subject.POD, Change.SCALE_DOWN),
@@ -223,7 +223,7 @@ class NodeResourcesFit:
 
     def _after_pod(self, pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:
         if new is None:
-            return Hint.QUEUE  # if nothing else, a place among the node's pods
+            return Hint.QUEUE  # at least one of the node's allowed Pods is free
         freed = any(
             old.template.request.of(name) > new.template.request.of(name) for name in pod.template.request.amounts
         )
@@ -242,38 +242,38 @@ class NodeResourcesFit:
 
 
 def _scored_amount(request: PodRequest, column: int) -> int:
-    """What a pod asks for of a native resource, with the defaults that scores count with."""
+    """Return the Pod's request of a native resource, with the defaults of scores."""
     if column >= SCORED:
         return request.of(NATIVE[column])
     return request.wanted_memory if column else request.wanted_cpu
 
 
 def _place(wanted: tuple[str, int, int]) -> tuple[bool, int, str]:
-    """Sorts as reasons are listed: cpu, memory, ephemeral storage, then the others by name."""
+    """Return the sort key of reasons: cpu, memory, ephemeral-storage, then the others by name."""
     name, column, _ = wanted
     return (False, column, name) if name in NATIVE else (True, 0, name)
 
 
 def is_extended(name: str) -> bool:
-    """Whether it is none of Kubernetes' own (component-helpers IsExtendedResourceName)."""
+    """Return whether the resource is not one of Kubernetes' own (component-helpers IsExtendedResourceName)."""
     return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
 
 
 def least_allocated(before: Amounts, asked: Amounts, room: Amounts, *, everywhere: bool) -> Amounts:
-    """`(room - requested) * 100 // room`; 0 beyond the room."""
+    """Return `(room - requested) * 100 // room`; 0 if the request exceeds the capacity."""
     free = room - before
     free -= asked
-    np.maximum(free, np.zeros_like(free), out=free)  # of two arrays, which is half the time of an array and a number
+    np.maximum(free, np.zeros_like(free), out=free)  # two arrays take half the time of array and number
     return percent(free, room, everywhere=everywhere)
 
 
 def most_allocated(before: Amounts, asked: Amounts, room: Amounts, *, everywhere: bool) -> Amounts:
-    """`min(requested, room) * 100 // room`."""
+    """Return `min(requested, room) * 100 // room`."""
     return percent(np.minimum(before + asked, room), room, everywhere=everywhere)
 
 
 def _weighted_where(there: Mask, shares: Amounts, weights: tuple[int, ...]) -> Scores:
-    """Resources that a node lacks do not count there."""
+    """Return the weighted mean. Resources that a node lacks do not count there."""
     each = there * np.array(weights, dtype=np.int64).reshape(-1, 1)
     total: Scores = (shares.astype(np.int64) * each).sum(axis=0)
     total //= np.maximum(each.sum(axis=0), 1)
@@ -281,7 +281,7 @@ def _weighted_where(there: Mask, shares: Amounts, weights: tuple[int, ...]) -> S
 
 
 def _weighted_by_line(shares: Amounts, weights: tuple[int, ...]) -> Scores:
-    """Resources with nothing to say for a node do not count there; half away from zero, none is negative."""
+    """Return the weighted mean without resources of score 0, rounded half away from zero. No score is negative."""
     each = (shares > 0) * np.array(weights, dtype=np.int64).reshape(-1, 1)
     total: Scores = (shares * each).sum(axis=0)
     divisor = np.maximum(each.sum(axis=0), 1)

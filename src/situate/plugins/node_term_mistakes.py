@@ -1,6 +1,7 @@
-"""What may be wrong with a node selector term in a configuration (component-helpers nodeaffinity NewNodeSelector).
+"""Validation of node selector terms in a configuration (component-helpers nodeaffinity NewNodeSelector).
 
-In a pod such a term matches no node; in a configuration it is refused, since it would keep every pod from everywhere.
+In a Pod, an invalid term matches no node. In a configuration it is an error, because it would exclude every Pod from
+every node.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 
 def term_mistakes(term: NodeSelectorTerm, path: str) -> Iterable[Mistake]:
-    """Of all its requirements."""
+    """Yield the mistakes of all requirements."""
     for number, requirement in enumerate(term.match_expressions):
         yield from _label_mistakes(requirement, f"{path}.matchExpressions[{number}]")
     for number, requirement in enumerate(term.match_fields):

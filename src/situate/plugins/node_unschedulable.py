@@ -1,4 +1,4 @@
-"""NodeUnschedulable: cordoned nodes take only pods that tolerate it (upstream plugins/nodeunschedulable)."""
+"""NodeUnschedulable: places only Pods that tolerate a cordon on cordoned nodes (upstream plugins/nodeunschedulable)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CORDON: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedul
 
 
 class NodeUnschedulable:
-    """Refuses cordoned nodes, unless the pod tolerates the taint that stands for a cordon; unresolvable."""
+    """A Filter plugin that refuses cordoned nodes unless the Pod tolerates the cordon's taint; unresolvable."""
 
     name = "NodeUnschedulable"
     reads = Reads.NODE
@@ -29,7 +29,7 @@ class NodeUnschedulable:
         return refuse(snapshot.unschedulable, "node(s) were unschedulable", Code.UNRESOLVABLE)
 
     def events(self) -> tuple[EventHint, ...]:
-        """A node that is new or uncordoned, and a pod that has come to tolerate cordons."""
+        """Return hints for a new or uncordoned node, and for a Pod that now tolerates cordons."""
         return (
             EventHint(Subject.NODE, Change.ADD | Change.TAINTS, _after_node),
             EventHint(Subject.POD, Change.TOLERATIONS, _after_pod),

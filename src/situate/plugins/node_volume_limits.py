@@ -1,6 +1,6 @@
-"""NodeVolumeLimits: as many volumes of a CSI driver as a node can take (upstream plugins/nodevolumelimits csi.go).
+"""NodeVolumeLimits: limits the volumes of a CSI driver on a node (upstream plugins/nodevolumelimits csi.go).
 
-A volume of a kind that was once built in counts as one of the CSI driver that serves it now.
+A volume of a former in-tree kind counts as a volume of the CSI driver that serves it now.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _NO_LIMIT: Final = np.iinfo(np.int64).max
 
 
 class NodeVolumeLimits:
-    """Refuses nodes that would get more volumes of a driver than their CSINode allows; preemption may help."""
+    """A Filter plugin for the volume limits of each driver in a node's CSINode; preemption may help."""
 
     name = "NodeVolumeLimits"
     about_claims = True
 
     def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:
-        """Skipped for a pod whose volumes no driver attaches, and while no node has a limit and no claim is missing."""
+        """Skip for a Pod whose volumes no driver attaches, and if no node has limits and no claim is missing."""
         if not pod.volumes or not attaches(pod):
             return SKIPPED
         storage = snapshot.catalog.storage
@@ -52,7 +52,7 @@ class NodeVolumeLimits:
         return PASSED if missing else SKIPPED
 
     def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:  # noqa: ARG002
-        """A claim that is missing is unresolvable. `BadSource` or `ForeignClaim` of the pod's own volumes."""
+        """Refuse full nodes; a missing claim is unresolvable. Raises `BadSource` or `ForeignClaim`."""
         storage = snapshot.catalog.storage
         for volume in pod.volumes:
             name = claim_name(pod.name, volume)
@@ -67,7 +67,7 @@ class NodeVolumeLimits:
         return refuse(too_many, "node(s) exceed max volume count")
 
     def events(self) -> tuple[EventHint, ...]:
-        """Limits that are new or higher, volumes that are given back, and the claim itself."""
+        """Return hints for new or higher limits, released volumes, and the Pod's claim."""
         return (
             EventHint(Subject.CSI_NODE, Change.ADD),
             EventHint(Subject.CSI_NODE, Change.UPDATE, _after_csi_node),
@@ -78,12 +78,12 @@ class NodeVolumeLimits:
 
 
 def attaches(pod: PodInfo) -> bool:
-    """Whether a CSI driver may have to attach one of the pod's volumes."""
+    """Return whether a CSI driver may have to attach one of the Pod's volumes."""
     return any(claim_name(pod.name, volume) or kind_of(volume) is not None for volume in pod.volumes)
 
 
 def _brought(pod: PodInfo, storage: Storage) -> dict[str, set[Attached]]:
-    """By driver, the volumes that the pod brings to its node; its claims exist."""
+    """Return, by driver, the volumes that the Pod adds to its node; its claims exist."""
     found: dict[str, set[Attached]] = {}
     for volume in pod.volumes:
         claim = storage.claim(pod.namespace, claim_name(pod.name, volume))
@@ -99,7 +99,7 @@ def _brought(pod: PodInfo, storage: Storage) -> dict[str, set[Attached]]:
 
 
 def _exceeds(limits: Amounts, driver: str, volumes: set[Attached], snapshot: Snapshot) -> Mask:
-    """(nodes,): where these would be too many; one that is there already is no new one."""
+    """Return (nodes,): where these volumes exceed the limit. A volume that is already there does not count again."""
     known, rows = attached_volumes(snapshot), len(snapshot.row_names)
     added = np.full(rows, len(volumes), dtype=np.int64)
     for volume in volumes:
@@ -110,7 +110,7 @@ def _exceeds(limits: Amounts, driver: str, volumes: set[Attached], snapshot: Sna
 
 
 def _limits(driver: str, nodes: NodeTable, storage: Storage) -> Amounts | None:
-    """(nodes,): of the driver; None if no node has one."""
+    """Return (nodes,): the limits of the driver; None if no node has one."""
     if not storage.csi_nodes:
         return None
     kept: dict[str, tuple[PersistentMap[str, CSINode], Amounts | None]] = nodes.plan(("NodeVolumeLimits",), dict)
@@ -139,7 +139,7 @@ def _after_claim(pod: PodInfo, old: PersistentVolumeClaim | None, new: Persisten
 
 
 def _after_attachment(pod: PodInfo, old: VolumeAttachment, new: VolumeAttachment | None) -> Hint:  # noqa: ARG001
-    """Of any driver if the pod has a claim."""
+    """Queue for a detached volume of the Pod's drivers, or of any driver if the Pod has a claim."""
     for volume in pod.volumes:
         kind = kind_of(volume)
         if volume.persistent_volume_claim is not None or (kind is not None and kind.driver == old.spec.attacher):

@@ -1,4 +1,4 @@
-"""Bringing raw scores to 0..100 (upstream plugins/helper/normalize_score.go)."""
+"""Normalization of raw scores to 0..100 (upstream plugins/helper/normalize_score.go)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from situate.framework.plugin_api.plugin import HIGHEST, Scores
 
 
 def default_normalize(raw: Scores, *, reverse: bool = False, most: int = HIGHEST) -> Scores:
-    """In proportion to the highest, which becomes `most`: `most * s // highest`; reversed, the lowest is best.
+    """Scale the scores so that the highest becomes `most`: `most * s // highest`. Reversed, the lowest is best.
 
-    When all are 0 they stay 0, or become `most` if reversed.
+    If all scores are 0, they stay 0, or become `most` if reversed.
     """
     highest = int(raw.max(initial=0))
     if highest == 0:

@@ -1,7 +1,7 @@
-"""PodTopologySpread: how evenly pods stand over zones, hosts and the like (upstream plugins/podtopologyspread).
+"""PodTopologySpread: spreads Pods evenly over zones, hosts and other domains (upstream plugins/podtopologyspread).
 
-`pod_topology_spread_rules` says which pods count where, `pod_topology_spread_grid` keeps where nodes stand by that,
-`pod_topology_spread_hints` says what wakes a refused pod.
+`pod_topology_spread_rules` defines which Pods count where. `pod_topology_spread_grid` groups nodes by their counts.
+`pod_topology_spread_hints` has the queueing hints.
 """
 
 from __future__ import annotations
@@ -36,34 +36,34 @@ _SYSTEM: Final = (
     TopologySpreadConstraint(max_skew=5, topology_key=ZONE, when_unsatisfiable="ScheduleAnyway"),
 )
 _ROWS: Final = 64
-"""Domains of a grid at most: it is for those that are few, such as zones."""
+"""Maximum number of domains of a grid, which is for few domains, such as zones."""
 _UNEVEN: Final = "node(s) didn't match pod topology spread constraints"
 _UNLABELLED: Final = _UNEVEN + " (missing required label)"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpreadState:
-    """What Filter looks at."""
+    """The state of Filter."""
 
     rules: tuple[Rule, ...]
     counts: tuple[Counts, ...]
-    """Of each rule; copied before it is changed."""
+    """For each rule; copied before a change."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EvennessState:
-    """What Score and NormalizeScore look at."""
+    """The state of Score and NormalizeScore."""
 
     rules: tuple[Rule, ...]
     weights: tuple[float, ...]
     ignored: Mask | None
-    """(feasible nodes,): those that lack a key; None is none of them."""
+    """(feasible nodes,): the nodes that lack a key; None means no node."""
     host: int | None
-    """The place of the rule about hosts, where a grid of hosts by domains of the other rule says all."""
+    """The index of the hostname rule, if a grid of hosts by domains of the other rule is sufficient."""
 
 
 class PodTopologySpread:
-    """Refuses nodes where a hard constraint's skew would be too large; prefers nodes that even soft ones out."""
+    """A Filter plugin for hard spread constraints, and a Score plugin for soft ones."""
 
     name = NAME
     reads = Reads.CLUSTER
@@ -79,13 +79,13 @@ class PodTopologySpread:
         self._hard_defaults = any(each.hard for each in self._defaults)
 
     def concerned(self, pod: PodInfo, snapshot: Snapshot) -> bool:
-        """Whether there are constraints for the pod, its own or the profile's."""
+        """Return whether the Pod has constraints, its own or the profile's."""
         if pod.spread:
             return True
         return bool(self._defaults) and default_selector(pod, snapshot.catalog, snapshot.nodes) is not None
 
     def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:
-        """Skipped for a pod without hard constraints."""
+        """Count Pods for the hard constraints; skip for a Pod without any."""
         if not (pod.spread or self._hard_defaults):
             return SKIPPED
         rules = self._rules(pod, snapshot)
@@ -107,7 +107,7 @@ class PodTopologySpread:
         return _moved(state, pod, other, node, -1)
 
     def filter(self, state: SpreadState, pod: PodInfo, snapshot: Snapshot) -> Verdict:
-        """By the first constraint that is not met: unresolvable where its key is missing, else unschedulable."""
+        """Refuse by the first constraint that is not met: unresolvable if its key is missing, else unschedulable."""
         refusals: list[tuple[Mask, str, Code]] = []
         for rule, counts in zip(state.rules, state.counts, strict=True):
             constraint = rule.constraint
@@ -121,18 +121,18 @@ class PodTopologySpread:
         return refuse_in_turn(*refusals)
 
     def pre_score(self, state: object, pod: PodInfo, snapshot: Snapshot) -> PreScored:  # noqa: ARG002
-        """Skipped for a pod without soft constraints, its own or the profile's."""
+        """Prepare the soft constraints of the Pod or the profile; skip without any."""
         rules = self._rules(pod, snapshot)
         if rules is None or not rules.soft:
             return PreScored(Code.SKIP)
         return PreScored(state=snapshot.plan((NAME, rules), lambda: _evenness(rules, snapshot)))
 
     def score(self, state: EvennessState, pod: PodInfo, snapshot: Snapshot) -> Scores:
-        """The weighted number of pods that stand in the node's domains; the lower the better."""
+        """Return the weighted number of Pods in the node's domains; lower is better."""
         return self.grades(state, pod, snapshot).by_node()
 
     def grades(self, state: EvennessState, pod: PodInfo, snapshot: Snapshot) -> Grades:  # noqa: ARG002
-        """The same."""
+        """Return the same scores in compact form."""
         if state.host is not None:
             return _by_grid(state, state.host, snapshot)
         parts = [_part(rule, weight, snapshot) for rule, weight in zip(state.rules, state.weights, strict=True)]
@@ -146,7 +146,7 @@ class PodTopologySpread:
         return Grades(raw)
 
     def normalize(self, state: EvennessState, pod: PodInfo, raw: Scores) -> Scores:  # noqa: ARG002
-        """The lowest raw score becomes 100; nodes that lack a key have 0 and count for nothing."""
+        """Normalize so that the lowest score becomes 100. Nodes that lack a key get 0 and do not affect the others."""
         scored = raw if state.ignored is None else raw[~state.ignored]
         if not len(scored):
             return np.zeros_like(raw)
@@ -164,13 +164,13 @@ class PodTopologySpread:
         return hints(self._hard)
 
     def _hard(self, pod: PodInfo) -> tuple[SpreadConstraint, ...] | None:
-        """The hard constraints in force, without the selector that the defaults take from elsewhere; None if unsure."""
+        """Return the hard constraints; None if they are the profile's, whose selectors depend on other objects."""
         if pod.spread:
             return tuple(each for each in pod.spread if each.hard)
         return None if self._hard_defaults else ()
 
     def _rules(self, pod: PodInfo, snapshot: Snapshot) -> Rules | None:
-        """The pod's own constraints; else the profile's, with the selector of whatever the pod belongs to."""
+        """Return the rules of the Pod's own constraints, else the profile's with the Pod's default selector."""
         nodes, template, spread = snapshot.nodes, pod.template, pod.spread
         if spread:
             return nodes.plan(
@@ -194,16 +194,19 @@ class PodTopologySpread:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """What a constraint adds for each node: zones are few, and so are the pods of one kind on a host."""
+    """The addend of one constraint for each node.
+
+    It has few values: zones are few, and so are Pods of a kind on a host.
+    """
 
     values: NDArray[np.float64]
     of_node: Indices | None = None
-    """(nodes,): the place of each node's value; None if the values are the nodes' own."""
+    """(nodes,): the index of each node's value; None if the values are the nodes' own."""
     present: Mask | None = None
-    """Which of the values some node has; None if that has not been counted."""
+    """The values that some node has; None if this has not been computed."""
 
     def __add__(self, other: _Part) -> _Part:
-        """Node by node; each pair of values is added once, if there are fewer of them than nodes."""
+        """Add node by node. If there are fewer pairs of values than nodes, each pair is added once."""
         if self.of_node is not None and other.of_node is not None:
             few = len(other.values)
             pairs = len(self.values) * few
@@ -212,7 +215,7 @@ class _Part:
         return _Part(self.by_node() + other.by_node())
 
     def which(self) -> Mask | None:
-        """Which of the values some node has; None is all of them."""
+        """Return the values that some node has; None means all."""
         if self.present is None and self.of_node is not None:
             found = np.zeros(len(self.values), dtype=np.bool_)
             found[self.of_node] = True
@@ -220,12 +223,12 @@ class _Part:
         return self.present
 
     def by_node(self) -> NDArray[np.float64]:
-        """(nodes,)"""
+        """Return (nodes,): the value of each node."""
         return self.values if self.of_node is None else self.values.take(self.of_node)
 
 
 def _part(rule: Rule, weight: float, snapshot: Snapshot) -> _Part:
-    """Nothing where the constraint's key is missing."""
+    """Return the addend of a constraint; 0 for nodes that lack its key."""
     key, skew = rule.constraint.topology_key, float(rule.constraint.max_skew - 1)
     if key == HOSTNAME:
         here = take(snapshot.tally(rule.here), snapshot.chosen).astype(np.intp, copy=False)
@@ -240,7 +243,7 @@ def _part(rule: Rule, weight: float, snapshot: Snapshot) -> _Part:
 
 
 def _worth(counts: Counts, weight: float, skew: float) -> NDArray[np.float64]:
-    """What each count is worth, and 0 behind them."""
+    """Return the addend for each count, followed by a 0."""
     values = np.zeros(len(counts) + 1)
     values[:-1] = counts
     values *= weight
@@ -250,7 +253,7 @@ def _worth(counts: Counts, weight: float, skew: float) -> NDArray[np.float64]:
 
 
 def _by_grid(state: EvennessState, host: int, snapshot: Snapshot) -> Grades:
-    """What the parts of both rules come to, without looking at each node."""
+    """Return the sum of both rules' addends without a computation for each node."""
     hosts, zones = state.rules[host], state.rules[1 - host]
     here = take(snapshot.tally(hosts.here), snapshot.chosen)
     domain = snapshot.place_of_node(zones.constraint.topology_key)
@@ -261,7 +264,7 @@ def _by_grid(state: EvennessState, host: int, snapshot: Snapshot) -> Grades:
 
 
 def _evenness(rules: Rules, snapshot: Snapshot) -> EvennessState:
-    """What weighs how much depends on which nodes are compared, not on the pods there."""
+    """Prepare the weights, which depend on the compared nodes and not on their Pods."""
     ignored = None if rules.lacking is None else take(rules.lacking, snapshot.chosen)
     if ignored is not None and not ignored.any():
         ignored = None
@@ -271,7 +274,7 @@ def _evenness(rules: Rules, snapshot: Snapshot) -> EvennessState:
 
 
 def _host(rules: tuple[Rule, ...]) -> int | None:
-    """The place of a rule about hosts, which all nodes are, beside one about a few domains."""
+    """Return the index of a hostname rule for which every node is a domain, next to a rule with few domains."""
     if len(rules) != 2:
         return None
     for place, rule in enumerate(rules):
@@ -283,10 +286,10 @@ def _host(rules: tuple[Rule, ...]) -> int | None:
 
 
 def _moved(state: SpreadState, pod: PodInfo, other: PodInfo, node: int, sign: int) -> SpreadState:
-    """The state after a pod has come to the node, or gone.
+    """Return the state after a Pod has been added to the node or removed from it.
 
-    As upstream (filtering.go updateWithPod) also one that is terminating, or that an empty selector means, although
-    neither was counted before.
+    As upstream (filtering.go updateWithPod), this includes terminating Pods and Pods matched by an empty selector,
+    although these were not counted before.
     """
     counts = list(state.counts)
     for number, rule in enumerate(state.rules):
@@ -299,9 +302,9 @@ def _moved(state: SpreadState, pod: PodInfo, other: PodInfo, node: int, sign: in
 
 
 def _size(rule: Rule, snapshot: Snapshot, ignored: Mask | None) -> int:
-    """So many domains have a node among those that are scored; of hosts, so many nodes are scored.
+    """Return the number of domains with a scored node; for hostname, the number of scored nodes.
 
-    Nodes without the key count as one domain more, where they are scored at all (upstream initPreScoreState).
+    Nodes without the key count as one more domain, if they are scored at all (upstream initPreScoreState).
     """
     key = rule.constraint.topology_key
     if key == HOSTNAME:
@@ -312,7 +315,7 @@ def _size(rule: Rule, snapshot: Snapshot, ignored: Mask | None) -> int:
 
 
 def _rounded(values: NDArray[np.float64]) -> Scores:
-    """Half away from zero; none is negative."""
+    """Round half away from zero; no value is negative."""
     whole = np.floor(values)
     whole += values - whole >= 0.5
     return whole.astype(np.int64)

@@ -1,4 +1,4 @@
-"""The arguments of PodTopologySpread, and what may be wrong with them (upstream apis/config PodTopologySpreadArgs)."""
+"""Arguments of PodTopologySpread and their validation (upstream apis/config PodTopologySpreadArgs)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class PodTopologySpreadArgs(msgspec.Struct, frozen=True, rename="camel"):
     """Upstream's PodTopologySpreadArgs."""
 
     default_constraints: tuple[TopologySpreadConstraint, ...] = ()
-    """For pods without constraints of their own; their selectors come from services and owners."""
+    """For Pods without constraints of their own. Services and owners define the selectors."""
     defaulting_type: Literal["System", "List"] = "System"
-    """`System`: maxSkew 3 over hosts and 5 over zones, both soft."""
+    """`System` means maxSkew 3 over hosts and 5 over zones, both soft."""
 
     def mistakes(self) -> Iterable[Mistake]:
         if self.defaulting_type == "System" and self.default_constraints:

@@ -1,4 +1,4 @@
-"""Where nodes stand by zone and by how many pods of a kind they have: kept from pod to pod, since few of them move."""
+"""Cells of nodes by zone and by number of Pods of a kind, updated from Pod to Pod because few nodes change."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from situate.framework.snapshot.topology_counts import Question
 from situate.plugins.pod_topology_spread_rules import Counts
 
 _KEPT: Final = 2**20
-"""Nodes of all grids of a node table; 24 bytes each."""
+"""Number of nodes in all grids of a node table; 24 bytes each."""
 _FEW: Final = 16
-"""Nodes that move; with more of them all are looked at afresh."""
+"""Maximum number of changed nodes for an update. With more, the grid is rebuilt."""
 _SPARE: Final = 2
-"""Columns beyond what is needed, so that a grid lasts."""
+"""Extra columns, so that a grid can be used longer."""
 
 
 class Grid:
-    """Rows are domains, columns are numbers of pods on a node; mutable, of whoever asks last."""
+    """A grid with domains as rows and numbers of Pods on a node as columns; mutable, current for the last caller."""
 
     __slots__ = ("_here", "_many", "cell", "columns")
 
     def __init__(self, domain: Indices, rows: int, here: Counts) -> None:
-        """`domain` and `here`, both (nodes,): the row of each node, and so many pods are on it."""
+        """Take `domain` and `here`, both (nodes,): the row of each node, and the number of Pods on it."""
         self.columns = int(here.max(initial=0)) + 1 + _SPARE
         self._here = here.copy()
         self.cell: Indices = domain * self.columns + here
-        """(nodes,): row by row; until the grid follows."""
+        """(nodes,): cell numbers, row by row; valid until the next `follow`."""
         self._many = np.bincount(self.cell, minlength=rows * self.columns)
 
     @property
     def present(self) -> Mask:
-        """(cells,): which of them some node has."""
+        """(cells,): the cells that some node has."""
         return self._many > 0
 
     def follow(self, here: Counts) -> bool:
-        """Whether it is up to date with these numbers of pods; if not, another one has to be made."""
+        """Update the grid to these numbers of Pods. Return False if it must be rebuilt."""
         moved = (here != self._here).nonzero()[0]
         if len(moved) > _FEW:
             return False
@@ -54,14 +54,17 @@ class Grid:
 
 
 class Grids:
-    """Of one node table; mutable."""
+    """The grids of one node table; mutable."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], tuple[Question, Indices, Grid]] = {}
-        """What keys name by `id` is kept beside the grid."""
+        """The entries reference the objects whose ids are in the keys."""
 
     def of(self, question: Question, domain: Indices, rows: int, here: Counts) -> Grid:
-        """Up to date; `here` is what the question comes to on the nodes of `domain`, an array that nobody changes."""
+        """Return the updated grid.
+
+        `here` is the tally of the question on the nodes of `domain`, an array that never changes.
+        """
         key = id(question), id(domain)
         known = self._known.get(key)
         if known is not None and known[2].follow(here):

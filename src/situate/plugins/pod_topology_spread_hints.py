@@ -1,4 +1,4 @@
-"""What may make a pod schedulable that PodTopologySpread refused (upstream podtopologyspread/plugin.go)."""
+"""Queueing hints of PodTopologySpread (upstream podtopologyspread/plugin.go)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from situate.framework.pod.terms import SpreadConstraint
 from situate.objects.kinds.nodes import Node
 
 HardConstraints = Callable[[PodInfo], tuple[SpreadConstraint, ...] | None]
-"""Of a waiting pod; None where they depend on more than the pod, so that everything may help."""
+"""Returns the hard constraints of a pending Pod; None if they depend on other objects, so that any event may help."""
 
 
 def hints(hard: HardConstraints) -> tuple[EventHint, ...]:
-    """Pods that come, go or change their labels, the pod's own labels and tolerations, and the nodes that count."""
+    """Return hints for changed Pods, the Pod's own labels and tolerations, and the nodes that count."""
 
     def after_pod(pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:
-        """A pod of its namespace begins to count, or ceases to."""
+        """Queue if a Pod of the namespace starts or stops to count."""
         constraints = hard(pod)
         if any(each is not None and each.namespace != pod.namespace for each in (old, new)):
             return Hint.SKIP
@@ -26,7 +26,7 @@ def hints(hard: HardConstraints) -> tuple[EventHint, ...]:
         return _queue_if(any(_counts(each, old) != _counts(each, new) for each in constraints))
 
     def after_own_change(pod: PodInfo, old: PodInfo, new: PodInfo) -> Hint:  # noqa: ARG001
-        """It counts itself, and taints that it tolerates now may let more nodes count."""
+        """Queue if the Pod's own count changes, or if its new tolerations let more nodes count."""
         before, after = hard(old), hard(new)
         if before is None or after is None:
             return Hint.QUEUE
@@ -38,7 +38,7 @@ def hints(hard: HardConstraints) -> tuple[EventHint, ...]:
         return _queue_if(any(_counts(one, old) != _counts(other, new) or one != other for one, other in pairs))
 
     def after_node(pod: PodInfo, old: Node | None, new: Node | None) -> Hint:
-        """A node with all keys comes or goes, moves to other domains, or has other taints."""
+        """Queue if a node with all keys is added or removed, changes its domains, or changes its taints."""
         constraints = hard(pod)
         if constraints is None:
             return Hint.QUEUE
@@ -61,7 +61,7 @@ def _counts(constraint: SpreadConstraint, pod: PodInfo | None) -> bool:
 
 
 def _domains(node: Node | None, keys: list[str]) -> list[str] | None:
-    """The node's domains; None if it lacks one of the keys."""
+    """Return the node's domains; None if it lacks one of the keys."""
     labels = node.metadata.labels if node is not None else {}
     return [labels[key] for key in keys] if all(key in labels for key in keys) and node is not None else None
 

@@ -1,4 +1,4 @@
-"""The constraints of PodTopologySpread, worked out for one table of nodes: which pods count where."""
+"""The constraints of PodTopologySpread, compiled for one table of nodes."""
 
 from __future__ import annotations
 
@@ -22,54 +22,54 @@ from situate.plugins.taint_toleration import untolerated
 NAME = "PodTopologySpread"
 
 Counts = NDArray[np.int64]
-"""(domains,): pods."""
+"""(domains,): numbers of Pods."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rule:
-    """One constraint of one kind of pod."""
+    """One constraint for one kind of Pod."""
 
     constraint: SpreadConstraint
     question: Question
-    """How many pods count in each domain."""
+    """The number of Pods that count in each domain."""
     here: Question
-    """How many of the constraint's pods are on each node, wherever it is."""
+    """The number of the constraint's Pods on each node, eligible or not."""
     domains: Domains
     eligible: Mask | None
-    """(domains,): those with a node that counts; None is all of them."""
+    """(domains,): the domains with a node that counts; None means all."""
     number: int
-    """So many eligible domains."""
+    """The number of eligible domains."""
 
     def least(self, counts: Counts) -> int:
-        """The smallest count of an eligible domain; 0 where there are fewer of these than the constraint wants."""
+        """Return the smallest count of an eligible domain; 0 if there are fewer domains than `minDomains`."""
         if self.number < self.constraint.min_domains:
             return 0
         return int((counts if self.eligible is None else counts[self.eligible]).min())
 
     def counts_at(self, node: int) -> bool:
-        """Whether pods on this node, an index of the whole table, count."""
+        """Return whether Pods on this node, an index of the whole table, count."""
         eligible = self.question.eligible
         return self.domains.of_node[node] >= 0 and (eligible is None or bool(eligible[node]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rules:
-    """All constraints of one kind of pod."""
+    """All constraints for one kind of Pod."""
 
     hard: tuple[Rule, ...]
     soft: tuple[Rule, ...]
     demanding: bool
     """Whether nodes must have the keys of all soft constraints."""
     lacking: Mask | None
-    """(nodes,): those that lack one of these keys although they must have it; None is none of them."""
+    """(nodes,): the nodes that lack a required key; None means no node."""
     heeded: tuple[object, ...]
-    """What the key of the plan names by identity."""
+    """The objects whose ids are in the plan's key."""
 
 
 def rules_of(
     constraints: Iterable[SpreadConstraint], template: PodTemplate, nodes: NodeTable, *, demanding: bool
 ) -> Rules:
-    """What the constraints mean on these nodes."""
+    """Compile the constraints for these nodes."""
     listed = tuple(constraints)
     hard = tuple(each for each in listed if each.hard)
     soft = tuple(each for each in listed if not each.hard)
@@ -92,7 +92,7 @@ def _lacking(soft: tuple[SpreadConstraint, ...], nodes: NodeTable) -> Mask | Non
 def _rule(
     constraint: SpreadConstraint, template: PodTemplate, nodes: NodeTable, together: tuple[SpreadConstraint, ...]
 ) -> Rule:
-    """`together`: pods count only where a node has the keys of all of these."""
+    """Compile a constraint. Pods count only where a node has the keys of all constraints in `together`."""
     domains = nodes.labels.domains(constraint.topology_key)
     eligible = _eligible(constraint, template, nodes, tuple(sorted({each.topology_key for each in together})))
     counted = np.zeros(domains.count, dtype=np.bool_)
@@ -112,7 +112,7 @@ def _rule(
 
 
 def _eligible(constraint: SpreadConstraint, template: PodTemplate, nodes: NodeTable, keys: tuple[str, ...]) -> Mask:
-    """(nodes,): those whose pods count, by the keys that they must have and the constraint's policies."""
+    """Return (nodes,): the nodes whose Pods count, by their keys and the constraint's policies."""
     demands = (tuple(sorted(template.node_selector.items())), template.node_terms)
     key = (
         NAME,
@@ -135,7 +135,7 @@ def _eligible(constraint: SpreadConstraint, template: PodTemplate, nodes: NodeTa
 
 
 def _weight(namespace: str, selector: Selector) -> Weight:
-    """1 for a pod that is meant. As upstream, a selector without requirements counts none (countPodsMatchSelector)."""
+    """Return a weight of 1 for selected Pods. As upstream, an empty selector selects none (countPodsMatchSelector)."""
 
     def weight(pod: PodInfo) -> int:
         if pod.namespace != namespace or pod.terminating or not selector.requirements:

@@ -1,4 +1,4 @@
-"""PrioritySort: the highest priority first, then whoever waits longest (upstream plugins/queuesort)."""
+"""PrioritySort: highest priority first, then the longest wait (upstream plugins/queuesort)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from situate.framework.pod.pods import PodInfo
 
 
 class PrioritySort:
-    """The order of the active queue."""
+    """A QueueSort plugin: the order of the active queue."""
 
     name = "PrioritySort"
 

@@ -1,8 +1,8 @@
-"""The plugins that a configuration may name: the shipped ones, and those of others.
+"""The plugins that a configuration may name: the built-in ones, and external ones.
 
-The shipped ones are registered here and not as entry points, so that a checkout, a zip and a frozen program have them
-as well, and nothing that is installed beside situate can take their names. Others are loaded by name from the entry
-point group `situate.plugins`; each entry point is a class as in `situate.framework.plugin_api.plugin`.
+Built-in plugins are registered here and not as entry points. A checkout, a zip and a frozen program therefore have them
+too, and no other installed package can take their names. External plugins are loaded by name from the entry point group
+`situate.plugins`. Each entry point is a class as in `situate.framework.plugin_api.plugin`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from situate.plugins.volume_zone import VolumeZone
 GROUP: Final = "situate.plugins"
 
 PluginType = Callable[..., Any]
-"""A class of plugins; `situate.framework.profile.profiles` says how it is made."""
+"""A plugin class; `situate.framework.profile.profiles` describes its construction."""
 
 _SHIPPED: Final[tuple[tuple[PluginType, int], ...]] = (
     (SchedulingGates, 0),
@@ -69,7 +69,7 @@ _SHIPPED: Final[tuple[tuple[PluginType, int], ...]] = (
     (DefaultBinder, 0),
     (NodeDeclaredFeatures, 0),
 )
-"""With their weights, 0 where upstream names none; in upstream's order (apis/config/v1 default_plugins.go)."""
+"""With their weights, 0 if upstream has none; in upstream's order (apis/config/v1 default_plugins.go)."""
 
 
 _OPTIONAL: Final[tuple[PluginType, ...]] = (
@@ -81,13 +81,13 @@ _OPTIONAL: Final[tuple[PluginType, ...]] = (
     BestFitScore,
     FGDScore,
 )
-"""Those that a profile has to name."""
+"""Plugins that are active only if a profile names them."""
 
 
 def registry(others: Iterable[EntryPoint]) -> tuple[Registry, tuple[Mistake, ...]]:
-    """All plugins, and what is wrong with those of others that were left out.
+    """Return all plugins, and the mistakes of external plugins that were left out.
 
-    `others`: the entry points of group `GROUP`.
+    `others` are the entry points of group `GROUP`.
     """
     types = {_name(make): make for make in (*(make for make, _ in _SHIPPED), *_OPTIONAL)}
     mistakes: list[Mistake] = []
@@ -116,6 +116,6 @@ def _loaded(entry: EntryPoint, types: Mapping[str, PluginType]) -> PluginType | 
 
 
 def _name(make: PluginType) -> str:
-    """Empty for what is no plugin."""
+    """Return the plugin's name; empty if the object is not a plugin."""
     name: str = getattr(make, "name", "")
     return name

@@ -1,16 +1,17 @@
-"""What the plugins of resources say of a node, read off derived columns (`situate.framework.snapshot.derived_columns`).
+"""Gauges of the resource plugins over derived columns (`situate.framework.snapshot.derived_columns`).
 
-They give what `filter` and `score` of the plugins give, in other words the same arithmetic on the same numbers:
+They give the results of the plugins' `filter` and `score`, with the same arithmetic on the same numbers:
 
-- NodeResourcesFit compares what is free, a column, with what the pod asks for. Amounts below 2^53 are exact as floats.
-- LeastAllocated is `(room - used - asked) * 100 // room`. With `100 * (room - used)` as a column that is a subtraction
-  and a division; both parts are whole numbers below 2^53, and a division's error is too small to cross an integer.
-- NodeResourcesBalancedAllocation compares how even a node is with the pod with how even it is now. The latter has
-  nothing to do with the pod and is a column. No share has to be cut to 1: where the pod fits, what it asks for brings
-  none above, and a share that is above without it is cut in the column.
+- NodeResourcesFit compares the free amount, a column, with the Pod's request. Amounts below 2^53 are exact as floats.
+- LeastAllocated is `(room - used - asked) * 100 // room`. With `100 * (room - used)` as a column it is one subtraction
+  and one division. Both operands are integers below 2^53, and the error of the division is too small to cross an
+  integer.
+- NodeResourcesBalancedAllocation compares the node's evenness with the Pod and without it. The latter does not depend
+  on the Pod and is a column. No share needs a limit of 1: if the Pod fits, its request brings no share above 1. A share
+  that is above 1 without the Pod is limited in the column.
 
-Nodes that lack one of the resources, or have more than floats can tell, and pods that ask for many times what some node
-has, which would not fit 16 bits, are left to the plugins' own methods.
+The plugins' own methods handle the other cases. These are nodes that lack a resource or exceed the exact floats, and
+Pods that request so large a multiple of a node's capacity that it does not fit 16 bits.
 """
 
 from __future__ import annotations
@@ -44,32 +45,32 @@ _EVENNESS: Final = 2
 _ROOM: Final = 3
 """Columns of `evenness_now`."""
 _WIDEST: Final = 250
-"""A pod that asks for more than so many times what a node has: its percentages would come near 2^15."""
+"""Maximum ratio of a request to a node's capacity. Beyond it, percentages would come near 2^15."""
 _ONE: Final = np.float64(1.0)
 _TWO: Final = np.float64(2.0)
 _HALF: Final = np.float64(HIGHEST / 2)
 _SHIFT: Final = np.int16(1)
 _NEUTRAL: Final = 150
-"""Twice what NodeResourcesBalancedAllocation gives where a pod changes nothing."""
+"""Twice the score of NodeResourcesBalancedAllocation where a Pod changes nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bounds:
-    """What a pod may ask for so that scores can be read off columns, on one table of nodes."""
+    """The largest requests for which gauges can score, on one table of nodes."""
 
     most: tuple[int, ...]
-    """By resource; negative if that cannot be done on these nodes at all."""
+    """By resource; negative if gauges cannot score on these nodes."""
     zeros: Small
     """(resources, nodes)"""
     same: Numbers | None
-    """(resources, 1): what each node has, where all have the same: that need not be read node by node."""
+    """(resources, 1): the common capacity, if all nodes have the same, so that it need not be read per node."""
 
     def hold(self, asked: Sequence[int]) -> bool:
         return not any(map(gt, asked, self.most))
 
 
 def bounds_of(nodes: NodeTable, columns: Sequence[int]) -> Bounds:
-    """Every node must have some of each resource, and not more than floats can tell."""
+    """Return the bounds. Each node must have some of each resource, and no more than floats represent exactly."""
     ranges = [nodes.range_of(column) for column in columns]
     most = tuple(_WIDEST * least if least > 0 and most < _EXACT else -1 for least, most in ranges)
     same = None
@@ -79,8 +80,10 @@ def bounds_of(nodes: NodeTable, columns: Sequence[int]) -> Bounds:
 
 
 def room_left(columns: tuple[int, ...]) -> Derived:
-    """Free cpu, free memory, free places for pods; then of each resource, with the defaults that scores count with, 100
-    times what is left, and what there is.
+    """Define the columns of free amounts.
+
+    They are free cpu, free memory and free allowed Pods. For each scored resource, with the defaults of scores, 100
+    times the free amount follows. The capacities are last.
     """
     width = _LEFT + 2 * len(columns)
 
@@ -113,7 +116,7 @@ def room_left(columns: tuple[int, ...]) -> Derived:
 
 
 def fit_gauge(derived: Derived, amounts: tuple[tuple[int, int], ...]) -> Gauge | None:
-    """Whether there is a place, and room for these amounts, by column; None if there are others than cpu and memory."""
+    """Check for a free Pod slot and for these amounts by column; None for resources other than cpu and memory."""
     if any(column > _MEMORY for column, _ in amounts):
         return None
     asked = tuple((column, np.float64(amount)) for column, amount in amounts)
@@ -128,7 +131,7 @@ def fit_gauge(derived: Derived, amounts: tuple[tuple[int, int], ...]) -> Gauge |
 
 
 def least_allocated_gauge(derived: Derived, bounds: Bounds, asked: Sequence[int], weights: tuple[int, ...]) -> Gauge:
-    """The mean of `(room - used - asked) * 100 // room`, 0 beyond the room, by these weights."""
+    """Score the weighted mean of `(room - used - asked) * 100 // room`, 0 if the request exceeds the capacity."""
     count, zeros, same = len(asked), bounds.zeros, bounds.same
     hundredfold = np.array([(amount * HIGHEST,) for amount in asked], dtype=np.float64)
 
@@ -136,7 +139,7 @@ def least_allocated_gauge(derived: Derived, bounds: Bounds, asked: Sequence[int]
         shares = numbers[_LEFT : _LEFT + count] - hundredfold
         shares /= numbers[_LEFT + count :] if same is None else same
         whole = shares.astype(np.int16)
-        np.maximum(whole, zeros[:, : whole.shape[1]], out=whole)  # of arrays: a third of the time of array and number
+        np.maximum(whole, zeros[:, : whole.shape[1]], out=whole)  # two arrays take a third of the time
         if weights == _EQUAL:
             first: Small = whole[0]
             first += whole[1]
@@ -150,7 +153,7 @@ def least_allocated_gauge(derived: Derived, bounds: Bounds, asked: Sequence[int]
 
 
 def evenness_now(one: int, other: int) -> Derived:
-    """What is used of both resources, at most what there is; how even that is, less 150; and what there is."""
+    """Define the columns of use: the used amounts up to the capacities, evenness minus 150, and the capacities."""
 
     def of(snapshot: Snapshot) -> Numbers:
         numbers = np.empty((_ROOM + _PAIR, snapshot.count))
@@ -172,7 +175,7 @@ def evenness_now(one: int, other: int) -> Derived:
 
 
 def balanced_gauge(derived: Derived, bounds: Bounds, one: int, other: int) -> Gauge:
-    """`(evenness with the pod - evenness now + 150) >> 1`."""
+    """Score `(evenness with the pod - evenness now + 150) >> 1`."""
     same = bounds.same
     amounts = np.array(((one,), (other,)), dtype=np.float64)
 
@@ -188,7 +191,7 @@ def balanced_gauge(derived: Derived, bounds: Bounds, one: int, other: int) -> Ga
 
 
 def _evenness(shares: Numbers) -> Small:
-    """`trunc((1 - |difference| / 2) * 100)`, twice and halved, which is exact; `shares` is written to."""
+    """Return `trunc((1 - |difference| / 2) * 100)`, computed as twice the half, which is exact; overwrites `shares`."""
     difference: NDArray[np.float64] = shares[0]
     difference -= shares[1]
     np.abs(difference, out=difference)

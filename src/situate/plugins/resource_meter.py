@@ -1,21 +1,21 @@
-"""What NodeResourcesFit and NodeResourcesBalancedAllocation say of a node together
-(`situate.framework.class_cache.resource_scorers`).
+"""Combined meter of NodeResourcesFit and NodeResourcesBalancedAllocation.
 
-As shipped, that is: LeastAllocated of cpu and memory, weighing the same, and how even a node is in these two. Four
-shares come into it, of each resource what would be left and what would be used. They are worked out as rows of one
-array, so that templates on a node, or nodes for a template, cost a handful of operations.
+See `situate.framework.class_cache.resource_scorers`. The meter supports the default configuration: LeastAllocated of
+cpu and memory with equal weights, and the balance of these two. It uses four shares: for each resource the free and the
+used share after placement. They are rows of one array. Many templates on a node, or many nodes for a template,
+therefore cost only a few operations.
 
-*Exactly*, in 64 bits, for a few rows: `(room - used - asked) * 100 // room` is a subtraction and a division of whole
-numbers below 2^53, whose error is too small to cross an integer; the rest is the plugins' own arithmetic.
+*Exact* results for a few rows use 64 bits. `(room - used - asked) * 100 // room` is a subtraction and a division of
+integers below 2^53, whose error is too small to cross an integer. The rest is the plugins' own arithmetic.
 
-*From above*, in 32 bits, for all rows: shares are columns that follow the pods, to which a pod adds its own. Together
-their roundings come to less than `_SLACK`, which the columns have on top; so what is cut off to a whole number is the
-plugins' score, or sometimes one more. Where a share of the pod is so large that its rounding is larger, the node has no
-room for it, and its score is none at all. Amounts that are compared are rounded alike on both sides, so that a node
-with enough room never seems too small.
+*Upper bounds* for all rows use 32 bits. The shares are columns that are updated with the Pods, and the new Pod's shares
+are added. The sum of their rounding errors is less than `_SLACK`, which the columns include. The truncated result is
+thus the plugins' score, or sometimes one more. A share of the Pod with a larger rounding error is so large that the Pod
+does not fit the node, which then has no score. Compared amounts are rounded alike on both sides, so a node with enough
+capacity never seems too small.
 
-Nodes that lack one of the resources, or have more than floats can tell, and pods that ask for others, or for many times
-what some node has, are left to the plugins.
+The plugins handle the other cases: nodes that lack a resource or exceed the exact floats, and Pods that request other
+resources or many times a node's capacity.
 """
 
 from __future__ import annotations
@@ -41,40 +41,45 @@ Short = NDArray[np.float32]
 
 _CPU, _MEMORY = range(2)
 CPU_AND_MEMORY: Final = (_CPU, _MEMORY)
-"""Their columns."""
+"""The columns of cpu and memory."""
 _SLACK: Final = 2.0**-12
 _NEUTRAL: Final = 150
-"""Twice what NodeResourcesBalancedAllocation gives where a pod changes nothing."""
+"""Twice the score of NodeResourcesBalancedAllocation where a Pod changes nothing."""
 _NOTHING: Final = -1e300
-"""What is asked for of a resource that is not compared."""
+"""The required amount of a resource that is not compared."""
 _FULL: Final = float("-inf")
-"""Less than that: what is free where there is no place for a pod."""
+"""The free amount of a node without a free Pod slot; less than `_NOTHING`."""
 
 _FREE, _LEFT, _LEAN, _EVEN, _ROOM = slice(0, 2), slice(2, 4), 4, 5, slice(6, 8)
 _LEFT_AND_LEAN = slice(2, 5)
 _WIDTH: Final = 8
-"""Columns in 32 bits: what is free of both; the share that is left of both, in percent; a quarter of how many percent
-more of cpu is used than of memory; what evenness gives less that quarter; and a hundredth of the room of both, inverse.
+"""32-bit columns, in this order.
+
+- the free amounts of both resources
+- the free shares of both in percent
+- a quarter of the percentage by which the used cpu share exceeds the used memory share
+- the balance score without that quarter
+- 100 divided by the capacity of both
 """
 
 
 class Asked(msgspec.Struct, frozen=True, gc=False):
-    """Of cpu and memory."""
+    """A template's requests of cpu and memory."""
 
     least: tuple[float, float]
-    """What has to be free."""
+    """The amounts that must be free."""
     scored: tuple[int, int]
-    """With the defaults of containers that name no request."""
+    """With the defaults of containers without a request."""
     real: tuple[int, int]
 
     @property
     def heard(self) -> bool:
-        """Whether NodeResourcesBalancedAllocation has a say."""
+        """Whether NodeResourcesBalancedAllocation scores the Pod."""
         return self.real != (0, 0)
 
 
 class ResourceMeter:
-    """On one table of nodes, with these weights of the two plugins."""
+    """The meter for one table of nodes and these weights of the two plugins."""
 
     def __init__(self, nodes: NodeTable, fit: int, balanced: int) -> None:
         self._nodes = nodes
@@ -96,11 +101,11 @@ class ResourceMeter:
 
     @property
     def usable(self) -> bool:
-        """Whether numbers of these nodes are neither missing nor too large."""
+        """Whether no amount of these nodes is missing or too large."""
         return min(self._bounds.most) >= 0
 
     def asked(self, template: PodTemplate) -> Asked | None:
-        """None if it asks for others, or too much."""
+        """Return the template's requests; None if it requests other resources, or too much."""
         request = template.request
         most_cpu, most_memory = self._bounds.most
         if request.scored_cpu > most_cpu or request.scored_memory > most_memory:
@@ -119,7 +124,7 @@ class ResourceMeter:
         return Asked((cpu or _NOTHING, memory or _NOTHING), scored, (cpu, memory))
 
     def bounds(self, numbers: Numbers, asked: Asked, settled: Narrow) -> Narrow:
-        """(nodes,): see `Meter`."""
+        """Return (nodes,): see `Meter`."""
         shares, left, lean = self._shares
         whole, pair, total, other, even = self._whole
         self._share_out(numbers, asked)
@@ -129,7 +134,7 @@ class ResourceMeter:
             np.copyto(whole, shares, casting="unsafe")
         else:
             np.copyto(pair, left, casting="unsafe")
-        np.maximum(pair, self._zeros, out=pair)  # of two arrays: a third of the time of array and number
+        np.maximum(pair, self._zeros, out=pair)  # two arrays take a third of the time of array and number
         np.add(total, other, out=total)
         np.right_shift(total, self._ones, out=total)
         if self._fit != 1:
@@ -142,7 +147,7 @@ class ResourceMeter:
         return total
 
     def _share_out(self, numbers: Numbers, asked: Asked) -> None:
-        """What would be left of both, and how much more of cpu than of memory would be used, in `_shares`."""
+        """Compute the free shares of both, and the excess of the cpu share over the memory share, into `_shares`."""
         given = self._given
         if self._same is not None:
             cpu, memory = self._same
@@ -162,16 +167,16 @@ class ResourceMeter:
         np.subtract(lean, some[_MEMORY], out=lean)
 
     def refuse(self, numbers: Numbers, asked: Asked, bounds: Narrow) -> None:
-        """See `Meter`."""
+        """Implement `Meter.refuse`."""
         refused, memory = self._refused
         free = numbers[_FREE]
         np.less(free[_CPU], np.float32(max(asked.least[_CPU], _LOWEST)), out=refused)
         np.less(free[_MEMORY], np.float32(max(asked.least[_MEMORY], _LOWEST)), out=memory)
         np.bitwise_or(refused, memory, out=refused)
-        np.bitwise_or(bounds, np.negative(refused.view(np.int8), dtype=np.int16), out=bounds)  # -1 where it is true
+        np.bitwise_or(bounds, np.negative(refused.view(np.int8), dtype=np.int16), out=bounds)  # -1 where true
 
     def has_room(self, load: Load, row: int, asked: Asked) -> bool:
-        """See `Meter`."""
+        """Implement `Meter.has_room`."""
         room, requested = self._nodes.allocatable, load.requested
         return bool(
             load.pod_count.item(row) < self._nodes.allowed_pods.item(row)
@@ -180,7 +185,7 @@ class ResourceMeter:
         )
 
     def total(self, load: Load, row: int, asked: Asked) -> int:
-        """See `Meter`."""
+        """Implement `Meter.total`."""
         nodes = self._nodes
         room, requested, scored = nodes.allocatable, load.requested, load.scored
         cpu, memory = room.item(_CPU, row), room.item(_MEMORY, row)
@@ -204,12 +209,12 @@ class ResourceMeter:
         return total
 
     def readings(self, asked: Sequence[Asked]) -> ResourceReadings:
-        """See `Meter`."""
+        """Implement `Meter.readings`."""
         return ResourceReadings(self._nodes, self._fit, self._balanced, asked)
 
 
 class ResourceReadings:
-    """Of templates that ask for this, on any rows."""
+    """The readings of these templates, on any rows."""
 
     def __init__(self, nodes: NodeTable, fit: int, balanced: int, asked: Sequence[Asked]) -> None:
         self._nodes = nodes
@@ -225,21 +230,21 @@ class ResourceReadings:
         if not all(each.heard for each in asked):
             self._heard = np.array([each.heard for each in asked], np.int16).reshape(count, 1)
         self._one = _Scratch(count, 1)
-        # in full, since NumPy takes three times as long where it has to stretch a number over templates
+        # full arrays, because NumPy takes three times as long to broadcast a number over templates
         self._of_node, self._there = np.empty((4, count, 1)), np.empty((4, count, 1))
         self._fills = [part.fill for part in self._of_node]
         self._now = np.empty((count, 1), np.int16)
         self._room = (0, 0)
-        """What `_there` says."""
+        """The capacities that `_there` holds."""
 
     def at(self, load: Load, rows: Sequence[int] | Indices) -> tuple[Narrow, Mask | None]:
-        """See `Readings`."""
+        """Implement `Readings.at`."""
         if len(rows) == 1:
             return self._at_one(load, int(rows[0]))
         return self._at_many(load, np.asarray(rows, dtype=np.intp))
 
     def _at_one(self, load: Load, row: int) -> tuple[Narrow, Mask | None]:
-        """In Python numbers as far as they are about the node: a NumPy call costs more than a few of these."""
+        """Compute one row, with Python numbers for the node: a NumPy call costs more than a few of these."""
         nodes = self._nodes
         room, requested, scored = nodes.allocatable, load.requested, load.scored
         cpu, memory = room.item(_CPU, row), room.item(_MEMORY, row)
@@ -281,7 +286,7 @@ class ResourceReadings:
         return total, None if passes.all() else passes
 
     def _totals(self, scratch: _Scratch, of_node: Wide, there: Wide, now: Narrow, *, above: bool) -> Narrow:
-        """`above`: whether nothing that is left falls below zero."""
+        """Compute the totals. With `above`, no free share falls below zero."""
         shares, even, other, whole, pair, left, both, evenness = scratch.parts
         total: Narrow = whole[0]
         np.add(self._asked, of_node, out=shares)
@@ -307,7 +312,7 @@ class ResourceReadings:
 
 
 class _Scratch:
-    """Where numbers of so many templates on so many rows are worked out."""
+    """Buffers for this number of templates and rows."""
 
     __slots__ = ("halves", "ones", "parts", "twos")
 
@@ -352,7 +357,7 @@ def _row(nodes: NodeTable, load: Load, row: int) -> tuple[float, ...]:
 
 
 def _evenness(one: float, other: float) -> int:
-    """`trunc((1 - |difference| / 2) * 100)`, twice and halved, which is exact."""
+    """Return `trunc((1 - |difference| / 2) * 100)`, computed as twice the half, which is exact."""
     return int((2.0 - abs(one - other)) * (HIGHEST / 2))
 
 

@@ -1,7 +1,8 @@
-"""How resources would be in use with a pod on each node: what the plugins of resources score.
+"""Resource use of each node with a Pod, which the resource plugins score.
 
-What pods of a kind ask for is looked up once (`Asked`, PreScore's answer), what is in use each time. All resources of a
-plugin are dealt with together, in arrays of (resources, nodes): NumPy's time for few nodes is its time for each call.
+The requests of a kind of Pod are computed once (`Asked`, the PreScore state), and the node's use each time. All
+resources of a plugin are processed together, as arrays of (resources, nodes). For few nodes NumPy's cost is the number
+of calls.
 """
 
 from __future__ import annotations
@@ -24,31 +25,31 @@ Amounts = NDArray[np.int64] | NDArray[np.float64]
 """(resources, nodes): floats if they give whole percentages exactly, else integers."""
 
 NATIVE: Final = (CPU, MEMORY, EPHEMERAL)
-"""Resources that count even for pods that do not ask for them."""
+"""Resources that are scored even for Pods that do not request them."""
 _EXACT: Final = 2**53
-"""Below this floats are exact, and a true division's error is too small to cross an integer."""
+"""Below this limit floats are exact, and the error of a true division is too small to cross an integer."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Asked:
-    """What pods of a kind ask for of the resources that count for them, on one table of nodes."""
+    """A kind of Pod's requests of the resources that are scored for it, on one table of nodes."""
 
     columns: tuple[int, ...]
-    """Of `ResourceColumns`."""
+    """Columns of `ResourceColumns`."""
     amounts: NDArray[np.int64]
     """(resources, 1)"""
     without_and_with: NDArray[np.int64]
-    """(2, resources, 1): nothing, and `amounts`."""
+    """(2, resources, 1): zeros, and `amounts`."""
     weights: tuple[int, ...]
     with_defaults: bool
-    """Whether containers that name no request count for some cpu and memory."""
+    """Whether containers without a request count default amounts of cpu and memory."""
     exact: bool
-    """Whether floats will do."""
+    """Whether floats are exact enough."""
     everywhere: bool
-    """Whether every node has some of each."""
+    """Whether every node has some of each resource."""
 
     def before(self, snapshot: Snapshot) -> Amounts:
-        """What is in use without the pod."""
+        """Return the amounts in use without the Pod."""
         if self.exact:
             return snapshot.in_use(self.columns, scored=self.with_defaults)
         whole = (
@@ -58,7 +59,7 @@ class Asked:
         return np.stack([of(column) for of, column in zip(whole, self.columns, strict=True)])
 
     def room(self, snapshot: Snapshot) -> Amounts:
-        """What the nodes have; 0 where they lack the resource."""
+        """Return the capacity of the nodes; 0 if they lack the resource."""
         if self.exact:
             return snapshot.room(self.columns)
         return np.stack([snapshot.allocatable(column) for column in self.columns])
@@ -67,9 +68,9 @@ class Asked:
 def asked_by(
     pod: PodInfo, nodes: NodeTable, resources: Sequence[tuple[str, int]], *, with_defaults: bool
 ) -> Asked | None:
-    """Of these resources, with their weights; None if none of them counts for the pod.
+    """Collect the Pod's requests of these resources with weights; None if none is scored for the Pod.
 
-    Resources beside cpu, memory and ephemeral storage count only if the pod asks for them.
+    Resources other than cpu, memory and ephemeral-storage are scored only if the Pod requests them.
     """
     request = pod.template.request
     columns: list[int] = []
@@ -104,7 +105,7 @@ def asked_by(
 
 
 def percent(part: Amounts, room: Amounts, *, everywhere: bool) -> Amounts:
-    """`part * 100 // room` for parts that are not negative; anything where there is no room."""
+    """Return `part * 100 // room` for non-negative parts; undefined where the capacity is 0."""
     if not everywhere:
         room = np.maximum(room, 1)
     if room.dtype == np.int64:

@@ -1,4 +1,4 @@
-"""SchedulingGates: a pod with gates is not ready to be scheduled (KEP-3521; upstream plugins/schedulinggates)."""
+"""SchedulingGates: a Pod with gates is not ready to be scheduled (KEP-3521; upstream plugins/schedulinggates)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from situate.framework.results.status import SUCCESS, Status, unresolvable
 
 
 class SchedulingGates:
-    """Holds a pod back until its last gate is gone."""
+    """A PreEnqueue plugin that gates a Pod until its last scheduling gate is removed."""
 
     name = "SchedulingGates"
 

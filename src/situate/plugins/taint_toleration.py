@@ -1,4 +1,4 @@
-"""TaintToleration: nodes whose taints a pod does not put up with (upstream plugins/tainttoleration)."""
+"""TaintToleration: excludes nodes with taints that a Pod does not tolerate (upstream plugins/tainttoleration)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _AVOIDING: Final = "PreferNoSchedule"
 
 
 class TaintToleration:
-    """Refuses nodes with a taint of effect NoSchedule or NoExecute that is not tolerated; avoids PreferNoSchedule."""
+    """A Filter plugin for untolerated NoSchedule and NoExecute taints, and a Score plugin for PreferNoSchedule."""
 
     name = "TaintToleration"
     reads = Reads.NODE
     heeds_requests = False
 
     def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:  # noqa: ARG002
-        """Unresolvable: no preemption takes a taint away."""
+        """Refuse nodes with untolerated taints; unresolvable, because preemption removes no taint."""
         tolerations = pod.template.tolerations
 
         def refused(nodes: NodeTable) -> Mask:
@@ -40,11 +40,11 @@ class TaintToleration:
         )
 
     def pre_score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> PreScored:  # noqa: ARG002
-        """Only the tolerations that speak of PreferNoSchedule, or of any effect."""
+        """Select the tolerations of PreferNoSchedule or of any effect."""
         return PreScored(state=tuple(each for each in pod.template.tolerations if each.effect in ("", _AVOIDING)))
 
     def score(self, state: tuple[Toleration, ...], pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
-        """How many taints the pod would rather avoid."""
+        """Return the number of untolerated PreferNoSchedule taints."""
 
         def counted(nodes: NodeTable) -> Scores:
             return nodes.of_taints(
@@ -57,7 +57,7 @@ class TaintToleration:
         return default_normalize(raw, reverse=True)
 
     def events(self) -> tuple[EventHint, ...]:
-        """A node that is new or loses a taint helps if all of its taints are tolerated; more tolerations may."""
+        """Return hints for a node that is new or loses a taint and is now tolerated, and for more tolerations."""
         return (
             EventHint(Subject.NODE, Change.ADD | Change.TAINTS, _after_node),
             EventHint(Subject.POD, Change.TOLERATIONS),
@@ -72,19 +72,19 @@ def _after_node(pod: PodInfo, old: Node | None, new: Node) -> Hint:
 
 
 def untolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:
-    """The first taint that keeps a pod away; None if none does."""
+    """Return the first taint that excludes the Pod; None if there is none."""
     return next((taint for taint in taints if taint.effect in _REFUSING and not tolerated(taint, tolerations)), None)
 
 
 def tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
-    """Whether one of the tolerations covers the taint."""
+    """Return whether one of the tolerations covers the taint."""
     return any(covers(toleration, taint) for toleration in tolerations)
 
 
 def covers(toleration: Toleration, taint: Taint) -> bool:
-    """Whether a toleration covers a taint (component-helpers ToleratesTaint).
+    """Return whether a toleration covers a taint (component-helpers ToleratesTaint).
 
-    An empty effect covers every effect, an empty key every key; operator Exists looks at no value.
+    An empty effect covers every effect, an empty key every key. Operator Exists ignores the value.
     """
     if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
         return False

@@ -1,7 +1,8 @@
-"""VolumeBinding: nodes where a pod's claims have their volumes, or can get them (upstream plugins/volumebinding).
+"""VolumeBinding: nodes where a Pod's claims have or can get their volumes (upstream plugins/volumebinding).
 
-Which volume a claim is to get is decided with the pod's node and promised in the snapshot (`Reserved.storage`), so that
-no other pod is given the same; writing it, and waiting until storage is ready, are actions before the pod is bound.
+The choice of a volume for a claim is made with the choice of the node. It is reserved in the snapshot
+(`Reserved.storage`), so no other Pod gets the same volume. Actions before the binding write the choice and wait until
+storage is ready.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ _MISSING: Final = "node(s) unavailable due to one or more pvc(s) bound to non-ex
 
 
 class StorageChanged(Exception):
-    """What was decided on is not so any more; the pod is to be tried again soon."""
+    """The storage of a decision has changed; the Pod is retried soon."""
 
 
 class VolumeBinding:
-    """Refuses nodes for all that is wrong there; no preemption helps."""
+    """A Filter plugin that refuses nodes with all storage reasons; preemption does not help."""
 
     name = "VolumeBinding"
     about_claims = True
@@ -57,8 +58,10 @@ class VolumeBinding:
         self._line = None if shape is None else BrokenLine.of((point.utilization, point.score) for point in shape)
 
     def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:
-        """Skipped without claims, or if all have volumes that can be used everywhere; refused while one is missing, or
-        is to be bound before a pod needs it.
+        """Resolve the Pod's claims.
+
+        Skip without claims, or if all claims have volumes that every node can use. Refuse while a claim is missing, or
+        an immediate claim is unbound.
         """
         if not self.reserves(pod):
             return SKIPPED
@@ -77,11 +80,11 @@ class VolumeBinding:
         return Verdict(take(found.passes, chosen), lambda: _refusals(found, snapshot))
 
     def pre_score(self, state: PodClaims | None, pod: PodInfo, snapshot: Snapshot) -> PreScored:  # noqa: ARG002
-        """Skipped without a shape, or without claims."""
+        """Skip without a shape, or without claims."""
         return PreScored(Code.SKIP) if self._line is None or state is None else PreScored(state=state)
 
     def score(self, state: PodClaims, pod: PodInfo, snapshot: Snapshot) -> Scores:  # noqa: ARG002
-        """The shape over what the claims ask of the volumes that they would get, or of the room there is."""
+        """Return the shape's score of the requested share of the volumes, or of the storage capacity."""
         if self._line is None:
             return np.zeros(snapshot.count, dtype=np.int64)
         storage = snapshot.catalog.storage
@@ -89,15 +92,15 @@ class VolumeBinding:
         return take(capacity_scores(found, self._line, storage, snapshot.nodes), snapshot.chosen)
 
     def reserves(self, pod: PodInfo) -> bool:
-        """Whether the pod has claims."""
+        """Return whether the Pod has claims."""
         return bool(pod.volumes) and any(
             volume.persistent_volume_claim is not None or volume.ephemeral is not None for volume in pod.volumes
         )
 
     def reserve(self, pod: PodInfo, node: str, snapshot: Snapshot) -> Reserved:
-        """The volumes that the pod's claims get on the node, and the claims for which one is made there.
+        """Reserve volumes for the Pod's claims on the node, and claims to provision there.
 
-        `StorageChanged` if the node has been chosen for what is not so any more: extenders take their time.
+        `StorageChanged` if the node no longer has the volumes: an extender's reply may take long.
         """
         if not self.reserves(pod):
             return RESERVED
@@ -120,13 +123,13 @@ class VolumeBinding:
         )
 
     def unreserve(self, pod: PodInfo, node: str) -> None:
-        """Nothing is kept here: the framework forgets what was promised."""
+        """Do nothing: the framework drops the reservation."""
 
     def pre_bind_preflight(self, pod: PodInfo, node: str, snapshot: Snapshot) -> Status:  # noqa: ARG002
         return SUCCESS if snapshot.catalog.storage.reservation(pod.uid) else SKIP
 
     def pre_bind(self, pod: PodInfo, node: str, snapshot: Snapshot) -> tuple[Action, ...]:
-        """Volumes and claims are written, each only if it is still what it was, then storage has to become ready."""
+        """Write volumes and claims, each only if it is unchanged, then wait until storage is ready."""
         reservation = snapshot.catalog.storage.reservation(pod.uid)
         given = [
             AwaitedVolume(
@@ -166,7 +169,7 @@ def _refusals(found: Finding, snapshot: Snapshot) -> Refusals:
 
 
 def _given(volume: PersistentVolume, claim: PersistentVolumeClaim, storage: Storage) -> GivenVolume:
-    """The volume as the claim's; to be written unless the API server has it so already."""
+    """Return the volume with the claim. It is written unless the API server has it already."""
     meta = claim.metadata
     notes = volume.metadata.annotations
     if not volume.is_for(claim) and BOUND_BY_CONTROLLER not in notes:
@@ -180,7 +183,7 @@ def _given(volume: PersistentVolume, claim: PersistentVolumeClaim, storage: Stor
 
 
 def _wanted(claim: PersistentVolumeClaim, node: str, storage: Storage) -> WantedVolume:
-    """The claim with the node; to be written unless the API server has it so already."""
+    """Return the claim with the node. It is written unless the API server has it already."""
     meta = claim.metadata
     wanted = replace(claim, metadata=replace(meta, annotations={**meta.annotations, SELECTED_NODE: node}))
     return WantedVolume(wanted, write=wanted != storage.claims.get((meta.namespace, meta.name)))

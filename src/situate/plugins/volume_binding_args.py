@@ -1,4 +1,4 @@
-"""VolumeBinding's arguments (upstream apis/config/v1 VolumeBindingArgs)."""
+"""Arguments of VolumeBinding (upstream apis/config/v1 VolumeBindingArgs)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from situate.plugins.node_resources_fit import CapacityRatio, ShapePoint
 
 
 class VolumeBindingArgs(msgspec.Struct, frozen=True, rename="camel"):
-    """With a shape nodes are scored by it; upstream does so behind the feature gate StorageCapacityScoring."""
+    """Arguments of VolumeBinding. A shape enables scoring; upstream needs the feature gate StorageCapacityScoring."""
 
     bind_timeout_seconds: Annotated[int, msgspec.Meta(ge=0)] = 600
-    """0 does not wait: storage that is not ready at once fails the binding."""
+    """0 means no wait: if storage is not ready at once, binding fails."""
     shape: tuple[ShapePoint, ...] | None = None
-    """How good a node is by the share of its storage that would be used; None scores nothing."""
+    """The score of a node by the share of its storage in use; None means no score."""
 
     def mistakes(self) -> Iterable[Mistake]:
         return () if self.shape is None else CapacityRatio(self.shape).mistakes()

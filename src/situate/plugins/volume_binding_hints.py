@@ -1,4 +1,4 @@
-"""What may help a pod that VolumeBinding refused (upstream volume_binding.go EventsToRegister)."""
+"""Queueing hints of VolumeBinding (upstream volume_binding.go EventsToRegister)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _after_claim(pod: PodInfo, old: PersistentVolumeClaim | None, new: Persisten
 
 
 def _after_csi_node(pod: PodInfo, old: CSINode | None, new: CSINode) -> Hint:  # noqa: ARG001
-    """A node on which a CSI driver serves other in-tree plugins than before."""
+    """Queue if CSI drivers on the node now serve other in-tree plugins."""
     if old is None:
         return Hint.QUEUE
     before, after = (each.metadata.annotations.get(MIGRATED_PLUGINS, "") for each in (old, new))
@@ -34,7 +34,7 @@ def _after_csi_node(pod: PodInfo, old: CSINode | None, new: CSINode) -> Hint:  #
 
 
 def _after_csi_driver(pod: PodInfo, old: CSIDriver, new: CSIDriver) -> Hint:
-    """A driver of one of the pod's own volumes that does not say any more how much room it has."""
+    """Queue if the driver of one of the Pod's own volumes no longer reports its capacity."""
     concerned = any(volume.csi is not None and volume.csi.driver == new.metadata.name for volume in pod.volumes)
     freed = old.spec.storage_capacity and not new.spec.storage_capacity
     return Hint.QUEUE if concerned and freed else Hint.SKIP

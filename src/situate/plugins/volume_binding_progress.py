@@ -1,7 +1,7 @@
-"""Whether the storage that a pod waits for is ready (upstream volumebinding binder.go checkBindings).
+"""Progress of the storage that a Pod waits for (upstream volumebinding binder.go checkBindings).
 
-Whoever performs `AwaitVolumes` asks whenever storage or nodes have changed. It looks at what the API server has said,
-never at promises, which say what it will.
+The host that performs `AwaitVolumes` calls `progress` after each change of storage or nodes. The result depends only on
+the state shown by the API server, never on promises.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from situate.plugins.volume_finding import usable
 
 
 class Wait(Enum):
-    """How far it is."""
+    """The state of the wait."""
 
     READY = "ready"
     NOT_YET = "not yet"
 
 
 Progress: TypeAlias = Wait | str
-"""A text says why it cannot become ready any more: binding has failed."""
+"""A text is the reason why the storage can no longer become ready: binding has failed."""
 
 TIMED_OUT: Final = "binding volumes: context deadline exceeded"
-"""What has failed when `timeout_s` is over; upstream's words."""
+"""The error after `timeout_s`, in upstream's words."""
 
 
 def progress(awaited: AwaitVolumes, snapshot: Snapshot) -> Progress:
-    """As the snapshot's storage and nodes are."""
+    """Check the awaited storage against the snapshot's storage and nodes."""
     if awaited.node not in snapshot.nodes.index:
         return f'binding volumes: failed to get node "{awaited.node}": node "{awaited.node}" not found'
     if awaited.uid not in snapshot.placed:
@@ -61,7 +61,7 @@ def _given(given: AwaitedVolume, node: str, storage: Storage, snapshot: Snapshot
     if claim is None:
         return f'failed to check binding: persistentvolumeclaim "{"/".join(given.claim)}" not found'
     if given.before and volume.metadata.resource_version == given.before:
-        return Wait.NOT_YET  # the watch has not shown yet what was written
+        return Wait.NOT_YET  # the watch has not shown the written version yet
     if not _usable_on(node, volume, storage, snapshot):
         return _mismatch(volume, node)
     ref = volume.spec.claim_ref
@@ -77,11 +77,11 @@ def _wanted(wanted: AwaitedClaim, node: str, storage: Storage, snapshot: Snapsho
     if wanted.before and claim.metadata.resource_version == wanted.before:
         return Wait.NOT_YET
     if claim.selected_node != node:
-        return f'provisioning failed for PVC "{claim.metadata.name}"'  # the provisioner asks for another node
+        return f'provisioning failed for PVC "{claim.metadata.name}"'  # the provisioner requests another node
     if claim.spec.volume_name:
         volume = storage.volumes.get(claim.spec.volume_name)
         if volume is None:
-            return Wait.NOT_YET  # it may be shown later than its claim
+            return Wait.NOT_YET  # may be shown later than its claim
         if not _usable_on(node, volume, storage, snapshot):
             return _mismatch(volume, node)
     return _bound(claim)

@@ -1,4 +1,4 @@
-"""How full storage would be (upstream volumebinding scorer.go, KEP-4049): alpha upstream, on here with a shape."""
+"""Storage capacity scores (upstream volumebinding scorer.go, KEP-4049): alpha upstream, enabled here by a shape."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from situate.plugins.volume_matching import NONE
 
 
 class _Classes:
-    """What is asked for of each class, and what there is of it: (nodes,) each."""
+    """The requested amount and the capacity of each storage class, (nodes,) each."""
 
     def __init__(self, nodes: int) -> None:
         self._nodes = nodes
         self._of_class: dict[str, tuple[Mask, Amounts, Amounts]] = {}
 
     def of(self, name: str) -> tuple[Mask, Amounts, Amounts]:
-        """Where it counts, requested, capacity; to be added to."""
+        """Return the arrays of a class, for the caller to fill: where it counts, requested, capacity."""
         known = self._of_class.get(name)
         if known is None:
             zeros = np.zeros
@@ -35,7 +35,7 @@ class _Classes:
         return known
 
     def scores(self, line: BrokenLine) -> Scores:
-        """The mean of the classes that count on a node, half away from zero; 0 where none does."""
+        """Return the mean over the classes that count on a node, rounded half away from zero; 0 without any."""
         total = np.zeros(self._nodes, dtype=np.int64)
         number = np.zeros(self._nodes, dtype=np.int64)
         for counts, requested, capacity in self._of_class.values():
@@ -47,7 +47,7 @@ class _Classes:
 
 
 def capacity_scores(found: Finding, line: BrokenLine, storage: Storage, nodes: NodeTable) -> Scores:
-    """(nodes,): over the volumes that would be given; where none is, over the room in which they would be made."""
+    """Return (nodes,): scores of the chosen volumes, or where there are none, of the storage for provisioning."""
     given, made = _Classes(len(nodes)), _Classes(len(nodes))
     any_given = np.zeros(len(nodes), dtype=np.bool_)
     for match in found.matches:
@@ -67,5 +67,5 @@ def capacity_scores(found: Finding, line: BrokenLine, storage: Storage, nodes: N
             counts, requested, capacity = made.of(provision.claim.spec.storage_class_name)
             counts |= here
             requested[here] += provision.claim.requested.value
-            capacity[here] = room[here]  # not added: all of them are made in the same room
+            capacity[here] = room[here]  # not added: all these volumes share one capacity
     return np.where(any_given, given.scores(line), made.scores(line))

@@ -1,4 +1,4 @@
-"""What a pod's claims need before it can go anywhere (upstream plugins/volumebinding GetPodVolumeClaims)."""
+"""Preconditions of a Pod's claims (upstream plugins/volumebinding GetPodVolumeClaims)."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ UNBOUND: Final = "pod has unbound immediate PersistentVolumeClaims"
 
 
 class NoBindingMode(ValueError):
-    """A storage class without a mode; a server fills it in."""
+    """A storage class has no binding mode; the API server normally sets it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PodClaims:
-    """The claims of one pod, in the order of its volumes; one that two volumes use is listed once."""
+    """The claims of one Pod, in the order of its volumes; a claim of two volumes is listed once."""
 
     bound: tuple[PersistentVolumeClaim, ...]
     delayed: tuple[PersistentVolumeClaim, ...]
-    """Those that get their volume once the pod has a node."""
+    """Claims that get their volume once the Pod has a node."""
 
 
 def pod_claims(pod: PodInfo, storage: Storage) -> PodClaims | Status:
-    """The pod's claims, or why it has to wait for one of them. `NoBindingMode`."""
+    """Return the Pod's claims, or the reason why it must wait for one of them. Raises `NoBindingMode`."""
     found: dict[str, PersistentVolumeClaim] = {}
     for volume in pod.volumes:
         name = claim_name(pod.name, volume)
@@ -54,7 +54,7 @@ def pod_claims(pod: PodInfo, storage: Storage) -> PodClaims | Status:
 
 
 def _problem(pod: PodInfo, name: str, claim: PersistentVolumeClaim | None, *, own: bool) -> str:
-    """Why the pod cannot use the claim; empty if it can. `own` claims are made for this very pod."""
+    """Return the reason why the Pod cannot use the claim; empty if it can. `own` claims are generated for this Pod."""
     if claim is None and own:
         return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
     if claim is None:
@@ -69,7 +69,7 @@ def _problem(pod: PodInfo, name: str, claim: PersistentVolumeClaim | None, *, ow
 
 
 def _is_delayed(claim: PersistentVolumeClaim, storage: Storage) -> bool:
-    """Whether the claim's class says that a volume is not sought before a pod needs it."""
+    """Return whether the claim's class delays binding until a Pod needs the volume."""
     storage_class = storage.classes.get(claim.storage_class) if claim.storage_class else None
     if storage_class is None:
         return False

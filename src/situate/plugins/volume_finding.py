@@ -1,7 +1,7 @@
-"""What a pod's claims mean for each node, and which volumes it would get there (upstream volumebinding binder.go).
+"""Volumes for a Pod's claims on each node (upstream volumebinding binder.go).
 
-A bound claim's volume has to be usable on the node. A claim that waits for its pod gets a volume that there is, or one
-is made for it, where its class allows that and there is room.
+The volume of a bound claim must be usable on the node. A delayed claim gets an existing volume. Otherwise a volume is
+provisioned, if the claim's class allows it and there is enough storage capacity.
 """
 
 from __future__ import annotations
@@ -42,28 +42,28 @@ _MOST: Final = 2**63 - 1
 
 
 class NoStorageClass(LookupError):
-    """The class of a claim has gone in the midst of things."""
+    """The storage class of a claim was deleted in the meantime."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Provision:
-    """A claim for which a volume would be made."""
+    """A claim whose volume would be provisioned."""
 
     claim: PersistentVolumeClaim
     where: Mask
-    """(nodes,): where it has none otherwise, and one can be made."""
+    """(nodes,): the nodes without a matching volume where one can be provisioned."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Finding:
-    """(nodes,) each: why a node will not do, and what the pod would get there."""
+    """The reasons against each node, (nodes,) each, and the volumes for the Pod."""
 
     conflict: Mask
     """A bound volume cannot be used there."""
     unbound: Mask
-    """A claim finds no volume, and none can be made."""
+    """A claim finds no volume, and none can be provisioned."""
     short: Mask
-    """There is no room to make one."""
+    """There is not enough storage capacity to provision one."""
     missing: Mask
     """A bound volume does not exist."""
     matches: Sequence[Match] = ()
@@ -76,12 +76,12 @@ class Finding:
 
 
 def find_volumes(claims: PodClaims, storage: Storage, nodes: NodeTable) -> Finding:
-    """For all nodes. What was found last is remembered: a pod's Reserve asks what its Filter has asked.
+    """Find volumes on all nodes; the last result is cached, because Reserve repeats the query of Filter.
 
-    `NoStorageClass`, or `BadSelector` of a claim.
+    Raises `NoStorageClass`, or `BadSelector` of a claim.
     """
     kept: dict[object, tuple[Storage, Finding]] = nodes.plan(("VolumeBinding", "last"), dict)
-    asked = tuple(map(id, claims.bound)), tuple(map(id, claims.delayed))  # the storage keeps them
+    asked = tuple(map(id, claims.bound)), tuple(map(id, claims.delayed))  # the storage references the claims
     known = kept.get(asked)
     if known is None or known[0] is not storage:
         kept.clear()
@@ -113,7 +113,7 @@ def _find(claims: PodClaims, storage: Storage, nodes: NodeTable) -> Finding:
 
 
 def _bound(claims: Sequence[PersistentVolumeClaim], storage: Storage, nodes: NodeTable) -> tuple[Mask, Mask]:
-    """Where one of the volumes cannot be used, and where one is found missing before that."""
+    """Return where a volume cannot be used, and where a missing volume was found first."""
     conflict = np.zeros(len(nodes), dtype=np.bool_)
     for claim in claims:
         volume = storage.volume(claim.spec.volume_name)
@@ -125,12 +125,12 @@ def _bound(claims: Sequence[PersistentVolumeClaim], storage: Storage, nodes: Nod
 
 
 def usable_everywhere(volume: PersistentVolume, storage: Storage) -> bool:
-    """Whether no node has to be asked; most volumes of a small cluster say nothing about nodes."""
+    """Return whether the volume has no constraint on nodes, as most volumes of a small cluster."""
     return volume.spec.node_affinity is None and (not storage.csi_nodes or kind_of(volume) is None)
 
 
 def usable(volume: PersistentVolume, storage: Storage, nodes: NodeTable) -> Mask:
-    """(nodes,): where a bound volume can be used, by way of the CSI driver where the node says so."""
+    """Return (nodes,): where a bound volume can be used, with the CSI driver's terms where the node has migrated."""
     kind = kind_of(volume)
     there = _mask(volume_places(volume, nodes), nodes)
     if kind is None:
@@ -145,9 +145,9 @@ def usable(volume: PersistentVolume, storage: Storage, nodes: NodeTable) -> Mask
 def _provisions(
     wanted: Sequence[tuple[PersistentVolumeClaim, Mask]], left: Mask, storage: Storage, nodes: NodeTable
 ) -> tuple[Mask, Mask, list[Provision]]:
-    """Where volumes cannot be made, where there is no room for them, and those that can be; `left` is asked about.
+    """Return where volumes cannot be provisioned, where capacity is short, and the possible provisions.
 
-    A node is done with at its first complaint.
+    Only nodes in `left` are evaluated, and each node only up to its first failed check.
     """
     unbound = np.zeros(len(nodes), dtype=np.bool_)
     short = unbound.copy()
@@ -169,7 +169,7 @@ def _provisions(
 
 
 def _can_be_made(storage_class: StorageClass, nodes: NodeTable) -> Mask:
-    """(nodes,): whether the class makes volumes, and for that node."""
+    """Return (nodes,): whether the class provisions volumes for the node."""
     if storage_class.provisioner in ("", _NO_PROVISIONER):
         return np.zeros(len(nodes), dtype=np.bool_)
     if not storage_class.allowed_topologies:
@@ -182,7 +182,7 @@ def _can_be_made(storage_class: StorageClass, nodes: NodeTable) -> Mask:
 
 
 def _has_room(claim: PersistentVolumeClaim, storage_class: StorageClass, storage: Storage, nodes: NodeTable) -> Mask:
-    """(nodes,): only a driver that says how much it has can have too little."""
+    """Return (nodes,): whether capacity is sufficient. It is checked only if the driver reports its capacity."""
     driver = storage.csi_drivers.get(storage_class.provisioner)
     if claim.requested is None or driver is None or not driver.spec.storage_capacity:
         return np.ones(len(nodes), dtype=np.bool_)
@@ -191,9 +191,9 @@ def _has_room(claim: PersistentVolumeClaim, storage_class: StorageClass, storage
 
 
 def capacity_for(claim: PersistentVolumeClaim, storage: Storage, nodes: NodeTable) -> Amounts | None:
-    """(nodes,): how much its driver has where it has enough, -1 where it has not; None if the driver does not say.
+    """Return (nodes,): the driver's capacity where it is sufficient, else -1; None if the driver does not report it.
 
-    Of several the first by name counts; upstream takes any.
+    Of several capacity objects the first by name counts; upstream takes any.
     """
     storage_class = storage.classes.get(claim.storage_class)
     driver = None if storage_class is None else storage.csi_drivers.get(storage_class.provisioner)
@@ -209,7 +209,7 @@ def capacity_for(claim: PersistentVolumeClaim, storage: Storage, nodes: NodeTabl
 
 
 def _largest(storage_class: str, storage: Storage, nodes: NodeTable) -> Amounts:
-    """(nodes,): the largest volume of the class that can be made there, in bytes; -1 where none can."""
+    """Return (nodes,): the largest volume of the class, in bytes, that can be provisioned; -1 where none can."""
     known_now: PersistentMap[Name, CSIStorageCapacity] = storage.capacities.get(storage_class, EMPTY_MAP)
 
     def found() -> Amounts:
@@ -224,7 +224,7 @@ def _largest(storage_class: str, storage: Storage, nodes: NodeTable) -> Amounts:
 
 
 def _bytes(size: Quantity) -> int:
-    """As many as 63 bits hold."""
+    """Return the size in bytes, limited to 63 bits."""
     return min(size.value, _MOST)
 
 
@@ -234,7 +234,7 @@ def _capacities(storage_class: str, storage: Storage) -> list[CSIStorageCapacity
 
 
 def _reached(capacity: CSIStorageCapacity, nodes: NodeTable) -> Indices:
-    """The nodes where it can be used; a selector that cannot be read selects none, as upstream."""
+    """Return the nodes that can use the capacity. As upstream, an invalid selector selects none."""
     try:
         return selected(selector_of(capacity.node_topology), nodes)
     except BadSelector:
@@ -242,7 +242,7 @@ def _reached(capacity: CSIStorageCapacity, nodes: NodeTable) -> Indices:
 
 
 def _migrated(plugin: str, csi_nodes: PersistentMap[str, CSINode], nodes: NodeTable) -> Mask:
-    """(nodes,): where a CSI driver serves the volumes of an in-tree plugin."""
+    """Return (nodes,): where a CSI driver serves the volumes of an in-tree plugin."""
 
     def found() -> Mask:
         where = np.zeros(len(nodes), dtype=np.bool_)
@@ -255,7 +255,7 @@ def _migrated(plugin: str, csi_nodes: PersistentMap[str, CSINode], nodes: NodeTa
 
 
 def _kept(key: tuple[str, ...], known_now: object, found: Callable[[], T], nodes: NodeTable) -> T:
-    """What was found, as long as `known_now` is the same object."""
+    """Return the cached result while `known_now` is the same object."""
     kept: dict[tuple[str, ...], tuple[object, T]] = nodes.plan(("VolumeBinding",), dict)
     held = kept.get(key)
     if held is None or held[0] is not known_now:

@@ -1,4 +1,4 @@
-"""Which pods a claim concerns: what the hints of the plugins about volumes have in common."""
+"""Common parts of the queueing hints of the volume plugins."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from situate.objects.kinds.storage import PersistentVolumeClaim
 
 
 def asks_for(pod: PodInfo, claim: PersistentVolumeClaim, *, ephemeral: bool = True) -> bool:
-    """Whether the claim is one that the pod names, or that is made for it if `ephemeral` ones count."""
+    """Return whether the Pod uses the claim: one that it names or, with `ephemeral`, one generated for it."""
     if claim.metadata.namespace != pod.namespace:
         return False
     return any(

@@ -1,7 +1,7 @@
-"""Which volume a claim would get on each node (component-helpers storage/volume pv_helpers.go FindMatchingVolume).
+"""The volume for a claim on each node (component-helpers storage/volume pv_helpers.go FindMatchingVolume).
 
-A volume that is meant for the claim comes before all others, and then it is that one or none. Otherwise it is the
-smallest that will do, by name if several are as small. Upstream takes any of these; its list has no order.
+If a volume is reserved for the claim, only this volume counts. Otherwise it is the smallest sufficient volume, and the
+first by name among equal sizes. Upstream takes any of these, because its list has no order.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from situate.plugins.volume_places import places
 
 NONE: Final = -1
 _Places = dict[int, tuple[PersistentVolume, Indices]]
-"""By identity."""
+"""By identity of the volume."""
 _KEPT: Final = 2**16
-"""Volumes whose places are known by identity, before they are looked up by their terms again."""
+"""Number of volumes whose places are cached by identity, before they are looked up by their terms again."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Match:
-    """What one claim would get."""
+    """The volumes for one claim."""
 
     claim: PersistentVolumeClaim
     volumes: Sequence[PersistentVolume]
     choice: NDArray[np.int32]
-    """(nodes,): the index in `volumes`; `NONE` where none will do."""
+    """(nodes,): the index in `volumes`; `NONE` without a matching volume."""
 
     @property
     def found(self) -> Mask:
-        """(nodes,): where one will do."""
+        """(nodes,): the nodes with a matching volume."""
         found: Mask = self.choice != NONE
         return found
 
@@ -50,7 +50,7 @@ class Match:
 
 
 def match_claims(claims: Iterable[PersistentVolumeClaim], storage: Storage, nodes: NodeTable) -> list[Match]:
-    """For each claim, the smallest first; no node gets the same volume twice. `BadSelector` of a claim's selector."""
+    """Match each claim, the smallest first. No volume is used twice on a node. `BadSelector` of a claim's selector."""
     found: list[Match] = []
     for claim in sorted(claims, key=_requested):
         found.append(_match(claim, storage, nodes, found))
@@ -58,7 +58,7 @@ def match_claims(claims: Iterable[PersistentVolumeClaim], storage: Storage, node
 
 
 def volume_places(volume: PersistentVolume, nodes: NodeTable) -> Indices:
-    """The nodes where the volume can be used, ascending."""
+    """Return the nodes where the volume can be used, ascending."""
     return _places(volume, _kept(nodes), nodes)
 
 
@@ -71,7 +71,7 @@ def _places(volume: PersistentVolume, kept: _Places, nodes: NodeTable) -> Indice
     if known is None:
         if len(kept) >= _KEPT:
             kept.clear()
-        known = kept[id(volume)] = volume, places(node_terms(volume), nodes)  # kept with it: the id stays its own
+        known = kept[id(volume)] = volume, places(node_terms(volume), nodes)  # referenced here, so the id stays valid
     return known[1]
 
 
@@ -121,7 +121,7 @@ def _is_taken(volume: PersistentVolume, node: int, taken: Sequence[tuple[dict[st
 
 
 def _unclaimed(claim: PersistentVolumeClaim, storage: Storage) -> list[PersistentVolume]:
-    """Those that nobody has claimed or been promised, and that will do; the smallest first."""
+    """Return the matching volumes without claim and reservation, the smallest first."""
     listed = storage.unclaimed.get(claim.storage_class, ())
     enough = bisect_left(listed, _requested(claim), key=lambda volume: volume.size.nano_value)
     wire = claim.spec.selector
@@ -129,7 +129,7 @@ def _unclaimed(claim: PersistentVolumeClaim, storage: Storage) -> list[Persisten
     modes = set(claim.spec.access_modes)
     mode, attributes = claim.spec.volume_mode, claim.spec.volume_attributes_class_name
     gone = {name for name in storage.promises.volumes if _is_promised(name, storage)}
-    # What `_will_do` says, spelt out: there may be as many volumes as nodes.
+    # The check of `_will_do`, inlined: there may be as many volumes as nodes.
     return [
         volume
         for volume in listed[enough:]
@@ -149,7 +149,7 @@ def _is_promised(name: str, storage: Storage) -> bool:
 
 
 def _will_do(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """What a volume must be that is meant for the claim, as any other."""
+    """Return whether a volume reserved for the claim meets the conditions for every volume."""
     spec, wanted = volume.spec, claim.spec
     return (
         volume.size.nano_value >= _requested(claim)

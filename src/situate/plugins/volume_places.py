@@ -1,7 +1,7 @@
-"""On which nodes a volume can be used: node selector terms, one for each volume, where most name a node or a zone.
+"""The nodes where a volume can be used, by its node selector terms. Most terms name a node or a zone.
 
-A volume on a node's own disk names that node. So the nodes that a term's values point at are looked up, and only those
-are asked; what is known of a term is kept as indices, since thousands of masks would be large.
+A volume on a node's own disk names that node. The nodes named by a term's values are therefore looked up, and only
+these are checked. Results are cached as indices, because thousands of masks would be large.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from situate.objects.kinds.pods import NodeSelectorRequirement
 from situate.objects.selection.label_selectors import Selector
 
 _KEPT: Final = 2**16
-"""Answers for one node table before they are worked out afresh."""
+"""Number of cached results for one node table."""
 _FEW: Final = 64
-"""Nodes that are asked one by one."""
+"""Up to this number, nodes are checked one by one."""
 _OPERATORS: Final = {"in": "In", "notin": "NotIn", "exists": "Exists", "!": "DoesNotExist"}
 
 
 def places(terms: tuple[Term, ...] | None, nodes: NodeTable) -> Indices:
-    """The nodes that one of the terms matches by its labels, ascending; None is all of them.
+    """Return the nodes that one of the terms matches by its labels, ascending; None means all nodes.
 
-    Upstream gives no name to terms about volumes: one that asks for `metadata.name` matches none.
+    As upstream, terms about volumes get no node name, so a term with `metadata.name` matches no node.
     """
     if terms is None:
         return nodes.plan(("volume places", None), lambda: np.arange(len(nodes), dtype=np.intp))
@@ -43,7 +43,7 @@ def places(terms: tuple[Term, ...] | None, nodes: NodeTable) -> Indices:
 
 
 def selected(selector: Selector, nodes: NodeTable) -> Indices:
-    """The nodes whose labels a label selector selects, ascending."""
+    """Return the nodes that a label selector selects, ascending."""
     if selector.nothing:
         return _NONE
     if not selector.requirements:
@@ -68,7 +68,7 @@ def _where(term: Term, nodes: NodeTable) -> Indices:
 
 
 def _having(expression: NodeSelectorRequirement, nodes: NodeTable) -> Indices:
-    """The nodes whose label has one of the values."""
+    """Return the nodes whose label has one of the values."""
     domains = nodes.labels.domains(expression.key)
     number: Mapping[str, int] = (
         nodes.index

@@ -1,4 +1,4 @@
-"""VolumeRestrictions: disks and claims that only one pod may use at a time (upstream plugins/volumerestrictions)."""
+"""VolumeRestrictions: disks and claims that only one Pod may use at a time (upstream plugins/volumerestrictions)."""
 
 from __future__ import annotations
 
@@ -28,19 +28,25 @@ _CLAIM: Final = (
 @dataclass(frozen=True, slots=True)
 class _State:
     claims: frozenset[str]
-    """Those of the pod that only one pod may use."""
+    """The Pod's claims with access mode ReadWriteOncePod."""
     in_use: int
-    """So many times others use them."""
+    """The number of uses of these claims by other Pods."""
 
 
 class VolumeRestrictions:
-    """Refuses nodes where a disk is in use that cannot be shared, and all of them while a claim of one pod is."""
+    """A Filter plugin that refuses nodes where an exclusive disk is in use.
+
+    It refuses all nodes while a ReadWriteOncePod claim is in use.
+    """
 
     name = "VolumeRestrictions"
     about_claims = True
 
     def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:
-        """Skipped without such disks and claims. Claims of ephemeral volumes are the pod's own, and not looked at."""
+        """Check the Pod's claims; skip without exclusive disks and claims in use.
+
+        Claims of ephemeral volumes belong to the Pod itself and are not checked.
+        """
         if not pod.volumes:
             return SKIPPED
         storage = snapshot.catalog.storage
@@ -63,14 +69,14 @@ class VolumeRestrictions:
         return _State(state.claims, state.in_use - _uses(state, pod, other))
 
     def filter(self, state: _State, pod: PodInfo, snapshot: Snapshot) -> Verdict:
-        """Preemption may help in either case."""
+        """Refuse nodes; preemption may help in either case."""
         everywhere = np.full(snapshot.count, state.in_use > 0, dtype=np.bool_)
         return refuse_in_turn(
             (_clashing(pod, snapshot), _DISK, Code.UNSCHEDULABLE), (everywhere, _CLAIM, Code.UNSCHEDULABLE)
         )
 
     def events(self) -> tuple[EventHint, ...]:
-        """A pod that gives a disk or a claim back, a new node, and the claim itself."""
+        """Return hints for a Pod that releases a disk or claim, a new node, and the Pod's claim."""
         return (
             EventHint(Subject.ASSIGNED_POD, Change.DELETE, _after_pod),
             EventHint(Subject.NODE, Change.ADD),
@@ -79,7 +85,7 @@ class VolumeRestrictions:
 
 
 def clash(one: Volume, other: Volume) -> bool:
-    """Whether two volumes of different pods are one disk that cannot be on a node for both."""
+    """Return whether two volumes of different Pods are one disk that both cannot use on a node."""
     if one.gce_persistent_disk is not None and other.gce_persistent_disk is not None:
         gce, gce_of_other = one.gce_persistent_disk, other.gce_persistent_disk
         return gce.pd_name == gce_of_other.pd_name and not (gce.read_only and gce_of_other.read_only)
@@ -95,7 +101,7 @@ def clash(one: Volume, other: Volume) -> bool:
 
 
 def _clashing(pod: PodInfo, snapshot: Snapshot) -> Mask:
-    """(nodes,): where a disk of the pod is in use."""
+    """Return (nodes,): where a disk of the Pod is in use."""
     use = snapshot.volume_use
     found = np.zeros(len(snapshot.row_names), dtype=np.bool_)
     for volume in pod.volumes:
@@ -118,15 +124,17 @@ def _claim_names(pod: PodInfo) -> list[str]:
 
 
 def _uses(state: _State, pod: PodInfo, other: PodInfo) -> int:
-    """How many times another pod uses claims that only one pod may use."""
+    """Return the number of uses of the Pod's exclusive claims by another Pod."""
     if other.namespace != pod.namespace:
         return 0
     return sum(name in state.claims for name in _claim_names(other))
 
 
 def _after_pod(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:  # noqa: ARG001
-    """Disks are those of any namespace, claims of the pod's own; upstream lets a pod sleep that waits for a disk of
-    another namespace."""
+    """Queue for released disks of any namespace, and for claims of the Pod's own namespace.
+
+    Upstream does not wake a Pod that waits for a disk used in another namespace.
+    """
     freed = any(_clashes(volume, (old,)) for volume in pod.volumes)
     shared = old.namespace == pod.namespace and not set(_claim_names(pod)).isdisjoint(_claim_names(old))
     return Hint.QUEUE if freed or shared else Hint.SKIP

@@ -1,4 +1,4 @@
-"""VolumeZone: volumes labelled with a zone or a region can be used nowhere else (upstream plugins/volumezone)."""
+"""VolumeZone: volumes labelled with a zone or region can be used only there (upstream plugins/volumezone)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from situate.plugins.in_tree_volumes import OLD_REGION, OLD_ZONE, REGION, ZONE, 
 from situate.plugins.volume_hints import asks_for
 
 Topology: TypeAlias = tuple[str, frozenset[str]]
-"""A label, and the values of which a node must have one."""
+"""A label, and its values of which a node must have one."""
 
 _CONFLICT: Final = "node(s) had no available volume zone"
 _LABELS: Final = (OLD_ZONE, OLD_REGION, ZONE, REGION)
@@ -34,16 +34,16 @@ _NEW_LABEL: Final = {OLD_ZONE: ZONE, OLD_REGION: REGION}
 
 
 class VolumeZone:
-    """Refuses nodes outside a volume's zones; a node without any such label is not told apart from them.
+    """A Filter plugin that refuses nodes outside a volume's zones; a node without any zone or region label passes.
 
-    Claims of ephemeral volumes are not looked at, as upstream.
+    As upstream, claims of ephemeral volumes are not checked.
     """
 
     name = "VolumeZone"
     about_claims = True
 
     def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:
-        """Skipped if no volume has such a label."""
+        """Collect the zones of the volumes; skip if no volume has such a label."""
         if not pod.volumes:
             return SKIPPED
         found = _topologies_of(pod, snapshot.catalog.storage)
@@ -52,14 +52,14 @@ class VolumeZone:
         return PreFiltered(state=found) if found else SKIPPED
 
     def filter(self, state: tuple[Topology, ...], pod: PodInfo, snapshot: Snapshot) -> Verdict:  # noqa: ARG002
-        """Unresolvable: no preemption moves a volume."""
+        """Refuse nodes outside the zones; unresolvable, because preemption moves no volume."""
         outside = np.zeros(snapshot.count, dtype=np.bool_)
         for topology in state:
             outside |= snapshot.static((self.name, topology), partial(_outside, topology))
         return refuse(outside, _CONFLICT, Code.UNRESOLVABLE)
 
     def events(self) -> tuple[EventHint, ...]:
-        """What may give a claim its volume, or take a volume's labels or a node's to where they match."""
+        """Return hints for changes that may give a claim its volume, or make labels of volumes and nodes match."""
         return (
             EventHint(Subject.STORAGE_CLASS, Change.ADD, _after_class),
             EventHint(Subject.NODE, Change.ADD | Change.LABELS),
@@ -69,7 +69,7 @@ class VolumeZone:
 
 
 def _topologies_of(pod: PodInfo, storage: Storage) -> tuple[Topology, ...] | Status:
-    """What the pod's volumes demand, or why the pod as a whole is refused."""
+    """Return the requirements of the Pod's volumes, or the reason why the Pod as a whole is refused."""
     found: list[Topology] = []
     for each in pod.volumes:
         if each.persistent_volume_claim is None:
@@ -93,7 +93,7 @@ def _topologies_of(pod: PodInfo, storage: Storage) -> tuple[Topology, ...] | Sta
 
 
 def _unbound(claim: PersistentVolumeClaim, storage: Storage) -> str:
-    """Why a claim without a volume keeps the pod waiting; empty if its volume is found for the pod's sake."""
+    """Return the reason why the Pod must wait for an unbound claim; empty if binding waits for the Pod."""
     name = claim.storage_class
     if not name:
         return "PersistentVolumeClaim had no pv name and storageClass name"
@@ -106,7 +106,7 @@ def _unbound(claim: PersistentVolumeClaim, storage: Storage) -> str:
 
 
 def _topologies(volume: PersistentVolume) -> tuple[Topology, ...]:
-    """A label with an empty zone in it demands nothing."""
+    """Return the volume's zones and regions. A label with an empty zone requires nothing."""
     found = []
     for key in _LABELS:
         value = volume.metadata.labels.get(key)

@@ -1,10 +1,10 @@
-"""Placing a run of equal pods at once, exactly as one after the other.
+"""Place a run of equal Pods at once, with the same result as one after the other.
 
-For every node the totals of the first, second, .. further pod are worked out, in the plugins' own vector form, on a
-snapshot in which each node appears several times, each time with one more pod. One after the other, a pod takes the
-highest first entry; taking it uncovers the node's next one. Since an entry cannot be reached before those in front of
-it, what counts is the least total up to it: sorting all entries by that, then by node, then by depth, gives the very
-sequence of the greedy choice with ties to the first node.
+For every node the totals of the first, second, .. further Pod are computed in the plugins' own vector form. The
+snapshot for this lists each node several times, each time with one more Pod. Placed one after the other, a Pod takes
+the highest first entry, and this makes the node's next entry available. An entry is only available after those before
+it, so the lowest total up to it decides. The entries are sorted by that total, then node, then depth. This is exactly
+the sequence of the greedy choice with ties to the first node.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from situate.framework.results.verdict import Indices, Mask
 from situate.framework.snapshot.snapshot import Snapshot
 
 _SLACK: Final = 16
-"""Scores are whole numbers, so that a node may take so many pods before it is not the best any more."""
+"""Extra Pods per node to evaluate: scores are integers, so a node may take some Pods before another is better."""
 _ENTRIES: Final = 2**20
-"""Entries of one run, so that memory stays bounded: some 10 bytes each."""
+"""Number of entries of one run, which bounds memory: about 10 bytes each."""
 _TOGETHER: Final = 2**13
-"""Entries that are worked out together: their columns stay in the processor's cache, which is twice as fast."""
+"""Number of entries computed together. Their columns fit the processor's cache, which is twice as fast."""
 
 
 _FEW: Final = 16
-"""So many of the best are found sooner one after the other than by sorting all."""
+"""Up to this number, the best nodes are found faster one after the other than by sorting all."""
 
 
 def place_run(classes: Classes, known: PodClass, pod: PodInfo, snapshot: Snapshot, count: int) -> Indices:
-    """The nodes of the next pods like `pod`, in their order: at most `count`, none if none will do.
+    """Return the nodes of the next Pods like `pod`, in order: at most `count`, none if no node is feasible.
 
-    It may end early, where a placement changes what others are compared with, or where a node may have room for more
-    than was looked at; whoever calls goes on with another run from there.
+    The run may end early: where a placement changes the normalisation of others, or where a node may have capacity
+    beyond the evaluated depth. The caller continues with another run from there.
     """
     nodes = _candidates(known, count)
     if not len(nodes):
@@ -51,9 +51,9 @@ def place_run(classes: Classes, known: PodClass, pod: PodInfo, snapshot: Snapsho
 
 
 def _candidates(known: PodClass, count: int) -> Indices:
-    """The nodes that may be among the first `count` choices, ascending.
+    """Return the nodes that can be among the first `count` choices, ascending.
 
-    A node is not chosen before all that were better from the start have been: those are enough.
+    A node is chosen only after all nodes with a better first total, so these nodes are enough.
     """
     if count >= known.count:
         return known.feasible.nodes
@@ -71,7 +71,7 @@ def _candidates(known: PodClass, count: int) -> Indices:
 
 
 def _totals(classes: Classes, known: PodClass, pod: PodInfo, snapshot: Snapshot, nodes: Indices, depth: int) -> Totals:
-    """(nodes, depth): the total for one more pod when 0, 1, .. further ones are there."""
+    """Return (nodes, depth): the total for one more Pod when 0, 1, .. further Pods are there."""
     totals = np.empty((len(nodes), depth), dtype=known.total.dtype)
     step = max(1, _TOGETHER // depth)
     for begin in range(0, len(nodes), step):
@@ -84,7 +84,10 @@ def _totals(classes: Classes, known: PodClass, pod: PodInfo, snapshot: Snapshot,
 
 
 def _end(order: Indices, totals: Totals, depth: int, decisive: Mask) -> int:
-    """How many picks are certain: up to the first that leaves what was looked at, or makes a decisive node full."""
+    """Return the number of certain picks.
+
+    They end at the last evaluated entry of a node, or when a decisive node becomes full.
+    """
     last = order % depth == depth - 1
     following = np.minimum(order + 1, totals.size - 1)
     filled = ~last & (totals.ravel()[following] < 0) & decisive[order // depth]

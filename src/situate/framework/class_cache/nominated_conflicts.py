@@ -1,8 +1,8 @@
-"""Which of the promised nodes have no room beside the pods that they are promised to, remembered for a class of pods.
+"""Nominated nodes that have no free capacity with their nominated Pods, cached for a class of Pods.
 
-What a filter of local plugins says of such a node depends on the pods there, on those that it is promised to, and on
-nothing else that changes while the table of nodes stays. So the answer holds as long as no promise is made or taken
-back, and no pod comes to one of these nodes or leaves it; where other pods go makes no difference.
+While the table of nodes stays the same, a filter of local plugins depends only on a node's Pods and nominated Pods. The
+result therefore holds while no nomination is added or removed, and no Pod joins or leaves one of these nodes.
+Placements on other nodes do not matter.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from situate.framework.snapshot.nominated_pods import Promised
 from situate.framework.snapshot.snapshot import Snapshot
 
 _FEW: Final = 64
-"""Changed rows that are looked through; with more of them the nodes are asked about again."""
+"""Up to this number of changed rows, each is checked. With more, the nodes are filtered again."""
 
 
 @dataclass(slots=True, eq=False)
 class Crowded:
-    """Nodes without room for pods of one class, whom nothing concerns but what is on a node."""
+    """Nodes without capacity for Pods of a class that depends only on the load of a node."""
 
     promises: Promised
     version: int
-    """Of the promises."""
+    """The version of `promises`."""
     position: int
-    """In the change log of the snapshot."""
+    """The position in the snapshot's change log."""
     nodes: Indices
 
     def holds(self, promises: object, snapshot: Snapshot) -> bool:
-        """Whether that is still so. The snapshot is of the lineage of the one that was asked."""
+        """Return whether the result is still valid. The snapshot is of the lineage of the filtered one."""
         if self.promises is not promises or self.version != self.promises.version:
             return False
         changed = snapshot.changed_since(self.position)

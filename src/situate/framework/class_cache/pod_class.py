@@ -1,5 +1,6 @@
-"""What is known of each node for equal pods: a class of `situate.framework.class_cache.pod_class_cache`, which looks
-after it.
+"""Cached results for equal Pods, per node.
+
+`situate.framework.class_cache.pod_class_cache` updates each class.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ if TYPE_CHECKING:
     from situate.framework.class_cache.score_board import Board
 
 LoadFilter = tuple[FilterPlugin, Gauge | None]
-"""A filter that looks at what is on a node, and its gauge for pods of one template."""
+"""A filter that reads the load of a node, and its gauge for Pods of one template."""
 LoadScore = tuple[Weighted, Gauge | None]
-"""A score that looks at what is on a node, and its gauge for pods of one template."""
+"""A score that reads the load of a node, and its gauge for Pods of one template."""
 
 
 class PodClass:
-    """What is known of each node for pods of one template, as of `position` in the change log."""
+    """Cached results per node for Pods of one template, as of `position` in the change log."""
 
     __slots__ = (
         "_feasible",
@@ -71,31 +72,31 @@ class PodClass:
         self.filters = filters
         self.scores = scores
         self.load_states = load_states
-        """What PreScore has answered, of those of `scores` that were asked."""
+        """The PreScore states of the plugins of `scores` whose PreScore ran."""
         self.settled: Totals = standing.settled
-        """(nodes,): what the nodes alone decide of `total`; right where a node is feasible."""
+        """(nodes,): the part of `total` that depends only on the nodes; valid where a node is feasible."""
         self.extremes: tuple[tuple[int, int] | None, ...] | None = None
-        """Of the standing's varied scores among the feasible nodes, if `settled` is the class's own."""
+        """The extremes of the standing's varied scores among feasible nodes, if `settled` is the class's own array."""
         self.total: Totals = standing.settled
-        """(nodes,): all local scores, weighted; negative where a local filter refuses."""
+        """(nodes,): the weighted sum of all local scores; negative where a local filter refuses."""
         self.count = 0
-        """So many nodes are feasible."""
+        """The number of feasible nodes."""
         self.maxima: Maxima | None = None
-        """Of `total`, where it is long."""
+        """The maxima of `total`, if `total` is long."""
         self.bounds: Totals | None = None
-        """Where the board keeps what `maxima` needs."""
+        """The board's storage for `maxima`."""
         self.board: Board | None = None
-        """Who brings it up to date with others; then `position` says nothing."""
+        """The board that updates this class together with others. `position` is then unused."""
         self._unsettled = self._more = False
-        """Whether the board has found other nodes feasible, and some that were not before."""
+        """Whether the board has changed the set of feasible nodes, and whether nodes became feasible."""
         self.crowded: Crowded | None = None
-        """What was found when promises had to be heeded last."""
+        """The result of the last check for nominated Pods."""
         self._passes: Mask | None = None
         self._feasible: Part | None = None
         self._narrowed: tuple[bytes, Part] | None = None
 
     def best(self) -> int:
-        """The first node with the highest total."""
+        """Return the first node with the highest total."""
         if self.maxima is not None:
             return self.maxima.first(self.total)
         if len(self.total) < LONG:
@@ -105,7 +106,7 @@ class PodClass:
 
     @property
     def states(self) -> dict[str, Any]:
-        """Of the local plugins, by name."""
+        """The states of the local plugins, by name."""
         return {**self.standing.states, **self.load_states}
 
     @property
@@ -117,13 +118,16 @@ class PodClass:
 
     @property
     def feasible(self) -> Part:
-        """Where all local filters pass."""
+        """The nodes where all local filters pass."""
         if self._feasible is None:
             self._feasible = self.table.plan(("parts",), Parts).of(self.passes)
         return self._feasible
 
     def among(self, passes: Mask) -> Part:
-        """Where this mask holds as well, which others have narrowed; mostly for the next pod as for the last one."""
+        """Return the nodes of this mask, which other filters have narrowed.
+
+        The last part is cached, because consecutive Pods mostly have the same mask.
+        """
         if passes is self._passes:
             return self.feasible
         last, key = self._narrowed, passes.tobytes()
@@ -132,17 +136,14 @@ class PodClass:
         return last[1]
 
     def totals_among(self, pod: PodInfo, passes: Mask, nodes: Indices) -> Totals:
-        """(nodes,): the totals where only these nodes are feasible, to which normalized scores then relate.
-
-        `nodes` are those of `passes`.
-        """
+        """Return (nodes,): the totals if only these nodes are feasible. Scores are then normalized over these nodes."""
         total = self.total.take(nodes)
         if not len(nodes) or (self.extremes is None and self.standing.holds(passes, 1)):
             return total
         return total - self.settled.take(nodes) + self.standing.settled_among(pod, nodes)
 
     def decisive(self, nodes: Indices) -> Mask:
-        """For each of these nodes, whether normalized scores may change once it will not do any more."""
+        """Return for each of these nodes whether normalized scores may change once it is no longer feasible."""
         decisive = np.zeros(len(nodes), dtype=np.bool_)
         for place, each in enumerate(self.standing.varied):
             extremes = (each.lowest, each.highest) if self.extremes is None else self.extremes[place]
@@ -152,19 +153,22 @@ class PodClass:
         return decisive
 
     def feasible_changed(self, by: int, *, more: bool) -> None:
-        """The board has found so many more nodes feasible, and with `more` some that were not before."""
+        """Record a change by the board: this number of additional feasible nodes.
+
+        `more` means that some nodes became feasible.
+        """
         self.count += by
         self._unsettled = True
         self._more |= more
 
     def settled_by_board(self, pod: PodInfo) -> None:
-        """What `settle` does, if the board has found other nodes feasible since."""
+        """Call `settle` if the board has changed the set of feasible nodes since."""
         if self._unsettled:
             more, self._unsettled, self._more = self._more, False, False
             self.settle(pod, more=more)
 
     def settle(self, pod: PodInfo, *, more: bool) -> None:
-        """Which nodes are feasible has changed: what relates to the others may have. `more`: some were not before."""
+        """Update normalized scores after a change of the feasible nodes. `more`: some nodes became feasible."""
         self._passes = self._feasible = None
         standing = self.standing
         if standing.holds(self.total, 0):

@@ -1,13 +1,14 @@
-"""Answers kept per class of equal pods, and brought up to date where nodes have changed.
+"""Results cached per class of equal Pods, and updated where nodes have changed.
 
-Equal pods (one template) filter and score alike. What the nodes alone decide is kept for many classes together
-(`situate.framework.class_cache.static_scores`). The rest changes with what is on a node: it stays true until something
-changes there, so for the next pod of the class only the nodes in the change log are looked at again, through the
-plugins' gauges (`situate.framework.snapshot.derived_columns`) or the plugins themselves, or by a board for many
-classes together (`situate.framework.class_cache.score_board`). Plugins that look beyond the node (`Reads.CLUSTER`)
-have no part in this; `situate.framework.engine.choose_node` asks them about all nodes each time.
+Equal Pods (one template) filter and score alike. Results that depend only on the nodes are cached for many classes
+together (`situate.framework.class_cache.static_scores`). The other results depend on the load of a node and stay valid
+until the load changes. The next Pod of the class therefore evaluates only the nodes in the change log.
 
-The answers are those of the plain path in `situate.framework.cycle.cycle`.
+The evaluation uses the plugins' gauges (`situate.framework.snapshot.derived_columns`) or the plugins themselves. A
+board evaluates many classes together (`situate.framework.class_cache.score_board`). Plugins that read more than the
+node (`Reads.CLUSTER`) are not cached: `situate.framework.engine.choose_node` evaluates them over all nodes each time.
+
+The results are those of the plain path in `situate.framework.cycle.cycle`.
 """
 
 from __future__ import annotations
@@ -32,22 +33,25 @@ from situate.framework.snapshot.derived_columns import NO_SAY, Derived, Gauge, G
 from situate.framework.snapshot.snapshot import Snapshot
 
 INFEASIBLE: Final = -1
-"""The total of a node that may do, and will not as it is; all negative ones mean that it will not do."""
+"""The total of a node that passes the static filters and fails a load filter. Any negative total means infeasible."""
 
 _REBUILD_SHARE: Final = 10
-"""With more than one in so many nodes changed, looking at all of them is cheaper than picking those."""
+"""If more than one node in this number changed, a full evaluation is cheaper than one of selected rows."""
 _KEPT: Final = 2**27
-"""Nodes of all classes together before all are learned afresh: 2 bytes each, and 1 where a mask is asked for."""
+"""Number of nodes in all classes together at which all classes are dropped.
+
+Each node takes 2 bytes, and 1 more if the class has a mask.
+"""
 _LEAST_KEPT: Final = 128
-"""Classes that are kept however many nodes there are."""
+"""Number of classes that are cached however many nodes there are."""
 _TRIES: Final = 8
-"""Nodes that may look better from above than they are before all are looked at exactly."""
+"""Number of nodes whose bound may exceed the exact total before the caller must evaluate all nodes exactly."""
 _SEEN: Final = 2**16
-"""Templates that were met once, before those are forgotten."""
+"""Number of templates seen once at which they are forgotten."""
 
 
 class _Look:
-    """All nodes or some of them, for the time of one look."""
+    """All nodes or some of them, during one evaluation."""
 
     __slots__ = ("_numbers", "_view", "rows", "snapshot")
 
@@ -73,12 +77,12 @@ class _Look:
         return self._view
 
     def of(self, totals: Totals) -> Totals:
-        """A copy of what there is for these nodes."""
+        """Return a copy of the entries of these nodes."""
         return totals.copy() if self.rows is None else totals.take(self.rows)
 
 
 class Classes:
-    """Of one profile; mutable."""
+    """The classes of one profile; mutable."""
 
     def __init__(self, profile: Profile, *, gauges: bool) -> None:
         self._standings = Standings(profile)
@@ -96,7 +100,7 @@ class Classes:
             plugin.name: plugin for plugin in profile.pre_score if reads(plugin) is Reads.LOAD
         }
         self._fits = any(isinstance(plugin, NeedsPlugin) for plugin, _ in self._filters)
-        """Whether feasible nodes have room for what a pod requests."""
+        """Whether feasible nodes always have free capacity for the Pod's request."""
         self._boards: Boards | None = None
         if gauges and self._standings.dtype is np.int16:
             self._boards = Boards([plugin for plugin, _ in self._filters], [each for each, _ in self._scores])
@@ -104,7 +108,10 @@ class Classes:
         self._seen: dict[int, PodTemplate] = {}
 
     def of(self, pod: PodInfo, snapshot: Snapshot) -> PodClass | None:
-        """What is true now; None if a plugin rejects the whole class, or fails, which the plain path then explains."""
+        """Return the up-to-date class.
+
+        None if a plugin rejects the whole class or fails. The plain path then produces the reasons.
+        """
         found = self._known.get(id(pod.template))
         if found is not None:
             known = found[1]
@@ -120,16 +127,16 @@ class Classes:
         try:
             learned = self._learn(pod, snapshot)
         except PluginFailed:
-            return None  # with fewer nodes to look at it may not even be asked
+            return None  # on the plain path other plugins may leave no nodes for this one
         if learned is not None:
             self._keep(pod.template, learned, snapshot)
         return learned
 
     def best_for_stranger(self, pod: PodInfo, snapshot: Snapshot) -> int | None:
-        """The first of the best nodes for a pod whose template is met for the first time; None if only `of` can tell.
+        """Return the first of the best nodes for a Pod whose template is new; None if only `of` can decide.
 
-        Nothing is kept for the next one. The meter says of all nodes what they are worth at most, and of the best of
-        them exactly; one that is worth less is put in its place, and the next best is looked at.
+        Nothing is cached. The meter returns an upper bound for every node, and the exact total of the node with the
+        best bound. A total below its bound replaces the bound, and the next best node is evaluated.
         """
         template = pod.template
         if self._boards is None or id(template) in self._seen or id(template) in self._known:
@@ -142,7 +149,7 @@ class Classes:
         self._see(template)
         load, settled, numbers = snapshot.load, standing.settled, snapshot.derived(meter.derived)
         bounds = meter.bounds(numbers, asked, settled)
-        struck = False  # most of the time what is full is not among the best, and need not be looked for
+        struck = False  # full nodes are mostly not among the best, so they are not searched for at first
         if not _hold(standing, bounds, meter, load, asked):
             meter.refuse(numbers, asked, bounds)
             struck = True
@@ -170,7 +177,7 @@ class Classes:
         self._seen[id(template)] = template
 
     def _keep(self, template: PodTemplate, learned: PodClass, snapshot: Snapshot) -> None:
-        """A class is worth its room once a second pod of it has come."""
+        """Cache a class from its second Pod on."""
         if id(template) not in self._seen and id(template) not in self._known:
             self._see(template)
             return
@@ -209,7 +216,7 @@ class Classes:
     def _prepared(
         self, name: str, standing: Standing, states: dict[str, Any], pod: PodInfo, snapshot: Snapshot
     ) -> bool:
-        """PreScore of a plugin, if it has one; false if the plugin has no say."""
+        """Run a plugin's PreScore, if it has one; return False if PreScore skips the Pod."""
         plugin = self._pre_scores.get(name)
         if plugin is not None and name not in states:
             prepared = call(plugin, "PreScore", plugin.pre_score, standing.states.get(name), pod, snapshot)
@@ -226,7 +233,7 @@ class Classes:
         known.settle(pod, more=True)
 
     def _catch_up(self, known: PodClass, pod: PodInfo, snapshot: Snapshot, changed: list[int]) -> None:
-        """Looks again at the nodes to which pods came, or from which they went."""
+        """Evaluate the nodes again that Pods have joined or left."""
         known.position = snapshot.log_position
         rows: Indices = np.array(changed if len(changed) == 1 else list(set(changed)), dtype=np.intp)
         if len(rows) * _REBUILD_SHARE > snapshot.count:
@@ -243,7 +250,7 @@ class Classes:
             known.settle(pod, more=bool(np.count_nonzero((before < 0) & (now >= 0))))
 
     def _totals(self, known: PodClass, pod: PodInfo, look: _Look) -> tuple[Totals, bool]:
-        """The totals of these nodes, and whether one of them is too full for the pod."""
+        """Return the totals of these nodes, and whether one of them is too full for the Pod."""
         total = look.of(known.settled)
         for weighted, gauge in known.scores:
             if gauge is None:
@@ -266,7 +273,7 @@ class Classes:
         return total, full
 
     def totals(self, known: PodClass, pod: PodInfo, view: Snapshot, where: Indices) -> Totals:
-        """The totals of the nodes at `where` if they were as `view` has them, and all others as they are."""
+        """Return the totals of the nodes at `where`, with their load from `view` and all other nodes unchanged."""
         standing = known.standing
         total = known.settled.take(where)
         for weighted, _ in known.scores:
@@ -280,13 +287,13 @@ class Classes:
 
 
 def _hold(standing: Standing, bounds: Narrow, meter: Meter, load: Load, asked: Any) -> bool:
-    """Whether the lowest and the highest of the standing's raw scores are those of nodes with room for the pod."""
+    """Return whether feasible nodes have the lowest and the highest of the standing's raw scores."""
     for each in standing.varied:
         if not each.holds(bounds, 0):
             return False
         for row in each.witnesses():
             if not meter.has_room(load, row, asked):
-                return False  # perhaps by a hair
+                return False  # `has_room` is exact; the bounds may miss a very small shortage
     return True
 
 
@@ -295,7 +302,7 @@ def _gauged(gauge: Gauge, look: _Look) -> NDArray[Any]:
 
 
 def _scored(weighted: Weighted, standing: Standing, state: Any, pod: PodInfo, view: Snapshot) -> NDArray[np.int64]:
-    """What the plugin itself says; `state` is PreScore's, if it has that."""
+    """Return the plugin's own scores. `state` is that of PreScore, or None."""
     given = standing.states.get(weighted.name) if state is None else state
     scores: NDArray[np.int64] = call(weighted.plugin, "Score", weighted.plugin.score, given, pod, view)
     check_scores(weighted.name, scores)
@@ -303,5 +310,5 @@ def _scored(weighted: Weighted, standing: Standing, state: Any, pod: PodInfo, vi
 
 
 def _add(total: Totals, scores: NDArray[np.int64], weight: int) -> None:
-    """In place; sums fit the type that the standings have chosen."""
+    """Add in place. The sums fit the type that the standings have chosen."""
     np.add(total, scores if weight == 1 else scores * weight, out=total, casting="unsafe")

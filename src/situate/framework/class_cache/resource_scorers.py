@@ -1,13 +1,13 @@
-"""What all plugins that look at amounts say of a node, worked out in one go.
+"""The combined answer of all plugins that read amounts, computed in one step.
 
-NumPy takes as long for twenty numbers as for one, and for five thousand mostly what memory takes. So where the filters
-and scores that look at amounts are known to each other, one of them may give a *meter*, which says what all of them
-together say: of one row for many templates (`Readings`), and of all rows for one template (`Meter.bounds`), in fewer
-and narrower operations than each plugin on its own. `situate.framework.class_cache.score_board` and
-`situate.framework.class_cache.pod_class_cache` use them.
+NumPy needs the same time for twenty numbers as for one, and for five thousand mostly the time of memory access. If one
+of these filters and scores knows all others, it can provide a *meter* with their combined answer. A meter evaluates one
+row for many templates (`Readings`), or all rows for one template (`Meter.bounds`). It takes fewer and narrower
+operations than the single plugins. `situate.framework.class_cache.score_board` and
+`situate.framework.class_cache.pod_class_cache` use meters.
 
-A meter says exactly what the plugins' own methods say. That it does is for the tests of the plugin to show;
-`Shortcuts.gauges` switches meters off.
+A meter gives exactly the answer of the plugins' own methods. The plugin's tests check this. `Shortcuts.gauges` switches
+meters off.
 """
 
 from __future__ import annotations
@@ -29,61 +29,61 @@ Narrow: TypeAlias = NDArray[np.int16]
 """Weighted scores, or totals."""
 
 NO_ROOM: Final = -1
-"""What a meter says of a node that the filters refuse."""
+"""A meter's total for a node that the filters refuse."""
 
 
 class Readings(Protocol):
-    """Of some templates."""
+    """A meter prepared for some templates."""
 
     def at(self, load: Load, rows: Sequence[int] | Indices) -> tuple[Narrow, Mask | None]:
-        """(templates, rows): the weighted scores, right where the filters pass, and where they do; None is everywhere.
+        """Return (templates, rows): the weighted scores, and where the filters pass; None means everywhere.
 
-        Good until it is asked again.
+        Scores are valid only where the filters pass. The arrays are valid until the next call.
         """
         ...
 
 
 class Meter(Protocol):
-    """Of one node table."""
+    """The combined answer of several plugins on one node table."""
 
     derived: Derived
-    """Of which `bounds` is told the numbers."""
+    """The columns that `bounds` takes as `numbers`."""
 
     def asked(self, template: PodTemplate) -> Any:
-        """What `bounds`, `total` and `readings` have to know of the template; None where only the plugins know."""
+        """Return the template's values for `bounds`, `total` and `readings`; None if only the plugins can answer."""
         ...
 
     def bounds(self, numbers: Numbers, asked: Any, settled: Narrow) -> Narrow:
-        """(nodes,): for each node that the filters let pass, `settled` and the scores, or a little more, never less.
+        """Return (nodes,): an upper bound of `settled` plus the scores, for each node that passes the filters.
 
-        Negative where `settled` is far below zero. What the filters refuse has any number (`refuse`). Good until it is
-        asked again, and the asker's until then.
+        The bound is exact or slightly too high. It is negative where `settled` is far below zero. Refused nodes have
+        any number (see `refuse`). The array is valid until the next call, and the caller may modify it.
         """
         ...
 
     def refuse(self, numbers: Numbers, asked: Any, bounds: Narrow) -> None:
-        """Makes those of these bounds negative where the filters refuse; what they refuse by a hair may stay."""
+        """Make the bounds negative where the filters refuse. Nodes with a very small shortage may keep their bounds."""
         ...
 
     def has_room(self, load: Load, row: int, asked: Any) -> bool:
-        """Whether the filters let this row pass."""
+        """Return whether this row passes the filters."""
         ...
 
     def total(self, load: Load, row: int, asked: Any) -> int:
-        """The weighted scores of one row, or `NO_ROOM`."""
+        """Return the weighted scores of one row, or `NO_ROOM`."""
         ...
 
     def readings(self, asked: Sequence[Any]) -> Readings:
-        """For templates that ask for this."""
+        """Return readings for these templates, given as results of `asked`."""
         ...
 
 
 @runtime_checkable
 class MeteringPlugin(Protocol):
-    """A plugin that can speak for others."""
+    """A plugin that can evaluate other plugins together with itself."""
 
     name: str
 
     def meter(self, filters: Sequence[FilterPlugin], scores: Sequence[Weighted], nodes: NodeTable) -> Meter | None:
-        """What these say together on these nodes; None where it does not know them all, or numbers are too large."""
+        """Return the combined meter on these nodes; None if a plugin is unknown to it, or numbers are too large."""
         ...

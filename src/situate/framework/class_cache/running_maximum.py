@@ -1,9 +1,9 @@
-"""The first of the highest of many totals, without looking at all of them each time.
+"""Find the first of the highest of many totals without reading all of them each time.
 
-Totals are taken in blocks. For each block a bound is kept that no total in it exceeds: it rises with every total that
-is raised, and stays where it is when one falls. Whoever asks for the highest looks into the block with the highest
-bound, the first of them if there are several; if nothing there reaches the bound, the bound is lowered to what is
-there, and the next one is tried. So the answer is exact, and an answer costs about as much as a block and the bounds.
+Totals are divided into blocks, and each block has a bound that no total in it exceeds. The bound rises with a total,
+and stays when a total falls. `first` reads the first block with the highest bound. If no total there reaches the bound,
+the bound is lowered to the highest total, and `first` tries the next block. The result is exact and costs about one
+block plus the bounds.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ Totals = NDArray[np.signedinteger[Any]]
 
 BLOCK: Final = 1024
 LONG: Final = 2**15
-"""So many totals are cheaper to look for the highest in blocks than all at once."""
+"""From this number of totals on, a search by blocks is cheaper than a search over all."""
 
 
 class Maxima:
-    """Of totals that others change; mutable."""
+    """Block bounds of totals that the caller changes; mutable."""
 
     __slots__ = ("_bounds",)
 
     def __init__(self, totals: Totals, bounds: Totals | None = None) -> None:
-        """`bounds`: where they are kept, one for each block, if others keep them up to date too."""
+        """`bounds` is the array for the bounds, one for each block, if others update them too."""
         self._bounds: Totals = np.maximum.reduceat(totals, np.arange(0, len(totals), BLOCK), out=bounds)
 
     def changed(self, rows: Indices, totals: Totals) -> None:
-        """These rows have these totals now, (rows,)."""
+        """Record the new totals, (rows,), of these rows."""
         np.maximum.at(self._bounds, rows // BLOCK, totals)
 
     def first(self, totals: Totals) -> int:
-        """The index of the first of the highest."""
+        """Return the index of the first of the highest totals."""
         bounds = self._bounds
         while True:
             block = int(bounds.argmax())

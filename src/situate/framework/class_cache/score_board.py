@@ -1,11 +1,11 @@
-"""Totals of many classes, brought up to date together.
+"""Totals of many classes, updated together.
 
-Where pods of many kinds come in turn, each kind finds as many changed nodes as there are kinds when its turn comes. To
-look at one changed node for all kinds costs as many operations as to look at all these nodes for one kind, and it
-is done once: so that a pod costs the rescoring of one node. What is said of a node for all kinds a meter knows
+If Pods of many kinds arrive in turn, each kind finds as many changed nodes as there are kinds. Evaluating one changed
+node for all kinds takes as many operations as evaluating all these nodes for one kind, but happens only once. A Pod
+thus costs the rescoring of one node. A meter evaluates a node for all kinds
 (`situate.framework.class_cache.resource_scorers`).
 
-The classes' totals are the rows of one array, so that a node is a column of it.
+The totals of the classes are the rows of one array, so a node is a column.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.snapshot.snapshot import Snapshot
 
 ROOM: Final = 128
-"""Classes of one board."""
+"""Maximum number of classes of one board."""
 _SHARE: Final = 10
-"""With more than one in so many nodes changed, it is cheaper to learn anew about the classes that are asked for."""
+"""If more than one node in this number changed, learning the requested classes again is cheaper."""
 
 _BOARDS: Final = 16
-"""At most."""
+"""Maximum number of boards."""
 _STALE: Final = 2**10
-"""Changes that a board does not know of whose members nobody seems to need."""
+"""Number of changes that a board has missed at which its members count as unused."""
 
 
 class Boards:
-    """Of one profile; mutable. Knows the meters of its plugins as well."""
+    """The boards of one profile, and the meters of its plugins; mutable."""
 
     def __init__(self, filters: Sequence[FilterPlugin], scores: Sequence[Weighted]) -> None:
-        """All plugins that look at amounts on a node."""
+        """Take all plugins that read amounts on a node."""
         self._filters = filters
         self._scores = scores
         plugins = (*filters, *(each.plugin for each in scores))
@@ -50,12 +50,12 @@ class Boards:
         self._nodes: NodeTable | None = None
         self._lineage: object = None
         self._meters: dict[frozenset[str], Meter | None] = {}
-        """On `_nodes`; by the filters that are not concerned."""
+        """On `_nodes`; by the set of filters that skip the Pods."""
         self._boards: list[Board] = []
-        """On `_nodes`, of snapshots of `_lineage`."""
+        """On `_nodes`, for snapshots of `_lineage`."""
 
     def meter(self, standing: Standing, nodes: NodeTable) -> Meter | None:
-        """For pods with this standing; None if there is none."""
+        """Return the meter for Pods with this standing; None if there is none."""
         if self._nodes is not nodes:
             self._nodes = nodes
             self._meters.clear()
@@ -70,7 +70,10 @@ class Boards:
         return self._meters[unfiltered]
 
     def admit(self, known: PodClass, template: PodTemplate, snapshot: Snapshot) -> None:
-        """From now on a board looks after the class, which is up to date, if there is room and a meter for it."""
+        """Let a board update the class from now on, if there is a meter and a board with a free row.
+
+        The class must be up to date.
+        """
         meter = self.meter(known.standing, snapshot.nodes)
         asked = None if meter is None else meter.asked(template)
         board = None if meter is None or asked is None else self._with_room(meter, snapshot)
@@ -78,11 +81,11 @@ class Boards:
             board.join(known, asked)
 
     def clear(self) -> None:
-        """The classes that were known are known no more."""
+        """Drop all boards, after the caller has dropped all classes."""
         self._boards.clear()
 
     def _with_room(self, meter: Meter, snapshot: Snapshot) -> Board | None:
-        """One whose members are up to date."""
+        """Return a board with a free row, its members up to date; None if there is none."""
         if self._lineage is not snapshot.lineage:
             self._lineage = snapshot.lineage
             self._boards.clear()
@@ -101,37 +104,37 @@ class Boards:
 
 
 class Board:
-    """Of one meter, and so of one node table; mutable."""
+    """The classes of one meter, and so of one node table; mutable."""
 
     def __init__(self, meter: Meter, nodes: int) -> None:
         self.meter = meter
         self.position = 0
-        """In the change log: up to there the members know what has changed."""
+        """The position in the change log up to which the members are up to date."""
         self._members: list[PodClass] = []
         self._asked: list[Any] = []
-        # what nobody has written to takes no memory yet
+        # rows that were never written take no memory
         self._totals: Narrow = np.empty((ROOM, nodes), np.int16)
         self._bounds: Narrow | None = np.empty((ROOM, -(-nodes // BLOCK)), np.int16) if nodes >= LONG else None
-        """(classes, blocks): of their `Maxima`."""
+        """(classes, blocks): the bounds of their `Maxima`."""
         self._refusing: Mask = np.zeros(nodes, np.bool_)
-        """(nodes,): where a member had a negative total when that was looked at last."""
+        """(nodes,): whether a member had a negative total at the last evaluation."""
         self._readings: Readings | None = None
-        """None if there are other members since."""
+        """None if the members have changed since."""
         self._settled: list[Narrow] | None = None
-        """The members' settled totals, each once; None if a member has others since."""
+        """The distinct settled totals of the members; None if those of a member have changed since."""
         self._places: Indices | None = None
-        """Of each member's ones in `_settled`; None if all have the same."""
+        """The index in `_settled` for each member; None if all share one."""
         self._here: Narrow = np.empty(ROOM, np.int16)
-        """What `_settled` say of one row,"""
+        """The entries of `_settled` for one row."""
         self._own: Narrow = np.empty(ROOM, np.int16)
-        """and what each member's own one says."""
+        """The entry of each member for that row."""
 
     @property
     def full(self) -> bool:
         return len(self._members) == ROOM
 
     def join(self, known: PodClass, asked: Any) -> None:
-        """The class is brought up to date here from now on. It must be so now, and the members as well."""
+        """Let the board update the class from now on. The class and the members must be up to date now."""
         place = len(self._members)
         self._totals[place] = known.total
         known.total = self._totals[place]
@@ -145,7 +148,7 @@ class Board:
         self._readings = self._settled = None
 
     def catch_up(self, snapshot: Snapshot) -> bool:
-        """Whether the members know now what has changed; else they have been forgotten."""
+        """Update the members. If that is not possible, drop them and return False."""
         if not self._members:
             return True
         changed = snapshot.changed_since(self.position)
@@ -171,11 +174,11 @@ class Board:
         return True
 
     def resettled(self) -> None:
-        """A member has other settled totals."""
+        """Record that a member has new settled totals."""
         self._settled = None
 
     def forget(self) -> None:
-        """Nobody is a member any more, and who was has to be learned anew."""
+        """Remove all members. Each of these classes must be learned again."""
         for member in self._members:
             member.lineage = None
         self._members.clear()
@@ -184,7 +187,7 @@ class Board:
         self._readings = self._settled = None
 
     def _write_one(self, row: int, now: Narrow, passes: Mask | None) -> None:
-        """`_write` of one row, which it mostly is."""
+        """Run `_write` for a single row, the usual case."""
         settled = self._settled or self._arranged()
         here, own = self._here, self._own[: len(now)]
         if self._places is None:
@@ -192,7 +195,7 @@ class Board:
         else:
             for place, each in enumerate(settled):
                 here[place] = each.item(row)
-            here.take(self._places, out=own, mode="clip")  # which they all are in; unlike others it needs no buffer
+            here.take(self._places, out=own, mode="clip")  # indices are valid; `clip` needs no buffer
         np.add(now, own, out=now)
         column = self._totals[: len(now), row]
         if passes is not None or self._refusing.item(row):
@@ -227,7 +230,7 @@ class Board:
         np.maximum(block, now, out=block)
 
     def _tell(self, before: Narrow, now: Narrow) -> None:
-        """(members, rows): members for whom other nodes are feasible now hear of it."""
+        """Report changed feasibility, (members, rows), to each member concerned."""
         for place in np.flatnonzero(((before ^ now) < 0).any(axis=1)).tolist():
             some = before[place] < 0, now[place] < 0
             self._members[place].feasible_changed(

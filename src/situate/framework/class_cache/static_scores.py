@@ -1,11 +1,11 @@
-"""What the nodes alone decide about pods that are alike in all but what they request.
+"""The results that depend only on the nodes, for Pods that differ only in their requests.
 
-Labels, taints, names and images say where such a pod may go at all, and what most scores come to. That is worked out
-once for all of them and holds until somebody changes a node: a pod that is new in nothing but its amounts costs no more
-than comparing amounts.
+Labels, taints, names and images decide most filters and most scores of such Pods. These results are computed once for
+all of them and stay valid until a Node changes. A Pod that is new only in its amounts then costs only comparisons of
+amounts.
 
-It may be shared where every plugin that is asked here says that it does not look at what pods request
-(`Plugin.heeds_requests`); else it is kept for each template.
+Pods share a result if every plugin evaluated here declares that it does not read requests (`Plugin.heeds_requests`).
+Otherwise each template has its own.
 """
 
 from __future__ import annotations
@@ -35,17 +35,20 @@ from situate.framework.snapshot.node_table import NodeTable
 from situate.framework.snapshot.snapshot import Snapshot
 
 Totals = NDArray[np.signedinteger[Any]]
-"""(nodes,): weighted sums of scores; negative where a node will not do."""
+"""(nodes,): weighted sums of scores; negative where a node is infeasible."""
 
 _NARROW: Final = 2**13
-"""Totals up to this fit 16 bits, with room to spare for those that are far below zero, or for as much again."""
+"""Totals up to this limit fit 16 bits. Values far below zero, or sums of two totals, fit as well."""
 _KEPT: Final = 2**22
-"""Nodes of all standings together; some 5 bytes each."""
+"""Number of nodes in all standings together; about 5 bytes each."""
 _LEAST_KEPT: Final = 64
 
 
 def width_of(scores: Iterable[Weighted]) -> type[np.signedinteger[Any]]:
-    """The type of their weighted sums. Two such sums may be added: both are of 16 bits only if what they come to is."""
+    """Return the type of their weighted sums.
+
+    Two such sums may be added: the type has 16 bits only if the result fits.
+    """
     return np.int16 if _highest(scores) <= _NARROW else np.int64
 
 
@@ -55,7 +58,7 @@ def _highest(scores: Iterable[Weighted]) -> int:
 
 @dataclass(slots=True, eq=False)
 class Relative:
-    """A plugin's raw scores, and what they come to while the lowest and the highest of them are among the feasible."""
+    """A plugin's raw scores, and their normalized values while both extremes are feasible."""
 
     weighted: Weighted
     normalizer: NormalizePlugin
@@ -64,18 +67,18 @@ class Relative:
     """(nodes,)"""
     lowest: int
     highest: int
-    """Of the nodes that may do."""
+    """The extremes over the nodes that pass the static filters."""
     at_lowest: Indices
     at_highest: Indices
-    """Both are empty where all raw scores are the same."""
+    """Both are empty if all raw scores are equal."""
     share: Totals
-    """(nodes,): normalized and weighted; right where a node may do."""
+    """(nodes,): normalized and weighted; valid where a node passes the static filters."""
     _low: int = 0
     _high: int = 0
-    """Places in `at_lowest` and `at_highest` of nodes that were feasible when that was asked last."""
+    """Indices in `at_lowest` and `at_highest` of nodes that were feasible at the last check."""
 
     def holds(self, feasible: Mask | Totals, least: int) -> bool:
-        """Whether both extremes are among the feasible nodes: those with this or more."""
+        """Return whether both extremes are among the feasible nodes: those with a value of at least `least`."""
         if feasible.item(self.at_lowest.item(self._low)) < least:
             where = np.flatnonzero(feasible.take(self.at_lowest) >= least)
             if not len(where):
@@ -89,7 +92,7 @@ class Relative:
         return True
 
     def witnesses(self) -> tuple[int, int]:
-        """A node with the lowest and one with the highest, feasible when `holds` was true last."""
+        """Return a node with the lowest and one with the highest score, feasible when `holds` was last true."""
         return self.at_lowest.item(self._low), self.at_highest.item(self._high)
 
     def extremes(self, nodes: Indices) -> tuple[int, int] | None:
@@ -97,37 +100,37 @@ class Relative:
         return (int(among.min()), int(among.max())) if len(among) else None
 
     def shares(self, pod: PodInfo, nodes: Indices) -> Scores:
-        """(nodes,): normalized among these nodes, of which there is one at least, and weighted."""
+        """Return (nodes,): scores normalized over these nodes, at least one, and weighted."""
         return _normalized(self.weighted, self.normalizer, self.state, pod, self.raw.take(nodes))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Standing:
-    """Of one node table. Arrays must not be written to."""
+    """The node-only results for Pods of one kind on one node table; its arrays are read-only."""
 
     states: dict[str, Any]
     unfiltered: frozenset[str]
-    """Plugins whose PreFilter was not concerned."""
+    """Plugins whose PreFilter skipped."""
     unscored: frozenset[str]
-    """Plugins whose PreScore was not concerned."""
+    """Plugins whose PreScore skipped."""
     may: Mask
-    """(nodes,): whether the filters that read the node alone pass."""
+    """(nodes,): whether the filters pass that read only the node."""
     count: int
-    """So many may."""
+    """The number of nodes that pass."""
     base: Totals
-    """(nodes,): scores that need no normalizing; far below zero where a node may not do."""
+    """(nodes,): scores that are not normalized; far below zero where a node does not pass."""
     relative: tuple[Relative, ...]
     varied: tuple[Relative, ...]
-    """Those with more than one raw score."""
+    """The entries of `relative` with more than one raw score."""
     settled: Totals
-    """(nodes,): `base` and the shares of `relative`."""
+    """(nodes,): `base` plus the shares of `relative`."""
 
     def holds(self, feasible: Mask | Totals, least: int) -> bool:
-        """Whether `settled` is right where these nodes are feasible: those with this or more."""
+        """Return whether `settled` is valid with these feasible nodes: those with a value of at least `least`."""
         return all(each.holds(feasible, least) for each in self.varied)
 
     def settled_among(self, pod: PodInfo, nodes: Indices) -> Totals:
-        """(nodes,): the same where only these nodes are feasible, of which there is one at least."""
+        """Return (nodes,): the same totals if only these nodes, at least one, are feasible."""
         settled = self.base.take(nodes)
         for each in self.relative:
             settled += each.shares(pod, nodes).astype(settled.dtype)
@@ -135,7 +138,7 @@ class Standing:
 
 
 class Standings:
-    """Of one profile; mutable."""
+    """The standings of one profile; mutable."""
 
     def __init__(self, profile: Profile) -> None:
         self._pre_filters = tuple(plugin for plugin in profile.pre_filter if reads(plugin) is not Reads.CLUSTER)
@@ -146,15 +149,15 @@ class Standings:
         self._by_kin = not any(map(heeds_requests, asked))
         local = [each for each in profile.score if reads(each.plugin) is not Reads.CLUSTER]
         self.dtype, highest = width_of(local), _highest(local)
-        """Of totals."""
+        """The type of totals, and the highest total."""
         self._refused = -2 * max(highest, 1)
         self._nodes: NodeTable | None = None
         self._known: dict[object, tuple[PodTemplate, Standing]] = {}
         self._settled: dict[int, Totals] = {}
-        """By the hash of what is in it."""
+        """By the hash of the contents."""
 
     def of(self, pod: PodInfo, snapshot: Snapshot) -> Standing | None:
-        """None if a plugin rejects the pods as a whole; `PluginFailed` if one fails."""
+        """Return the standing; None if a plugin rejects the Pods as a whole. `PluginFailed` if one fails."""
         if self._nodes is not snapshot.nodes:
             self._nodes = snapshot.nodes
             self._forget()
@@ -174,7 +177,7 @@ class Standings:
         self._settled.clear()
 
     def _shared(self, settled: Totals) -> Totals:
-        """Equal ones as the same array: whoever reads those of many kinds at a node reads few then."""
+        """Return the same array for equal totals, so that reading one node for many kinds reads few arrays."""
         known = self._settled.setdefault(hash(settled.tobytes()), settled)
         return known if np.array_equal(known, settled) else settled
 
@@ -257,7 +260,7 @@ def _relative(
     may: Mask,
     share: Totals,
 ) -> Relative:
-    """`share` is zero everywhere."""
+    """Fill `share`, which must be zero, and return the scores with their extremes."""
     nodes = np.flatnonzero(may)
     among = raw.take(nodes)
     lowest, highest = (int(among.min()), int(among.max())) if len(nodes) else (0, 0)

@@ -1,4 +1,4 @@
-"""Ways to the same decision in less time, and their switches."""
+"""Shortcuts to the same decision, and their switches."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Shortcuts:
-    """Ways to the same answer in less time; each can be switched off."""
+    """Faster paths to the same decision; each can be switched off."""
 
     classes: bool = True
-    """Keep what is known per class of equal pods, and ask again only about nodes that changed."""
+    """Cache results per class of equal Pods, and evaluate only nodes that changed."""
     batches: bool = True
-    """Place a run of equal pods at once; needs `classes`, and ties that go to the first node."""
+    """Place a run of equal Pods at once. Needs `classes`, and ties that go to the first node."""
     stretches: bool = True
-    """Decide in one go about pods that need no more than a node; needs `classes`."""
+    """Decide about Pods together that depend only on their own node; needs `classes`."""
     gauges: bool = True
-    """Read what amounts on a node say off columns that follow the pods, and ask meters; needs `classes`."""
+    """Evaluate load from columns that are updated per Pod, and use meters; needs `classes`."""
 
 
 NO_SHORTCUTS: Final = Shortcuts(classes=False, batches=False, stretches=False, gauges=False)
-"""The plain path: every plugin is asked about every node for every pod."""
+"""The plain path: every plugin evaluates every node for every Pod."""

@@ -1,7 +1,7 @@
-"""One pod's scheduling cycle over frozen values: which nodes will do, which is best, and why none will.
+"""The scheduling cycle of one Pod over immutable values: feasible nodes, the best one, and reasons.
 
-This is the plain path: every plugin is asked about everything, each time. Faster paths give the same answers
-(`situate.framework.class_cache.pod_class_cache`), and are held against this one by the tests.
+This is the plain path: it evaluates every plugin each time. The faster path in
+`situate.framework.class_cache.pod_class_cache` gives the same answers, and the tests compare the two.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from situate.framework.snapshot.nominated_pods import Promised
 from situate.framework.snapshot.snapshot import Snapshot
 
 _FEW: Final = 16
-"""So many numbers are cheaper to look at one by one: NumPy's time for them is its time for each call."""
+"""Up to this number, a Python loop is cheaper than the cost of a NumPy call."""
 NO_NODES: Final = Status(Code.UNRESOLVABLE, ("no nodes available to schedule pods",))
 
 Nominations = Mapping[int, Sequence[PodInfo]]
-"""Pods that other cycles have promised a node, by the node's index in the whole table."""
+"""Other Pods that are nominated to a node, by the node's index in the whole table."""
 
 
 class PluginFailed(Exception):
-    """A plugin raised, or answered what it may not; ends the pod's cycle with an error, and nothing else."""
+    """A plugin raised an exception or returned an invalid answer; ends only the Pod's cycle, with an error."""
 
     def __init__(self, plugin: str, point: str, problem: str) -> None:
         super().__init__(f'running {point} plugin "{plugin}": {problem}')
@@ -49,24 +49,24 @@ class PluginFailed(Exception):
 
 
 class Prepared(msgspec.Struct, frozen=True, eq=False):
-    """What PreFilter has found out; made for every pod to which others matter."""
+    """The results of PreFilter; created for each Pod with plugins that read other Pods."""
 
     states: Mapping[str, Any]
     skipped: frozenset[str]
     only: Mask | None = None
-    """(nodes,): the only nodes that can do."""
+    """(nodes,): the only nodes that can be feasible."""
     restricting: tuple[str, ...] = ()
-    """The plugins that made `only`."""
+    """The plugins that set `only`."""
     status: Status = SUCCESS
 
 
 NOTHING_PREPARED: Final = Prepared({}, frozenset())
-"""Where there was nobody to ask."""
+"""For a cycle without PreFilter plugins."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Feasibility:
-    """Which nodes will do."""
+    """The feasible nodes of a Pod."""
 
     snapshot: Snapshot
     prepared: Prepared
@@ -75,10 +75,13 @@ class Feasibility:
     verdicts: tuple[tuple[str, Verdict], ...]
     """In the order of the calls, over all nodes."""
     crowded: Callable[[], Sequence[tuple[str, Verdict]]] = tuple
-    """What goes before these if extenders refuse what filters do not: `find_feasible` says it where no node passes."""
+    """Verdicts that come before `verdicts` if only extenders refuse the remaining nodes.
+
+    If no node passes, `find_feasible` includes them already.
+    """
 
     def diagnosis(self) -> Diagnosis:
-        """Why the others will not."""
+        """Return the reasons why the other nodes are infeasible."""
         prepared = self.prepared
         if not prepared.status.ok:
             return Diagnosis(self.snapshot, status=prepared.status)
@@ -95,9 +98,9 @@ class Feasibility:
 
 
 def prepare(plugins: Sequence[PreFilterPlugin], pod: PodInfo, snapshot: Snapshot) -> Prepared:
-    """PreFilter of these plugins, in order.
+    """Run PreFilter of these plugins, in order.
 
-    An unresolvable rejection ends it at once; another one is remembered while the rest are asked.
+    An unresolvable rejection ends the run at once. Any other rejection is stored, and the remaining plugins run.
     """
     states: dict[str, Any] = {}
     skipped: set[str] = set()
@@ -142,7 +145,7 @@ def _nowhere(restricting: Sequence[str]) -> Status:
 def find_feasible(
     profile: Profile, pod: PodInfo, snapshot: Snapshot, nominations: Nominations | None = None
 ) -> Feasibility:
-    """PreFilter and Filter over all nodes. `nominations`: only pods of at least this one's priority."""
+    """Run PreFilter and Filter over all nodes. `nominations` has only Pods of at least this Pod's priority."""
     prepared = prepare(profile.pre_filter, pod, snapshot)
     if not prepared.status.ok:
         return Feasibility(snapshot, prepared, np.zeros(snapshot.count, dtype=np.bool_), ())
@@ -163,7 +166,7 @@ def find_feasible(
 
 
 def fits(profile: Profile, pod: PodInfo, snapshot: Snapshot, nominations: Nominations, node: int) -> bool:
-    """Whether the pod may go to this one node; of a snapshot of all."""
+    """Return whether the Pod fits on this one node. The snapshot has all nodes."""
     prepared = prepare(profile.pre_filter, pod, snapshot)
     if not prepared.status.ok or (prepared.only is not None and not prepared.only[node]):
         return False
@@ -185,9 +188,9 @@ def _crowded(
     verdicts: Sequence[tuple[str, Verdict]],
     nominations: Nominations,
 ) -> list[tuple[str, Verdict]]:
-    """What is said of promised nodes that would not do without those pods either: as upstream, with them first.
+    """Return the verdicts of nodes with nominated Pods, for nodes that fail without those Pods too.
 
-    Not of nodes that are refused before anything is asked that pods there could change.
+    As upstream, these verdicts come first. Nodes that a static filter refuses are left out.
     """
     settled = np.zeros(snapshot.count, dtype=np.bool_) if prepared.only is None else ~prepared.only
     for plugin, (_, verdict) in zip(_asked(profile, prepared), verdicts, strict=False):
@@ -200,10 +203,9 @@ def _crowded(
 def with_promised(
     profile: Profile, pod: PodInfo, snapshot: Snapshot, prepared: Prepared, nominations: Nominations, where: Mask
 ) -> list[tuple[str, Verdict]]:
-    """The filters' verdicts on those of the promised nodes that are in the mask, with the pods that these are promised
-    to on them; over all nodes.
+    """Return the filters' verdicts on the nodes in the mask that have nominated Pods, with those Pods added.
 
-    All of them together, where nothing but amounts on a node can make a difference.
+    The verdicts are over all nodes. All these nodes are evaluated together if only amounts on a node matter.
     """
     if isinstance(nominations, Promised) and _looks_at_amounts(profile, pod, prepared):
         nodes = nominations.nodes
@@ -226,7 +228,7 @@ def with_promised(
 def crowded(
     profile: Profile, pod: PodInfo, snapshot: Snapshot, prepared: Prepared, nominations: Nominations, passes: Mask
 ) -> Indices:
-    """Those of the nodes that pass where the pods that they are promised to leave no room."""
+    """Return the passing nodes where nominated Pods leave too little capacity."""
     if not (isinstance(nominations, Promised) and _looks_at_amounts(profile, pod, prepared)):
         fits = np.ones(snapshot.count, dtype=np.bool_)
         for _, verdict in with_promised(profile, pod, snapshot, prepared, nominations, passes):
@@ -239,13 +241,13 @@ def crowded(
     laden = snapshot.with_promised(nominations, nodes)
     fits = np.ones(len(nodes), dtype=np.bool_)
     for plugin in _asked(profile, prepared):
-        if getattr(plugin, "reads", Reads.CLUSTER) is Reads.LOAD:  # others do not change their minds for these pods
+        if getattr(plugin, "reads", Reads.CLUSTER) is Reads.LOAD:  # nominated Pods do not change other filters
             fits &= call(plugin, "Filter", plugin.filter, prepared.states.get(plugin.name), pod, laden).passes
     return nodes[~fits]
 
 
 def _looks_at_amounts(profile: Profile, pod: PodInfo, prepared: Prepared) -> bool:
-    """Whether amounts and numbers are all that other pods on a node mean to this one."""
+    """Return whether only amounts and counts of other Pods on a node affect this Pod."""
     return not (pod.template.host_ports or profile.allot) and all(
         getattr(plugin, "reads", Reads.CLUSTER) is not Reads.CLUSTER for plugin in _asked(profile, prepared)
     )
@@ -254,7 +256,7 @@ def _looks_at_amounts(profile: Profile, pod: PodInfo, prepared: Prepared) -> boo
 def run_filters(
     profile: Profile, pod: PodInfo, snapshot: Snapshot, prepared: Prepared
 ) -> tuple[tuple[str, Verdict], ...]:
-    """Filter, in order, over the nodes of the snapshot, which may be a part of all."""
+    """Run Filter, in order, over the nodes of the snapshot, which may be a subset."""
     verdicts = []
     for plugin in _asked(profile, prepared):
         state = prepared.states.get(plugin.name)
@@ -263,14 +265,14 @@ def run_filters(
 
 
 def _asked(profile: Profile, prepared: Prepared) -> list[FilterPlugin]:
-    """The filters that PreFilter has not dropped, in order."""
+    """Return the filters that PreFilter has not dropped, in order."""
     return [plugin for plugin in profile.filter if plugin.name not in prepared.skipped]
 
 
 def _with_nominated(
     profile: Profile, pod: PodInfo, snapshot: Snapshot, prepared: Prepared, node: int, others: Sequence[PodInfo]
 ) -> list[tuple[str, Verdict]]:
-    """The filters' verdicts on one node, with the pods that it is promised to on it, spread over all nodes."""
+    """Return the filters' verdicts on one node with its nominated Pods added, as verdicts over all nodes."""
     alone = snapshot.alone(node)
     for other in others:
         prepared = with_pod(profile, pod, prepared, other, node, snapshot)
@@ -280,7 +282,7 @@ def _with_nominated(
 
 
 def _at(verdict: Verdict, nodes: Indices, count: int) -> Verdict:
-    """A verdict on some nodes as one on all."""
+    """Return a verdict over some nodes as one over all."""
     passes = np.ones(count, dtype=np.bool_)
     passes[nodes] = verdict.passes
 
@@ -296,14 +298,14 @@ def _at(verdict: Verdict, nodes: Indices, count: int) -> Verdict:
 def with_pod(
     profile: Profile, pod: PodInfo, prepared: Prepared, other: PodInfo, node: int, snapshot: Snapshot
 ) -> Prepared:
-    """As if `other` were on the node too; `node` is an index of the whole table."""
+    """Return the PreFilter result as if `other` were on the node too; `node` is an index of the whole table."""
     return _changed(profile, pod, prepared, other, node, snapshot, "add_pod")
 
 
 def without_pod(
     profile: Profile, pod: PodInfo, prepared: Prepared, other: PodInfo, node: int, snapshot: Snapshot
 ) -> Prepared:
-    """As if `other` were not on the node."""
+    """Return the PreFilter result as if `other` were not on the node."""
     return _changed(profile, pod, prepared, other, node, snapshot, "remove_pod")
 
 
@@ -320,7 +322,10 @@ def _changed(
 
 
 def allotted(profile: Profile, pod: PodInfo, node: Snapshot) -> PodInfo:
-    """The pod as it counts on this node, the only one of the snapshot: with what the first plugin allots that does."""
+    """Return the Pod as it counts on this node, the only one of the snapshot.
+
+    The first plugin that allocates units decides the Pod's annotations.
+    """
     for plugin in profile.allot:
         annotations = call(plugin, "Allot", plugin.allot, pod, node)
         if annotations:
@@ -329,7 +334,7 @@ def allotted(profile: Profile, pod: PodInfo, node: Snapshot) -> PodInfo:
 
 
 def score(profile: Profile, pod: PodInfo, feasibility: Feasibility, feasible: Indices) -> NDArray[np.int64]:
-    """(feasible,): PreScore, Score, NormalizeScore, weighted and summed. Without Score plugins every node has 1."""
+    """Return (feasible,): the weighted sum of normalized scores. Without Score plugins every node has 1."""
     if not profile.score:
         return np.ones(len(feasible), dtype=np.int64)
     total = np.zeros(len(feasible), dtype=np.int64)
@@ -341,7 +346,7 @@ def score(profile: Profile, pod: PodInfo, feasibility: Feasibility, feasible: In
 def scores_by_plugin(
     profile: Profile, pod: PodInfo, feasibility: Feasibility, feasible: Indices
 ) -> list[tuple[str, NDArray[np.int64]]]:
-    """Each Score plugin's share in the total, for the feasible nodes."""
+    """Return each Score plugin's share of the total, for the feasible nodes."""
     snapshot = feasibility.snapshot.at(feasible)
     states, skipped = pre_score(profile, pod, feasibility.prepared, snapshot)
     return [
@@ -354,7 +359,7 @@ def scores_by_plugin(
 def pre_score(
     profile: Profile, pod: PodInfo, prepared: Prepared, snapshot: Snapshot
 ) -> tuple[dict[str, Any], frozenset[str]]:
-    """PreScore over a snapshot of the feasible nodes: the states, and the plugins that have no say."""
+    """Run PreScore over a snapshot of the feasible nodes; return the states and the plugins that skip."""
     states = dict(prepared.states)
     skipped: set[str] = set()
     for plugin in profile.pre_score:
@@ -370,12 +375,12 @@ def pre_score(
 
 
 def share(weighted: Weighted, state: Any, pod: PodInfo, snapshot: Snapshot) -> Scores:
-    """What one plugin adds to the total of each node of the snapshot: all of them feasible."""
+    """Return the weighted scores of one plugin for each node of the snapshot, all of them feasible."""
     return raw_and_normalized(weighted, state, pod, snapshot)[1] * weighted.weight
 
 
 def raw_and_normalized(weighted: Weighted, state: Any, pod: PodInfo, snapshot: Snapshot) -> tuple[Scores, Scores]:
-    """One plugin's scores before and after NormalizeScore; twice the same where it does not normalize."""
+    """Return one plugin's scores before and after NormalizeScore; the same twice without normalization."""
     plugin = weighted.plugin
     raw: Scores = call(plugin, "Score", plugin.score, state, pod, snapshot)
     scores = raw
@@ -389,7 +394,7 @@ def check_scores(name: str, scores: Scores) -> None:
     if not len(scores):
         return
     if scores.dtype == np.int64:
-        whole = scores.view(np.uint64)  # a negative one is very large then
+        whole = scores.view(np.uint64)  # a negative score becomes very large
         if (max(whole.tolist()) if len(whole) <= _FEW else whole.max()) <= HIGHEST:
             return
     if not (scores.min() >= 0 and scores.max() <= HIGHEST):
@@ -398,7 +403,7 @@ def check_scores(name: str, scores: Scores) -> None:
 
 
 def call(plugin: Plugin, point: str, method: Any, *arguments: Any) -> Any:
-    """The plugin's answer; whatever it raises becomes `PluginFailed` with its name."""
+    """Call the plugin, and turn any exception into `PluginFailed` with its name."""
     try:
         return method(*arguments)
     except PluginFailed:

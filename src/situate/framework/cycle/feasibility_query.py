@@ -1,6 +1,6 @@
-"""Where one pod could go on one snapshot, which may have been changed at will: plugins ask this through their handle.
+"""The feasible nodes of one Pod on one snapshot, which may be a changed one. Plugins call this through their handle.
 
-What happens if the pods of a whole queue are decided upon is asked in `situate.framework.explain.what_if`.
+`situate.framework.explain.what_if` does the same for the Pods of a whole queue.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from situate.framework.snapshot.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """Where one pod could go on one snapshot."""
+    """The feasible nodes of one Pod on one snapshot."""
 
     snapshot: Snapshot
     feasible: Indices
     """Indices of the snapshot."""
     totals: Scores
-    """(feasible,): weighted and summed over the plugins."""
+    """(feasible,): weighted sums over the plugins."""
     diagnosis: Diagnosis
-    """Why the other nodes will not do."""
+    """The reasons why the other nodes are infeasible."""
 
     @property
     def node(self) -> str:
-        """The first of the best; empty if none will do."""
+        """The first of the best nodes; empty if none is feasible."""
         return self.snapshot.name(int(self.feasible[best(self.totals)])) if len(self.feasible) else ""
 
 
 def answer(profile: Profile, pod: PodInfo, snapshot: Snapshot, nominations: Nominations | None = None) -> Answer:
-    """Filter and Score over all nodes of any snapshot. `PluginFailed` if a plugin cannot say.
+    """Run Filter and Score over all nodes of any snapshot; `PluginFailed` if a plugin fails.
 
-    `nominations`: other pods of at least this one's priority, by the index of the node that they have been promised.
+    `nominations` are other Pods of at least this Pod's priority, by the index of their nominated node.
     """
     none = np.zeros(0, dtype=np.intp)
     if not snapshot.count:

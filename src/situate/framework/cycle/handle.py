@@ -1,9 +1,8 @@
-"""What the framework lends to plugins: a look at the cluster, and a way to ask for things beside a placement.
+"""The plugins' access to the framework: the cluster state, and requests other than a placement.
 
-What a plugin asks for is noted and heeded by the engine once the call is over, never in its midst, so that no cycle
-changes under another plugin's feet. A plugin that wants a handle has a method `with_handle`, which returns the same
-plugin holding it: every engine lends its own, so that a plugin that is asked "what if" on a branch cannot reach the
-scheduler that is at work.
+The engine executes a plugin's requests after the call, never during it, so that a cycle does not change while plugins
+run. A plugin that needs a handle has a method `with_handle`, which returns the same plugin with the handle. Every
+engine provides its own handle. A plugin that runs on a branch therefore cannot reach the live scheduler.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from situate.framework.snapshot.snapshot import Snapshot
 
 @dataclass(slots=True, eq=False)
 class Wishes:
-    """What plugins have asked for and nobody has heeded yet; of one engine."""
+    """Requests of plugins that the engine has not executed yet; of one engine."""
 
     activate: list[str] = field(default_factory=list)
     """Uids."""
@@ -33,18 +32,18 @@ class Wishes:
     actions: list[Action] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        """Whether there is something that the engine itself has to heed."""
+        """Whether there are requests that the engine executes itself."""
         return bool(self.activate or self.allow or self.reject)
 
     def taken(self) -> Wishes:
-        """What the engine itself has to heed, which is forgotten here; heeding it may bring new ones."""
+        """Remove and return the requests that the engine executes itself; executing them may add new ones."""
         taken = Wishes(self.activate, self.allow, self.reject)
         self.activate, self.allow, self.reject = [], [], []
         return taken
 
 
 class Handle:
-    """Lent by one engine to one plugin."""
+    """The access of one plugin to one engine."""
 
     def __init__(
         self,
@@ -60,39 +59,39 @@ class Handle:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The newest one; what is made of it by `assume` and the like is the plugin's own."""
+        """The newest snapshot, as a branch that the plugin may change."""
         return self._snapshot().branch()
 
     def what_if(self, pod: PodInfo, snapshot: Snapshot) -> Answer:
-        """Where the pod's profile would put it if the cluster were like this."""
+        """Return the result of the Pod's profile for this changed cluster."""
         return self._what_if(pod, snapshot)
 
     def activate(self, uids: Iterable[str]) -> None:
-        """Makes waiting pods active at once, without an event and without back-off; unknown ones are passed over."""
+        """Make pending Pods active at once, without an event and without backoff; unknown uids are ignored."""
         self._wishes.activate.extend(uids)
 
     def allow(self, uid: str) -> None:
-        """Lets a pod go that this plugin's Permit holds; harmless if it does not."""
+        """Allow a Pod that waits for this plugin's Permit; no effect on other Pods."""
         self._wishes.allow.append((uid, self._plugin))
 
     def reject(self, uid: str, reason: str) -> None:
-        """Ends the placement of a pod that any plugin's Permit holds; harmless if none does."""
+        """Reject a Pod that waits for any plugin's Permit; no effect on other Pods."""
         self._wishes.reject.append((uid, self._plugin, reason))
 
     def ask(self, *actions: Action) -> None:
-        """Has something done beside any placement: an eviction, or a patch: of a scale, a resize, any object."""
+        """Request actions other than a placement: an eviction, or a patch such as a scale or a resize."""
         self._wishes.actions.extend(actions)
 
 
 @runtime_checkable
 class HandlePlugin(Plugin, Protocol):
     def with_handle(self, handle: Handle) -> Plugin:
-        """The same plugin holding the handle; each engine asks once, also those on which something is tried."""
+        """Return the same plugin with the handle. Each engine calls this once, including engines for trials."""
         ...
 
 
 def with_handles(profile: Profile, lend: Callable[[str], Handle]) -> Profile:
-    """The profile with a handle in each plugin that wants one; the profile itself if none does."""
+    """Return the profile with a handle in each plugin that needs one; the same profile if none does."""
     if not any(map(_wants, members(profile))):
         return profile
     return with_each(profile, lambda plugin: plugin.with_handle(lend(plugin.name)) if _wants(plugin) else plugin)

@@ -1,4 +1,4 @@
-"""How many nodes are looked at, in which order, and which of equally good ones is taken (upstream schedule_one.go)."""
+"""The number and order of evaluated nodes, and the choice among equal ones (upstream schedule_one.go)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NODES_PER_PERCENT: Final = 125
 
 
 def feasible_nodes_to_find(nodes: int, percentage: int) -> int:
-    """So many feasible nodes are enough among `nodes`; percentage 0 is adaptive (numFeasibleNodesToFind)."""
+    """Return the number of feasible nodes that is enough; percentage 0 is adaptive (numFeasibleNodesToFind)."""
     if nodes < _LEAST_NODES:
         return nodes
     if percentage == 0:
@@ -25,9 +25,9 @@ def feasible_nodes_to_find(nodes: int, percentage: int) -> int:
 
 
 def visit(passes: Mask, start: int, enough: int) -> tuple[Indices, int]:
-    """The first `enough` feasible nodes from `start` on, round robin, and how many nodes were visited for that.
+    """Return the first `enough` feasible nodes from `start` on, round robin, and the number of visited nodes.
 
-    The feasible ones come in the order of the table.
+    The feasible nodes are in the order of the table.
     """
     count = len(passes)
     feasible = np.flatnonzero(passes)
@@ -40,11 +40,14 @@ def visit(passes: Mask, start: int, enough: int) -> tuple[Indices, int]:
 
 
 def best(totals: NDArray[np.int64] | NDArray[np.uint64]) -> int:
-    """The first of the highest."""
+    """Return the index of the first of the highest totals."""
     return int(totals.argmax())
 
 
 def best_at_random(totals: NDArray[np.int64], random: np.random.Generator) -> int:
-    """One of the highest; each is as likely. Nothing is drawn where there is no choice."""
+    """Return the index of one of the highest totals, with equal probability.
+
+    A single highest total takes no random number.
+    """
     highest = np.flatnonzero(totals == totals.max())
     return int(highest[random.integers(len(highest)) if len(highest) > 1 else 0])

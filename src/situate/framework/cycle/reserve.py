@@ -1,4 +1,4 @@
-"""Reserve, and its opposite (upstream runtime/framework.go RunReservePluginsReserve)."""
+"""Run Reserve plugins, or revert them (upstream runtime/framework.go RunReservePluginsReserve)."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from situate.framework.volumes.storage import Reservation
 
 
 def concerns(plugin: object, pod: PodInfo) -> bool:
-    """Whether Allot, Reserve and PreBind of the plugin may have something to do for the pod.
+    """Return whether Allot, Reserve and PreBind of the plugin may apply to the Pod.
 
-    A plugin that knows better says so by a method `reserves(pod)`, whose answer depends on the pod's template and
-    volumes alone.
+    A plugin can narrow this with a method `reserves(pod)`, which must depend only on the Pod's template and volumes.
     """
     knows = getattr(plugin, "reserves", None)
     return True if knows is None else bool(knows(pod))
 
 
 def reserve(profile: Profile, pod: PodInfo, node: str, snapshot: Snapshot) -> Reserved:
-    """What all plugins have reserved, or the first rejection. What was reserved is for the caller to take back."""
+    """Return the reservations of all plugins together, or the first rejection. The caller reverts after a rejection."""
     together = RESERVED
     for plugin in profile.reserve:
         reserved: Reserved = call(plugin, "Reserve", plugin.reserve, pod, node, snapshot)
@@ -38,6 +37,6 @@ def reserve(profile: Profile, pod: PodInfo, node: str, snapshot: Snapshot) -> Re
 
 
 def unreserve(profile: Profile, pod: PodInfo, node: str) -> None:
-    """All plugins, in reverse; those that never reserved too."""
+    """Call unreserve of all plugins in reverse order, including plugins that did not reserve."""
     for plugin in reversed(profile.reserve):
         plugin.unreserve(pod, node)

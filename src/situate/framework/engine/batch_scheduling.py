@@ -1,7 +1,7 @@
-"""Pods that are placed together, exactly where one after the other would have gone.
+"""Place consecutive Pods together, each on the node that it would get one by one.
 
-A *run* is equal pods that follow each other, a *stretch* different ones that need no more than a node. Those that
-cannot be placed like this have a cycle of their own, which is left to `situate.framework.engine.engine`.
+A *run* is a sequence of equal Pods. A *stretch* is a sequence of different Pods that need only a node. Other Pods have
+a cycle of their own in `situate.framework.engine.engine`.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from situate.framework.queue.scheduling_queue import SchedulingQueue
 from situate.framework.snapshot.cache import Cache
 
 Cycle: TypeAlias = Callable[[WaitingPod], Decision | Asked | None]
-"""A pod's own cycle; None for one that nobody waits for any more."""
+"""The cycle of a single Pod; None if the Pod must no longer be scheduled."""
 
 _RUN: Final = 3
-"""Equal pods in a row that are worth being placed as a run,"""
+"""Minimum number of equal consecutive Pods for a run."""
 _NODES_PER_POD: Final = 4096
-"""and one more for each so many nodes, since a run looks at all of them afresh."""
+"""One more Pod is required for each such number of nodes, because a run evaluates all nodes."""
 _COUNTED: Final = 2048
-"""Pods of a run that are counted at a time: they stay in the processor's cache until all of that is done."""
+"""Number of Pods of a run to count at a time, so that they stay in the processor's cache meanwhile."""
 _STRETCH: Final = 64
-"""Pods of one stretch at most: what comes meanwhile has to wait for it."""
+"""Maximum number of Pods in a stretch. Events that arrive meanwhile wait for its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """What an engine joins, and what its decisions change."""
+    """The parts of an engine that its decisions change."""
 
     cache: Cache
     queue: SchedulingQueue
@@ -50,7 +50,7 @@ class Joined:
 
 
 class Together:
-    """Of one engine. The pods are those that have been taken from its queue."""
+    """Joint placement of the Pods that one engine has taken from its queue."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Together:
         runs: bool,
         stretches: bool,
     ) -> None:
-        """`profiles` and `choosers` by the name of the scheduler; `runs` and `stretches`: which shortcuts are taken."""
+        """`profiles` and `choosers` are by scheduler name; `runs` and `stretches` enable the shortcuts."""
         self._cache = joined.cache
         self._queue = joined.queue
         self._nominations = joined.nominations
@@ -75,12 +75,12 @@ class Together:
         self._runs = runs
         self._stretches = stretches
         self._reserves = {name: _reserving(profile) for name, profile in profiles.items()}
-        """Of the profiles in which a pod may need no more than a node: what tells whether it does."""
+        """For profiles whose Pods may need only a node: the functions that check whether a Pod needs more."""
 
     def place(self, first: WaitingPod, most: int, cycle: Cycle) -> list[Decision | PlacedRun | Asked]:
-        """What becomes of this pod and of those behind it, at most so many, which are taken from the queue.
+        """Decide about this Pod and the Pods after it, at most `most`, which are taken from the queue.
 
-        `cycle` is for those that have to be placed one by one.
+        `cycle` runs for Pods that must be placed one by one.
         """
         run, least = self._run(first, most), self._least
         simple = self._stretches and self._is_simple(first)
@@ -95,7 +95,7 @@ class Together:
                 decisions.append(placed)
                 at += len(placed.pods)
                 continue
-            equal = False  # what keeps one from it keeps the equal ones behind it from it as well
+            equal = False  # the reason that stops this Pod stops the equal Pods after it too
             placed = self._place_in_turn(run, at) if simple else None
             if placed is not None:
                 decisions.append(placed)
@@ -104,7 +104,7 @@ class Together:
                     self._queue.put_first(run[at:])
                     return decisions
                 continue
-            simple = False  # this one finds no node, and so it is with those behind it
+            simple = False  # this Pod finds no node, so the equal Pods after it find none either
             if at:
                 self._queue.take_off(run[at])
             decision = cycle(run[at])
@@ -116,8 +116,10 @@ class Together:
     def _place_stretch(
         self, run: list[WaitingPod], most: int, least: int, cycle: Cycle
     ) -> list[Decision | PlacedRun | Asked]:
-        """The first that finds no node, or whose plugins fail, has its own cycle, which tells; and those behind it are
-        back in the queue then, since something may come of that.
+        """Place a stretch of Pods.
+
+        The first Pod without a node, or with a failing plugin, has its own cycle, which reports the reason. The Pods
+        after it return to the queue first, because that cycle may affect them.
         """
         self._stretch(run, most, least)
         placed = self._place_in_turn(run, 0)
@@ -136,22 +138,22 @@ class Together:
 
     @property
     def _least(self) -> int:
-        """So many equal pods are worth being placed as a run."""
+        """The minimum number of equal Pods for a run."""
         return _RUN + self._cache.snapshot().count // _NODES_PER_POD
 
     def _run(self, first: WaitingPod, most: int) -> list[WaitingPod]:
-        """The pod with the equal ones behind it, at most so many in all; they are taken from the queue."""
+        """Return the Pod with the equal Pods after it, at most `most` in all. They are taken from the queue."""
         return [first, *self._queue.pop_like(first, most - 1, _equal)] if self._runs else [first]
 
     def _stretch(self, run: list[WaitingPod], most: int, least: int) -> None:
-        """Adds the simple pods behind `run`, up to a run of `least`; they are taken from the queue.
+        """Add the simple Pods after `run`, up to a run of `least`. They are taken from the queue.
 
-        Placed in turn, each is chosen for, and counted, as in a cycle of its own. All that is saved is what a cycle
-        does for pods that are not simple, so nothing else can come of it.
+        Each Pod is placed and counted in turn, as in its own cycle. Only the steps for Pods that are not simple are
+        left out, so the result is the same.
         """
         name = run[0].info.template.scheduler_name
         last, equal = run[-1], 0
-        known: set[int] = set()  # by identity: peers are simple all or none, and the queue keeps them meanwhile
+        known: set[int] = set()  # by identity: peers are simple all or none, and the queue references them
 
         def simple(_: WaitingPod, other: WaitingPod) -> bool:
             nonlocal last, equal
@@ -169,7 +171,7 @@ class Together:
         run += self._queue.pop_like(run[0], min(most, _STRETCH) - len(run), simple)
 
     def _is_simple(self, waiting: WaitingPod) -> bool:
-        """Whether the pod needs no more than a node, which its class and other pods decide, and it holds up nobody."""
+        """Return whether the Pod needs only a node, and no reservation, extender or nomination is involved."""
         info = waiting.info
         if info.peers is None or self._nominations:
             return False
@@ -186,10 +188,10 @@ class Together:
         return bool(self._cache.snapshot().count) and self._choosers[name].compares_all(info)
 
     def _place_in_turn(self, run: Sequence[WaitingPod], begin: int) -> PlacedRun | None:
-        """Simple pods of one profile from `begin` on, one after the other, as long as each finds a node.
+        """Place simple Pods of one profile from `begin` on, one after the other, until one finds no node.
 
-        Ends early where plugins want something, which is heeded before the next pod's turn comes. None where the first
-        finds no node, or plugins fail: its own cycle will say so.
+        The loop also ends when plugins make requests, which the engine executes before the next Pod. None if the first
+        Pod finds no node or a plugin fails; the Pod's own cycle reports the reason.
         """
         chooser, snapshot = self._choosers[run[begin].info.template.scheduler_name], self._cache.snapshot()
         nodes: list[int] = []
@@ -211,14 +213,14 @@ class Together:
         return PlacedRun(placed, np.array(nodes, dtype=np.intp), snapshot.nodes.names)
 
     def _may_run(self, waiting: WaitingPod) -> bool:
-        """Whether the pod and its equals may be placed at once."""
+        """Return whether the Pod and its equals may be placed at once."""
         profile = self._profiles[waiting.info.pod.spec.scheduler_name]
         if self._nominations or waiting.info.terminating or profile.permit:
             return False
         return not any(concerns(plugin, waiting.info) for plugin in (*profile.allot, *profile.reserve))
 
     def _place_run(self, run: list[WaitingPod]) -> PlacedRun | None:
-        """The first of them that find nodes; None if they have to be placed one by one."""
+        """Place the first Pods that find nodes; None if they must be placed one by one."""
         snapshot = self._cache.snapshot()
         first = run[0].info
         if not snapshot.count:
@@ -226,7 +228,7 @@ class Together:
         try:
             nodes = self._choosers[first.pod.spec.scheduler_name].choose_run(first, snapshot, len(run))
         except Exception:
-            return None  # the pods' own cycles will say so
+            return None  # the Pods' own cycles report the reason
         if not len(nodes):
             return None
         pods = run[: len(nodes)]
@@ -238,13 +240,16 @@ class Together:
 
 
 def _reserving(profile: Profile) -> tuple[Callable[[PodInfo], bool], ...] | None:
-    """What tells whether Allot or Reserve have to do with a pod; None if that cannot be told, or Permit has a say."""
+    """Return functions that check whether Allot or Reserve apply to a Pod.
+
+    None if a plugin has no such check, or the profile has Permit plugins.
+    """
     known = [getattr(plugin, "reserves", None) for plugin in (*profile.allot, *profile.reserve)]
     told = tuple(each for each in known if each is not None)
     return None if profile.permit or len(told) < len(known) else told
 
 
 def _equal(one: WaitingPod, other: WaitingPod) -> bool:
-    """Whether two pods make no difference to any decision, their own or others'."""
+    """Return whether no decision distinguishes the two Pods, neither about themselves nor about other Pods."""
     peers = one.info.peers
     return peers is other.info.peers and peers is not None

@@ -1,4 +1,4 @@
-"""Which node a pod gets: the plain path, or by what is known of the pod's class where that is allowed."""
+"""Choose the node of a Pod, by the plain path or by the cached results of its class where that is allowed."""
 
 from __future__ import annotations
 
@@ -36,42 +36,42 @@ from situate.framework.snapshot.nominated_pods import Promised
 from situate.framework.snapshot.snapshot import Snapshot
 
 Tie = Callable[[Scores], int]
-"""The index of one of the highest."""
+"""Returns the index of one of the highest totals."""
 
 
 class Choice(msgspec.Struct, frozen=True, gc=False):
-    """A node for a pod; made for every placement, and a dataclass would take five times as long."""
+    """A node for a Pod. It is created for every placement; a dataclass would take five times as long."""
 
     index: int
     """In the table of the snapshot."""
     visited: int
-    """So many nodes were looked at."""
+    """The number of evaluated nodes."""
     feasible: int
-    """So many of them would do."""
+    """The number of feasible nodes among them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Beyond:
-    """The plugins that look beyond the node."""
+    """The plugins that read more than the node."""
 
     pre_filters: tuple[PreFilterPlugin, ...]
     filters: tuple[FilterPlugin, ...]
     pre_scores: tuple[PreScorePlugin, ...]
     scores: tuple[Weighted, ...]
     concerns: tuple[tuple[str, Callable[[PodInfo, Snapshot], bool]], ...] | None
-    """What tells whether each of them has a say about a pod; None if only asking all of them tells."""
+    """Functions that check whether each plugin applies to a Pod; None if a plugin has no such check."""
     width: type[np.signedinteger[Any]]
-    """Of what `scores` add to a total."""
+    """The type of the sum that `scores` add to a total."""
     unconcerned: Prepared
-    """What preparing for a pod comes to where none has."""
+    """The PreFilter result for a Pod to which none of the plugins applies."""
     left_out: frozenset[str]
-    """Filters of those that have none, if these are the others."""
+    """The filters that were left out when this was narrowed to some plugins."""
     narrowed: dict[tuple[str, ...], _Beyond]
-    """The others, by their names; filled as they are met."""
+    """Subsets of the plugins by their names, created on demand."""
 
     @classmethod
     def of(cls, profile: Profile, *, claims: bool) -> _Beyond:
-        """Those that have a say about a pod with claims, or about one without."""
+        """Select the plugins that apply to Pods with claims, or to Pods without claims."""
 
         def heard(plugin: object) -> bool:
             return reads(plugin) is Reads.CLUSTER and (claims or not about_claims(plugin))
@@ -80,7 +80,7 @@ class _Beyond:
         filters = tuple(plugin for plugin in profile.filter if heard(plugin))
         pre_scores = tuple(plugin for plugin in profile.pre_score if heard(plugin))
         scores = tuple(each for each in profile.score if heard(each.plugin))
-        # a plugin that could not skip is asked without having been prepared
+        # a plugin that cannot skip runs without preparation
         able: dict[str, object] = {plugin.name: plugin for plugin in (*pre_filters, *pre_scores)}
         unable = {plugin.name for plugin in filters} - {plugin.name for plugin in pre_filters}
         unable |= {each.name for each in scores} - {plugin.name for plugin in pre_scores}
@@ -91,7 +91,7 @@ class _Beyond:
         return cls(pre_filters, filters, pre_scores, scores, known, width_of(scores), skipped, frozenset(), {})
 
     def concerned(self, pod: PodInfo, snapshot: Snapshot) -> _Beyond | None:
-        """Those of them that may have something to say about the pod; None if nobody has."""
+        """Return the plugins that may apply to the Pod; None if none does."""
         concerns = self.concerns
         if concerns is None:
             return self
@@ -120,13 +120,13 @@ class _Beyond:
 
 
 class Chooser:
-    """Of one profile; remembers where the next round of visits starts, and what is known per class."""
+    """Choice of nodes for one profile, with the start of the next sampling round and the cached classes."""
 
     def __init__(self, profile: Profile, shortcuts: Shortcuts, *, extended: bool = False) -> None:
-        """`extended`: whether extenders filter or score nodes, for pods of whatever kind."""
+        """`extended` says whether any extender filters or scores nodes."""
         self._profile = profile
         self._first_will_do = not profile.score and not extended
-        """Where nothing tells nodes apart, the first feasible one is enough."""
+        """If no score distinguishes nodes, the first feasible one is enough."""
         compares_all = profile.percentage_of_nodes_to_score >= ALL_NODES and not self._first_will_do
         known = shortcuts.classes and compares_all
         self._classes = Classes(profile, gauges=shortcuts.gauges) if known else None
@@ -134,15 +134,15 @@ class Chooser:
         self._for_others = _Beyond.of(profile, claims=False)
         self._unheard = tuple(plugin.name for plugin in profile.filter if about_claims(plugin))
         self.next_start = 0
-        """Where the next round of visits starts."""
+        """The node at which the next round of visits starts."""
 
     def choose(
         self, pod: PodInfo, snapshot: Snapshot, nominations: Nominations, nominated: int | None, tie: Tie
     ) -> Choice | Feasibility:
-        """A node, or why none will do.
+        """Return a node, or the reasons why no node is feasible.
 
-        `nominations`: other pods of at least this one's priority, by the node that they have been promised.
-        `nominated`: the node that this pod has been promised, which it takes if it still can.
+        `nominations` are other Pods of at least this Pod's priority, by their nominated node. `nominated` is this Pod's
+        own nominated node, which it takes if the node is still feasible.
         """
         if nominated is not None:
             alone = self._find_at(pod, snapshot, nominations, nominated)
@@ -155,12 +155,13 @@ class Chooser:
         return self._choose_plainly(pod, snapshot, nominations, tie)
 
     def compares_all(self, pod: PodInfo) -> bool:
-        """Whether what is known of its class says where the pod goes, unless none will do."""
+        """Return whether the Pod's class decides its node, unless no node is feasible."""
         return self._classes is not None and not pod.pod.spec.node_name
 
     def choose_at_once(self, pod: PodInfo, snapshot: Snapshot, tie: Tie) -> int | None:
-        """The node of a pod for which all nodes are compared, while nothing is nominated; None where `choose` knows
-        more.
+        """Return the node of a Pod for which all nodes are compared, without nominations.
+
+        None if only `choose` can decide.
         """
         if self._classes is None:
             return None
@@ -178,9 +179,10 @@ class Chooser:
         return known.best() if tie is best else tie(known.total)
 
     def choose_run(self, pod: PodInfo, snapshot: Snapshot, count: int) -> Indices:
-        """The nodes of the next pods like this one, in their order, as if they were chosen one after the other.
+        """Return the nodes of the next Pods like this one, in order, as if they were chosen one after the other.
 
-        At most `count`; none where they have to be. Ties go to the first node. Nothing may be nominated.
+        There are at most `count` nodes, and none if the Pods must be placed one by one. Ties go to the first node.
+        There must be no nominations.
         """
         classes = self._classes
         none = np.zeros(0, dtype=np.intp)
@@ -203,7 +205,7 @@ class Chooser:
         return self._for_claims if pod.has_claims else self._for_others
 
     def _find_at(self, pod: PodInfo, snapshot: Snapshot, nominations: Nominations, node: int) -> Choice | None:
-        """The promised node, if it will do."""
+        """Return the nominated node if it is feasible."""
         return Choice(node, 1, 1) if cycle.fits(self._profile, pod, snapshot, nominations, node) else None
 
     def _choose_plainly(
@@ -219,7 +221,7 @@ class Chooser:
         return Choice(int(nodes[tie(totals)]), visited, len(nodes))
 
     def visit(self, found: Feasibility) -> tuple[Indices, int]:
-        """The feasible nodes that are compared, and how many were looked at for them; the next round starts there."""
+        """Return the feasible nodes to compare, and the number of visited nodes. The next round starts after these."""
         count = len(found.passes)
         enough = feasible_nodes_to_find(count, self._profile.percentage_of_nodes_to_score)
         if self._first_will_do:
@@ -233,7 +235,10 @@ class Chooser:
     def _choose_by_class(
         self, classes: Classes, pod: PodInfo, snapshot: Snapshot, nominations: Nominations, tie: Tie
     ) -> Choice | None:
-        """None where only the plain path can tell more: nothing is feasible, or a plugin rejects the pod as a whole."""
+        """Return a choice; None if only the plain path can decide.
+
+        Then no node is feasible, or a plugin rejects the Pod as a whole.
+        """
         beyond = self._beyond(pod).concerned(pod, snapshot)
         if nominations or beyond is not None:
             return self._choose_beside_others(classes, beyond, pod, snapshot, nominations, tie)
@@ -252,7 +257,7 @@ class Chooser:
         nominations: Nominations,
         tie: Tie,
     ) -> Choice | None:
-        """The same where other pods matter: those that are in place to `beyond`, if there are such plugins."""
+        """Return the choice if other Pods matter: nominated ones, or placed ones that the plugins of `beyond` read."""
         prepared = self._prepared(beyond, pod, snapshot)
         if not prepared.status.ok:
             return None
@@ -295,9 +300,9 @@ class Chooser:
         prepared: Prepared,
         beyond: _Beyond | None,
     ) -> Indices:
-        """Those of the nodes that pass where pods that were promised them leave no room.
+        """Return the passing nodes where nominated Pods leave too little capacity.
 
-        Without `beyond` nothing concerns the pod but what is on a node.
+        Without `beyond`, the Pod depends only on the load of a node.
         """
         local = beyond is None
         if local and known.crowded is not None and known.crowded.holds(nominations, snapshot):
@@ -315,7 +320,7 @@ class Chooser:
 
 
 def _have_a_say(beyond: _Beyond, part: Part, pod: PodInfo, snapshot: Snapshot, prepared: Prepared) -> bool:
-    """Whether one of the plugins scores the pod."""
+    """Return whether one of the plugins scores the Pod."""
     view = snapshot.at(part)
     skipped = {
         plugin.name
@@ -326,7 +331,7 @@ def _have_a_say(beyond: _Beyond, part: Part, pod: PodInfo, snapshot: Snapshot, p
 
 
 def _passing(beyond: _Beyond, known: PodClass, pod: PodInfo, snapshot: Snapshot, prepared: Prepared) -> Mask:
-    """The class's own mask where no other plugin narrows it."""
+    """Return the passing nodes: the class's own mask if no other plugin narrows it."""
     passes = known.passes
     if prepared.only is not None:
         passes = passes & prepared.only
@@ -340,8 +345,8 @@ def _passing(beyond: _Beyond, known: PodClass, pod: PodInfo, snapshot: Snapshot,
 
 
 def _scores(beyond: _Beyond, part: Part, pod: PodInfo, snapshot: Snapshot, prepared: Prepared) -> Totals | None:
-    """(feasible,): the plugins' shares in the totals of these nodes; None if they have none."""
-    if len(part.nodes) < 2 or not beyond.scores:  # the only one is taken unscored
+    """Return (feasible,): the plugins' shares of the totals of these nodes; None if there are none."""
+    if len(part.nodes) < 2 or not beyond.scores:  # a single node is taken without scores
         return None
     view = snapshot if len(part.nodes) == snapshot.count else snapshot.at(part)
     given, states = prepared.states, dict(prepared.states)
@@ -362,7 +367,7 @@ def _scores(beyond: _Beyond, part: Part, pod: PodInfo, snapshot: Snapshot, prepa
 
 
 def _share(weighted: Weighted, state: Any, pod: PodInfo, view: Snapshot, width: type[np.signedinteger[Any]]) -> Totals:
-    """What one plugin adds to the total of each node of the view: all of them feasible."""
+    """Return the weighted scores of one plugin for each node of the view, all of them feasible."""
     grading = weighted.grading
     if grading is None:
         return cycle.share(weighted, state, pod, view).astype(width, copy=False)

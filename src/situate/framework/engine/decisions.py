@@ -1,4 +1,4 @@
-"""What comes out of a scheduling cycle."""
+"""The results of a scheduling cycle."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from situate.framework.snapshot.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Placed:
-    """A pod has a node, where it counts already; it is to be bound."""
+    """A Pod that has a node, where it counts already, and is ready to be bound."""
 
     pod: WaitingPod
     node: str
     choice: Choice | None
-    """None if the pod was held before, or placed in a run."""
+    """None if the Pod waited for Permit, or was placed in a run."""
     working: frozenset[str] | None = None
-    """The PreBind plugins with something to do, if the pod was held; None: they are still to be asked."""
+    """The PreBind plugins with work, if the Pod waited for Permit; None if they are not known yet."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacedRun:
-    """Pods that were placed at once; `Placed` for each, without the objects."""
+    """Pods that were placed at once: a compact form of one `Placed` each."""
 
     pods: Sequence[WaitingPod]
     nodes: Indices
-    """The node of each pod, as an index in `names`."""
+    """The node of each Pod, as an index in `names`."""
     names: Sequence[str]
 
     def __iter__(self) -> Iterator[Placed]:
@@ -51,18 +51,18 @@ class PlacedRun:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Waiting:
-    """A pod has a node, where it counts already; some plugins hold it until they allow it."""
+    """A Pod that has a node, where it counts already, and waits until its Permit plugins allow it."""
 
     pod: WaitingPod
     node: str
     choice: Choice
     until: dict[str, float]
-    """By plugin: when it rejects the pod if it has not allowed it."""
+    """By plugin: the time at which the Pod is rejected unless the plugin has allowed it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Refused:
-    """No node will do, or a plugin did not let the placement stand."""
+    """A Pod without a feasible node, or whose placement a plugin rejected."""
 
     pod: WaitingPod
     diagnosis: Diagnosis
@@ -70,36 +70,37 @@ class Refused:
 
     @property
     def actions(self) -> tuple[Action, ...]:
-        """What makes room for the pod."""
+        """The actions that free capacity for the Pod."""
         return self.post_filter.actions if self.post_filter is not None else ()
 
     @property
     def nominate(self) -> str | None:
-        """A node that is promised to the pod; empty takes an earlier promise back, as every end does in which no
-        PostFilter plugin has had a say; None leaves it.
+        """The node to nominate; empty clears an earlier nomination; None leaves it.
+
+        Without a PostFilter result the value is empty.
         """
         return self.post_filter.nominate if self.post_filter is not None else ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Failed:
-    """Something broke; the pod is tried again after a while."""
+    """A Pod whose cycle ended with an error. It is tried again after backoff."""
 
     pod: WaitingPod
     error: str
     plugin: str = ""
-    """Whose doing it was; empty if that is not known."""
+    """The plugin that failed; empty if it is unknown."""
     cause: Exception | None = None
-    """What was raised where no plugin is known to have raised it."""
+    """The exception, if the plugin that raised it is unknown."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Asked:
-    """No decision yet: the cycle stands still, and no other begins, until extenders have answered (`Engine.resume`)."""
+    """An open cycle that waits for replies of extenders (`Engine.resume`). No other cycle starts before."""
 
     pod: WaitingPod
     questions: tuple[Question, ...]
-    """They may be asked at the same time."""
+    """These may be asked at the same time."""
 
 
 Decision: TypeAlias = Placed | Waiting | Refused | Failed
@@ -107,15 +108,16 @@ Decision: TypeAlias = Placed | Waiting | Refused | Failed
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """The steps of a binding cycle: each group only if all before it succeeded."""
+    """The steps of a binding cycle. Each group runs only if all earlier groups succeeded."""
 
     before: tuple[Action, ...]
     bind: tuple[Action, ...]
     after: tuple[Action, ...]
-    """Whose failure changes nothing."""
+    """Actions whose failure changes nothing."""
     expected: bool
-    """Whether a PreBind plugin has something to do: until that is done the pod is not bound, and others should know
-    where it will be (KEP-5278).
+    """Whether a PreBind plugin has work.
+
+    The Pod is then bound only after this work, and its expected node should be visible before that (KEP-5278).
     """
 
     @classmethod
@@ -128,12 +130,15 @@ class Binding:
         binder: Extender | None = None,
         working: frozenset[str] | None = None,
     ) -> Binding:
-        """PreBind of those with something to do, Bind of the first that takes it, PostBind.
+        """Collect the actions that bind the Pod.
 
-        `binder`: the extender that binds instead of plugins; these come after one that may be ignored. `working`: as
-        `working_before_binding` has told; None asks.
+        They come from the PreBind plugins with work, the first Bind plugin that accepts the Pod, and the PostBind
+        plugins.
 
-        `PluginFailed` if one of them cannot say.
+        `binder` is the extender that binds in place of plugins. If it is ignorable, the plugins bind after its failure.
+        `working` is the result of `working_before_binding`; None computes it.
+
+        `PluginFailed` if a plugin fails.
         """
         if working is None:
             working = working_before_binding(profile, pod, node, snapshot)
@@ -150,9 +155,9 @@ class Binding:
 
 
 def working_before_binding(profile: Profile, pod: PodInfo, node: str, snapshot: Snapshot) -> frozenset[str]:
-    """The PreBind plugins with something to do (upstream runtime/framework.go RunPreBindPreFlights).
+    """Return the PreBind plugins with work (upstream runtime/framework.go RunPreBindPreFlights).
 
-    `PluginFailed` if one of them cannot say.
+    `PluginFailed` if a plugin fails.
     """
     working = set()
     for plugin in profile.pre_bind:

@@ -1,8 +1,7 @@
-"""The scheduler without I/O: events go in, decisions come out.
+"""The scheduler without I/O: it takes events and returns decisions.
 
-`Engine` joins cache, queue and plugins. Whoever drives it tells it what happens and what time it is, asks for
-decisions, has them performed, and tells it how that went. The live scheduler, the simulator, what-if questions and the
-benchmarks drive the same engine.
+`Engine` combines cache, queue and plugins. Its host passes in events and the time, requests decisions, carries them out
+and reports the outcome. The live scheduler, the simulator, queries on branches and the benchmarks use the same engine.
 """
 
 from __future__ import annotations
@@ -55,11 +54,11 @@ from situate.objects.kinds.nodes import Node
 from situate.objects.kinds.pods import Pod
 
 PREEMPTION: Final = "DefaultPreemption"
-"""In whose name a pod waits until what makes room for it has been sent (upstream's asynchronous preemption)."""
+"""The plugin name for which a Pod waits until its evictions have been sent (upstream's asynchronous preemption)."""
 
 
 class Engine:
-    """Mutable, of one scheduler. Times are seconds of whatever clock the driver has."""
+    """The state of one scheduler; mutable. Times are seconds of the host's clock."""
 
     def __init__(
         self,
@@ -69,11 +68,15 @@ class Engine:
         seed: int | None = None,
         extenders: Sequence[Extender] = (),
     ) -> None:
-        """`seed` draws among equally good nodes; None takes the first of them. `extenders`: as configured."""
+        """Create an engine without Nodes and Pods.
+
+        With a `seed`, a random draw decides among equally good nodes; None takes the first of them. `extenders` are in
+        configured order.
+        """
         self._made_of = (profiles, queue, shortcuts, seed)
         self._wishes = Wishes()
         self._heeded: deque[Decision] = deque()
-        """What came of plugins' wishes, to be handed out before anything else."""
+        """Decisions that result from plugins' requests. They are returned before any other decision."""
         self.profiles = {profile.scheduler_name: with_handles(profile, self._lend) for profile in profiles}
         self.cache = Cache(
             {key for profile in profiles for plugin in profile.annotations for key in plugin.annotations},
@@ -107,9 +110,9 @@ class Engine:
     def branch(
         self, alter: Callable[[Profile], Profile] = lambda profile: profile, extenders: Sequence[Extender] = ()
     ) -> Engine:
-        """Another engine that knows and has promised the same, and for which no pod waits: for trying things out.
+        """Return another engine with the same cluster state and nominations but an empty queue, for trials.
 
-        Whatever becomes of it, this one does not notice. `alter`: what it has for profiles. `extenders`: whom it asks.
+        It does not affect this engine. `alter` changes its profiles. `extenders` are the extenders that it calls.
         """
         profiles, queue, shortcuts, seed = self._made_of
         twin = Engine([alter(profile) for profile in profiles], queue, shortcuts, seed, extenders)
@@ -124,11 +127,11 @@ class Engine:
 
     @property
     def extenders(self) -> tuple[Extender, ...]:
-        """In the order in which they are asked."""
+        """In the order of the calls."""
         return self._extenders
 
     def next_start(self, scheduler_name: str) -> int:
-        """The node at which the profile's next round of visits starts, where not all are visited."""
+        """Return the node at which the profile's next sampling round starts."""
         return self._choosers[scheduler_name].next_start
 
     def _lend(self, plugin: str) -> Handle:
@@ -137,23 +140,23 @@ class Engine:
 
         return Handle(plugin, self._wishes, lambda: self.snapshot, what_if)
 
-    # What happens
+    # Events
 
     def set_node(self, node: Node, now: float) -> None:
-        """A node is new, or has changed."""
+        """Add or update a Node."""
         old = self.cache.node(node.metadata.name)
         self.cache.set_node(node)
         self._tell(events_of(Subject.NODE, node_change(old, node), old, node), now)
 
     def remove_node(self, name: str, now: float) -> None:
-        """A node is gone; the pods on it count nowhere."""
+        """Remove a Node. The Pods on it count nowhere."""
         old = self.cache.node(name)
         if old is not None:
             self.cache.remove_node(name)
             self._tell((ClusterEvent(Subject.NODE, Change.DELETE, old),), now)
 
     def set_pod(self, pod: Pod, now: float) -> None:
-        """A pod is new, or has changed; `BadPod` if it cannot be read, and then nothing has changed here."""
+        """Add or update a Pod. `BadPod` if a field is invalid; the engine is then unchanged."""
         info = self.cache.reader.read(pod)
         if pod.finished:
             self.remove_pod(info.uid, now)
@@ -163,7 +166,7 @@ class Engine:
             self._set_waiting(info, now)
 
     def remove_pod(self, uid: str, now: float) -> None:
-        """A pod is gone, or has ended; harmless if it is not known."""
+        """Remove a Pod that was deleted or has ended; no effect on an unknown Pod."""
         self.queue.delete(uid)
         withdrawn = self.nominations.remove(uid)
         if withdrawn is not None:
@@ -175,7 +178,7 @@ class Engine:
                 self._tell((ClusterEvent(Subject.ASSIGNED_POD, Change.DELETE, known.info),), now)
 
     def set_catalog(self, catalog: Catalog, events: Sequence[ClusterEvent], now: float) -> None:
-        """Other objects have changed; `events` say in what respects."""
+        """Replace the other objects; `events` describe the changes."""
         self.cache.set_catalog(catalog)
         self._tell(events, now)
 
@@ -198,7 +201,7 @@ class Engine:
         else:
             old = known.info
             before = self.nominations.node_of(info.uid)
-            # one that neither of them names is of our own making, and only not written yet
+            # a nomination that neither object names was made here and is not written yet
             promised = info.nominated or ("" if old.nominated else before)
             self.nominations.nominate(info, promised)
             if (old.nominated or before) not in ("", promised):
@@ -206,7 +209,7 @@ class Engine:
             self.queue.update(info, events_of(Subject.POD, pod_change(old, info), old, info), now)
 
     def _free(self, info: PodInfo, now: float) -> None:
-        """What the pod was promised is free again, as if it had gone from there; not for more important ones."""
+        """Report the Pod's nominated capacity as free, like a deletion, to Pods of at most its priority."""
         event = ClusterEvent(Subject.ASSIGNED_POD, Change.DELETE, info)
         self.queue.on_event(event, now, at_most=info.priority)
 
@@ -215,7 +218,7 @@ class Engine:
             self.queue.on_event(event, now, but=but)
 
     def tick(self, now: float) -> list[Refused]:
-        """Lets time pass; the pods whose permits have run out."""
+        """Advance the time, and return the Pods whose Permit timeout has expired."""
         self.queue.tick(now)
         return [
             self._give_up(held.pod, held.node, Status(Code.UNSCHEDULABLE, (reason,), plugin), now)
@@ -225,9 +228,10 @@ class Engine:
     # Scheduling cycles
 
     def schedule(self, now: float) -> Decision | Asked | None:
-        """Takes the next pod through its scheduling cycle; None when no pod's turn has come.
+        """Run the scheduling cycle of the next Pod; None if no Pod is ready.
 
-        `Asked` only with extenders; before anything else is decided, `resume` has to be told what they reply.
+        The result is `Asked` only with extenders. The host must then call `resume` with their replies before any other
+        decision.
         """
         self._must_not_be_open()
         if self._wishes or self._heeded:
@@ -241,9 +245,9 @@ class Engine:
         return None
 
     def resume(self, replies: Sequence[Reply], now: float) -> Decision | Asked | None:
-        """Goes on with the cycle that has asked: one reply for each question, in their order.
+        """Continue the open cycle with one reply for each question, in their order.
 
-        None if the pod has been deleted or placed meanwhile.
+        None if the Pod has been deleted or placed in the meantime.
         """
         if self._open is None:
             raise RuntimeError("no cycle has asked anything")
@@ -262,7 +266,7 @@ class Engine:
             raise RuntimeError(f"pod {self._open[0].info}: its extenders have been asked; resume that cycle first")
 
     def _settle(self, waiting: WaitingPod, now: float) -> Decision | Asked | None:
-        """None for a pod that is being deleted, which nobody waits for any more."""
+        """Decide about the Pod. Return None if it is being deleted, because it then needs no node."""
         if waiting.info.terminating:
             self.queue.delete(waiting.info.uid)
             return None
@@ -272,9 +276,9 @@ class Engine:
             return self._failed(waiting, problem, now)
 
     def _failed(self, waiting: WaitingPod, problem: Exception, now: float) -> Failed:
-        """Whatever goes wrong in a pod's cycle ends that cycle alone.
+        """Record an error, which ends only this Pod's cycle.
 
-        What is no plugin's own exception may still be one's fault: it answered something of the wrong type or length.
+        An exception that is not `PluginFailed` may still come from a plugin: an answer of the wrong type or length.
         """
         self.nominations.remove(waiting.info.uid)
         self.queue.put_back(waiting, now)
@@ -283,10 +287,9 @@ class Engine:
         return Failed(waiting, f"{type(problem).__name__}: {problem}", cause=problem)
 
     def schedule_run(self, now: float, most: int) -> list[Decision | PlacedRun | Asked]:
-        """Takes the next pods through their scheduling cycles, at most so many; empty when no pod's turn has come.
+        """Run the scheduling cycles of the next Pods, at most `most`; empty if no Pod is ready.
 
-        Equal pods that follow each other may be placed at once, exactly where `schedule` would have put each. `Asked`
-        comes last, if it does.
+        Consecutive equal Pods may be placed at once, on the same nodes as by `schedule`. An `Asked` is always last.
         """
         self._must_not_be_open()
         if self._wishes or self._heeded:
@@ -337,7 +340,7 @@ class Engine:
         replies: Sequence[Reply] | None,
         now: float,
     ) -> Decision | Asked:
-        """Until the next questions, or to the end; the nodes of the snapshot may have gone meanwhile."""
+        """Run to the next questions or to the end. Nodes of the snapshot may have been removed in the meantime."""
         try:
             questions = next(steps) if replies is None else steps.send(replies)
         except StopIteration as end:
@@ -355,7 +358,7 @@ class Engine:
         return self._place(waiting, node, choice, now)
 
     def _place(self, waiting: WaitingPod, node: str, choice: Choice, now: float) -> Decision:
-        """Allot, assume, Reserve, Permit."""
+        """Allot, assume, Reserve and Permit."""
         profile = self.profiles[waiting.info.pod.spec.scheduler_name]
         info = self._allotted(profile, waiting.info, node) if profile.allot else waiting.info
         self.cache.assume(info, node)
@@ -401,11 +404,11 @@ class Engine:
         return refused
 
     def evictions_sent(self, refused: Refused, now: float) -> None:
-        """What makes room for the pod is under way, or has failed for good: from now on events may call it again."""
+        """Record that the Pod's evictions are under way or have finally failed. Events may then requeue the Pod."""
         self.queue.release(refused.pod.info.uid, now)
 
     def _give_up(self, waiting: WaitingPod, node: str, rejection: Status, now: float) -> Refused:
-        """A placement that a plugin did not let stand: nothing of it stays. What it frees is news for others alone."""
+        """Revert a placement that a plugin rejected. The resulting events go to other Pods only."""
         pending = rejection.code is Code.PENDING
         names = frozenset((rejection.plugin,))
         self.queue.put_back(waiting, now, frozenset() if pending else names, names if pending else frozenset())
@@ -415,7 +418,7 @@ class Engine:
     # Binding cycles
 
     def allow(self, uid: str, plugin: str) -> Placed | None:
-        """A plugin lets a held pod go; the placement once all have."""
+        """Record that a plugin allows a waiting Pod. Return the placement once all plugins have."""
         held = self.permits.allow(uid, plugin)
         if held is None:
             return None
@@ -423,20 +426,20 @@ class Engine:
         return Placed(held.pod, held.node, None, held.working)
 
     def reject(self, uid: str, plugin: str, reason: str, now: float) -> Refused | None:
-        """A held pod is not to be bound; None if it is not held."""
+        """Reject a waiting Pod; None if it is not waiting."""
         held = self.permits.end(uid)
         if held is None:
             return None
         return self._give_up(held.pod, held.node, Status(Code.UNSCHEDULABLE, (reason,), plugin), now)
 
     def asked_for(self) -> tuple[Action, ...]:
-        """What plugins want to have done beside any placement, since this was called last."""
+        """Return the actions that plugins have requested, other than placements, since the last call."""
         asked = tuple(self._wishes.actions)
         self._wishes.actions.clear()
         return asked
 
     def _heed(self, now: float) -> None:
-        """What plugins have asked for through their handles comes to pass, in the order of the kinds."""
+        """Execute the requests that plugins made through their handles, in the order of the kinds."""
         wishes = self._wishes.taken()
         self.queue.activate(wishes.activate, now)
         allowed = [self.allow(uid, plugin) for uid, plugin in wishes.allow]
@@ -444,22 +447,22 @@ class Engine:
         self._heeded += [decision for decision in (*allowed, *rejected) if decision is not None]
 
     def binding(self, placed: Placed) -> Binding:
-        """What has to be done to bind the pod. `PluginFailed` if a plugin cannot say."""
+        """Return the actions that bind the Pod; `PluginFailed` if a plugin fails."""
         info = placed.pod.info
         profile = self.profiles[info.template.scheduler_name]
         if profile.allot and (known := self.cache.pod(info.uid)) is not None:
-            info = known.info  # with what it was allotted
+            info = known.info  # includes the allocated units
         binders = (each for each in self._extenders if each.bind_verb and interested(each, info))
         binder = next(binders, None) if self._extenders else None
         return Binding.of(profile, info, placed.node, self.cache.snapshot(), binder, placed.working)
 
     def bound(self, placed: Placed) -> None:
-        """The API server has accepted the binding; the watch will tell the rest."""
+        """Record that the API server accepted the binding. The watch reports later changes."""
         self.cache.confirm(placed.pod.info.uid)
         self.queue.bound(placed.pod.info.uid)
 
     def binding_failed(self, placed: Placed, now: float) -> None:
-        """The pod is not bound, for certain: its room is free again, and it is tried again after a while."""
+        """Free the capacity of a Pod that is certainly not bound, and requeue the Pod with backoff."""
         self._undo(placed.pod.info, placed.node, now)
         self.queue.put_back(placed.pod, now)
 
@@ -470,7 +473,7 @@ class Engine:
             self._tell((ClusterEvent(Subject.ASSIGNED_POD, Change.DELETE, info),), now, but)
 
     def _release(self, uid: str, now: float, but: str = "") -> None:
-        """Volumes that the pod was promised are free for others, who hear of it: the API server has nothing to tell."""
+        """Release the Pod's reserved volumes and notify the queue, because the API server reports no change."""
         for given in self.cache.release(uid).given:
             free = self.cache.catalog.storage.volume(given.volume.metadata.name)
             if free is not None:
@@ -478,9 +481,9 @@ class Engine:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The newest one."""
+        """The newest snapshot."""
         return self.cache.snapshot()
 
 
 _Open: TypeAlias = tuple[WaitingPod, Steps[tuple[str, Choice] | Unplaced]]
-"""A cycle that stands still."""
+"""An open cycle that waits for replies."""

@@ -1,7 +1,7 @@
-"""The scheduling cycle of a pod that extenders have to do with: the plain path, with questions in between.
+"""The scheduling cycle of a Pod that extenders manage: the plain path, with questions in between.
 
-Upstream: schedule_one.go schedulePod, findNodesThatPassExtenders, prioritizeNodes. Pods that no extender is interested
-in never come here.
+Upstream: schedule_one.go schedulePod, findNodesThatPassExtenders, prioritizeNodes. Pods that no extender manages do not
+run through this cycle.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from situate.framework.snapshot.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unplaced:
-    """Why no node will do, and what PostFilter could do about it."""
+    """The reasons why no node is feasible, and the result of PostFilter."""
 
     diagnosis: Diagnosis
     result: PostFiltered | None
@@ -35,17 +35,17 @@ class Unplaced:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Asking:
-    """Whom a cycle asks, and what it goes by."""
+    """A cycle with extenders, and its inputs."""
 
     profile: Profile
     chooser: Chooser
     extenders: tuple[Extender, ...]
-    """Those that are interested in the pod, in their turn."""
+    """The extenders that manage the Pod, in the order of the calls."""
     nominations: Nominations
     tie: Tie
 
     def schedule(self, pod: PodInfo, snapshot: Snapshot) -> Steps[tuple[str, Choice] | Unplaced]:
-        """A node for the pod, or why there is none. `PluginFailed` where a plugin or an extender has failed."""
+        """Return a node for the Pod, or the reasons if there is none. `PluginFailed` if a plugin or extender fails."""
         found = yield from self._choose(pod, snapshot)
         if isinstance(found, Choice):
             return snapshot.name(found.index), found
@@ -72,9 +72,9 @@ class Asking:
         return Choice(int(nodes[self.tie(totals)]), visited, len(nodes))
 
     def _keeps(self, pod: PodInfo, snapshot: Snapshot, promised: int) -> Steps[bool]:
-        """Whether the extenders let the pod have the node that it was promised.
+        """Return whether the extenders pass the Pod's nominated node.
 
-        One that fails here is asked again with all nodes, as if nothing had been promised.
+        An extender that fails here is called again with all nodes, as if there were no nomination.
         """
         alone: Indices = np.array([promised], dtype=np.intp)
         try:

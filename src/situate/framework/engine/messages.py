@@ -1,4 +1,4 @@
-"""What a scheduler says of a pod that it could not place, in kube-scheduler's words (upstream framework/types.go)."""
+"""Messages about a Pod that could not be placed, in kube-scheduler's words (upstream framework/types.go)."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from situate.framework.results.verdict import count_reasons
 
 
 def refusal(refused: Refused) -> str:
-    """The whole sentence of condition and Event."""
+    """Return the whole message of condition and Event."""
     text = no_node(refused.diagnosis)
     result = refused.post_filter
     return f"{text} {result.status.message}" if result is not None and result.status.reasons else text
 
 
 def no_node(diagnosis: Diagnosis) -> str:
-    """`0/5 nodes are available: 2 Insufficient cpu, 3 node(s) were unschedulable.`
+    """Return the message about the refusals of all nodes.
 
-    One entry for each reason with the number of nodes that gave it, sorted as text. A rejection of the pod as a whole
-    is said as it is.
+    An example is `0/5 nodes are available: 2 Insufficient cpu, 3 node(s) were unschedulable.` It has one entry for each
+    reason with its number of nodes, sorted as text. The reason of a rejection of the Pod as a whole is included
+    unchanged.
     """
     status = diagnosis.status
     count = diagnosis.snapshot.count
@@ -28,6 +29,6 @@ def no_node(diagnosis: Diagnosis) -> str:
         return f"0/{count} nodes are available: {status.message}."
     counts = count_reasons((refusals, where) for _, refusals, where in diagnosis.refused)
     entries = sorted(f"{number} {text}" for text, number in counts.items())
-    if not entries:  # an extender need not say why
+    if not entries:  # an extender may give no reason
         return f"0/{count} nodes are available:"
     return f"0/{count} nodes are available: {', '.join(entries)}."

@@ -1,4 +1,4 @@
-"""Pods that have a node and are held back by plugins (upstream runtime/waiting_pods_map.go)."""
+"""Pods that have a node and wait for Permit plugins (upstream runtime/waiting_pods_map.go)."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from situate.framework.queue.queued_pod import WaitingPod
 from situate.framework.results.status import Code, Status
 
 LONGEST_S: Final = 15 * 60.0
-"""No plugin holds a pod longer, whatever it asks for."""
+"""Upper limit of every Permit timeout."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Held:
-    """A pod and who holds it."""
+    """A waiting Pod and the plugins that it waits for."""
 
     pod: WaitingPod
     node: str
     until: dict[str, float]
     working: frozenset[str]
-    """The PreBind plugins that will have something to do."""
+    """The PreBind plugins that will have work."""
 
 
 class Permits:
-    """Mutable, of one scheduler."""
+    """The waiting Pods of one scheduler; mutable."""
 
     def __init__(self) -> None:
         self._held: dict[str, Held] = {}
 
     def __len__(self) -> int:
-        """So many pods are held."""
+        """The number of waiting Pods."""
         return len(self._held)
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._held
 
     def hold(self, held: Held) -> None:
-        """Until its plugins allow it, or time runs out."""
+        """Add a Pod that waits until its plugins allow it or a timeout expires."""
         self._held[held.pod.info.uid] = held
 
     def allow(self, uid: str, plugin: str) -> Held | None:
-        """One plugin lets the pod go; the pod once all have."""
+        """Record that one plugin allows the Pod. Return and remove the entry once all have."""
         held = self._held.get(uid)
         if held is None:
             return None
@@ -52,11 +52,11 @@ class Permits:
         return None if held.until else self._held.pop(uid)
 
     def end(self, uid: str) -> Held | None:
-        """The pod is not held any more, whoever held it; None if it was not."""
+        """Remove and return the entry; None if the Pod is not waiting."""
         return self._held.pop(uid, None)
 
     def expired(self, now: float) -> list[tuple[Held, str, str]]:
-        """Pods whose first deadline has passed, with the plugin and what is to be said; they are not held any more."""
+        """Remove and return entries whose first deadline has passed, with the plugin and the reason."""
         found = []
         for uid, held in list(self._held.items()):
             plugin = min(held.until, key=lambda name: held.until[name])
@@ -70,7 +70,7 @@ class Permits:
 
 
 def ask_permits(profile: Profile, pod: PodInfo, node: str, now: float) -> tuple[Status | None, dict[str, float]]:
-    """Permit of all plugins: a rejection, or the deadlines of those that hold the pod, or neither."""
+    """Run all Permit plugins. Return a rejection, or the deadlines of the plugins to wait for, or neither."""
     until: dict[str, float] = {}
     for plugin in profile.permit:
         status, timeout_s = call(plugin, "Permit", plugin.permit, pod, node, now)

@@ -1,7 +1,7 @@
-"""One pod, two schedulers: whether another one's choice is as good as ours, and by which plugin it is not.
+"""Compare another scheduler's choice for a Pod with ours, and name the plugins that cause a difference.
 
-Ours is worked out on the snapshot of the question, by the plain path. That the other one may have looked at a part of
-the nodes only, or at a moment before or after, is for whoever asks to keep in mind.
+Our choice is computed on the question's snapshot by the plain path. The other scheduler may have evaluated only some
+nodes, or an earlier or later state. The caller must take this into account.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from situate.framework.preemption.extenders import Steps, filtered, finished, sc
 
 
 class Agreement(StrEnum):
-    """What the other's answer is to ours."""
+    """The relation of the other scheduler's answer to ours."""
 
     SAME = "same"
-    """The same node; or neither finds one."""
+    """The same node, or no node in both answers."""
     TIE = "equally good"
-    """Another node, among our best: which of them is taken is chance."""
+    """Another node among our best ones. The choice among them is random."""
     OTHER = "other node"
-    """Another node, which would do for us but is not the best."""
+    """Another node, feasible for us but not the best."""
     IMPOSSIBLE = "impossible here"
-    """Another node, which one of our plugins refuses, though others would do."""
+    """Another node that one of our plugins refuses, while other nodes are feasible."""
     REFUSED_HERE = "refused here"
     """They found a node; we find none."""
     REFUSED_THERE = "refused there"
@@ -42,25 +42,25 @@ class Agreement(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One pod's two answers."""
+    """The two answers for one Pod."""
 
     agreement: Agreement
     ours: str
-    """Our node, the first of the best; empty if none will do."""
+    """Our node, the first of the best; empty if none is feasible."""
     theirs: str
     """Empty if they found none."""
     totals: tuple[int, int] = (0, 0)
-    """Of our node and theirs, under our profile; zeros where there was nothing to compare."""
+    """The totals of our node and theirs under our profile; zeros if nothing was compared."""
     shares: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """By plugin the weighted scores of our node and theirs, where they differ."""
+    """By plugin, the weighted scores of our node and theirs, where they differ."""
     refusals: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Why theirs will not do for us: plugin and reasons."""
+    """The plugins that refuse their node here, with reasons."""
     message: str = ""
-    """Why we find none."""
+    """The reason why we find no node."""
 
     @property
     def why(self) -> str:
-        """A sentence about the difference; empty where there is none."""
+        """A sentence about the difference; empty if there is none."""
         match self.agreement:
             case Agreement.SAME | Agreement.TIE:
                 return ""
@@ -77,12 +77,12 @@ class Comparison:
 
 
 def compare(question: Question, theirs: str) -> Comparison:
-    """`compare_steps` of a question that no extender has to do with."""
+    """Run `compare_steps` for a question without extenders."""
     return finished(compare_steps(question, theirs))
 
 
 def compare_steps(question: Question, theirs: str) -> Steps[Comparison]:
-    """Our answer beside theirs; `theirs` is empty if they found no node. `PluginFailed` if a plugin cannot say."""
+    """Compare our answer with theirs; `theirs` is empty if they found no node. `PluginFailed` if a plugin fails."""
     snapshot = question.snapshot
     if not snapshot.count:
         agreement = Agreement.REFUSED_HERE if theirs else Agreement.SAME
@@ -113,7 +113,7 @@ def compare_steps(question: Question, theirs: str) -> Steps[Comparison]:
         refusals = _refusals(found, row) if row is not None else (("the cluster", ("there is no such node",)),)
         return Comparison(Agreement.IMPOSSIBLE, name, theirs, refusals=refusals)
     place = np.flatnonzero(nodes == row)
-    if not len(place):  # it would do, but another was promised
+    if not len(place):  # feasible, but another node was nominated
         return Comparison(Agreement.OTHER, name, theirs)
     other = int(place[0])
     shares = {plugin: (int(each[ours]), int(each[other])) for plugin, each in by_plugin if each[ours] != each[other]}
@@ -122,7 +122,7 @@ def compare_steps(question: Question, theirs: str) -> Steps[Comparison]:
 
 
 def _refusals(found: cycle.Feasibility, row: int | None) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """What every plugin has against one node."""
+    """Return every plugin's refusal of one node."""
     if row is None:
         return ()
     prepared = found.prepared

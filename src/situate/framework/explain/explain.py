@@ -1,9 +1,8 @@
-"""Why a pod goes where it goes, or nowhere: what every plugin says of every node.
+"""Explain the placement of a Pod: the answers of every plugin for every node.
 
-A `Question` is a pod and all that a scheduling cycle looks at. `explain` takes it through the plain path, as the engine
-would, and keeps what it otherwise throws away; where extenders have a say, `explain_steps` asks them, and whoever
-drives it carries the questions. What would have to change for a pod without a node is
-`situate.framework.explain.least_change`.
+A `Question` is a Pod with all inputs of its scheduling cycle. `explain` runs the plain path, as the engine would, and
+returns its intermediate results. If extenders manage the Pod, `explain_steps` yields questions that the caller must
+carry to them. `situate.framework.explain.least_change` finds a change for a Pod without a node.
 """
 
 from __future__ import annotations
@@ -46,24 +45,24 @@ from situate.objects.kinds.pods import Pod
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
-    """A pod to place, and all that its cycle looks at. What is made of it by `replace` is another question."""
+    """A Pod to place, with all inputs of its cycle; immutable."""
 
     profile: Profile
     pod: PodInfo
     snapshot: Snapshot
-    """Without the pod."""
+    """Without the Pod."""
     reader: PodReader
     nominations: Nominations
     next_start: int = 0
-    """The node at which visits start, where not all are visited."""
+    """The node at which visits start, if not all nodes are visited."""
     extenders: tuple[Extender, ...] = ()
-    """Those that have to do with the pod, in their turn; see `situate.framework.preemption.extenders.read_only`."""
+    """The extenders that manage the Pod, in call order; see `situate.framework.preemption.extenders.read_only`."""
     extended: bool = False
-    """Whether there are extenders that filter or score, for whatever pods."""
+    """Whether any extender filters or scores nodes, for any Pods."""
 
     @classmethod
     def of(cls, engine: Engine, pod: Pod) -> Question:
-        """As if the engine met the pod next; of one that has a node, as if it had none. `BadPod` if unreadable."""
+        """Create the question as if the Pod were the engine's next one and had no node; `BadPod` if invalid."""
         spec = msgspec.structs.replace(pod.spec, node_name="")
         info = engine.cache.reader.read(msgspec.structs.replace(pod, spec=spec))
         snapshot = engine.snapshot
@@ -82,20 +81,20 @@ class Question:
         )
 
     def with_pod(self, pod: Pod) -> Question:
-        """About a changed pod."""
+        """Return the question about a changed Pod."""
         return replace(self, pod=self.reader.read(pod))
 
     def feasibility(self) -> Feasibility:
-        """Which nodes will do. `PluginFailed` if a plugin cannot say."""
+        """Return the feasible nodes; `PluginFailed` if a plugin fails."""
         against = self.nominations.against(self.pod, self.snapshot.nodes.index)
         return cycle.find_feasible(self.profile, self.pod, self.snapshot, against)
 
     def post_filtered(self, found: Feasibility, diagnosis: Diagnosis) -> PostFiltered | None:
-        """What PostFilter would do for the pod, which is preempting; extenders are not asked."""
+        """Return the result of PostFilter, which is preemption, without extenders."""
         return run_post_filter(self.profile, found, self.pod, diagnosis, self.nominations)
 
     def promised(self, found: Feasibility) -> Steps[int | None]:
-        """The node that was promised to the pod, if it will do; None otherwise."""
+        """Return the Pod's nominated node if it is feasible, else None."""
         index = self.snapshot.nodes.index.get(self.nominations.node_of(self.pod.uid))
         if index is None or not found.passes[index]:
             return None
@@ -106,44 +105,44 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class PreFilterLine:
-    """What one plugin says of the pod before nodes are looked at."""
+    """One plugin's PreFilter answer for the Pod."""
 
     plugin: str
     code: Code | None
-    """`SKIP`: it is not concerned. None: it was not asked any more."""
+    """`SKIP` means that the plugin does not apply. None means that it did not run."""
     reasons: tuple[str, ...] = ()
     nodes: int | None = None
-    """It admits so many nodes alone; None is all."""
+    """The number of nodes that the plugin admits; None means all."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilterLine:
-    """What one plugin says of the nodes."""
+    """One plugin's Filter answer for the nodes."""
 
     plugin: str
     concerned: bool
     refused: int
-    """Nodes that are its own: no plugin before it refuses them."""
+    """Nodes that the plugin owns: no earlier plugin refuses them."""
     also: int
-    """Nodes that it refuses besides."""
+    """Other nodes that the plugin refuses."""
     reasons: Mapping[str, int]
-    """For the nodes that are its own: how many for each."""
+    """For the owned nodes: the number of nodes by reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """Nodes of which every plugin says the same."""
+    """Nodes for which every plugin gives the same answer."""
 
     nodes: tuple[str, ...]
     code: Code
-    """`SUCCESS`: they will do."""
+    """`SUCCESS` means that the nodes are feasible."""
     refusals: tuple[tuple[str, tuple[str, ...]], ...]
-    """Plugin and reasons; the first is the one whose nodes they are."""
+    """Plugin and reasons. The first plugin owns the nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one plugin gives a node."""
+    """One plugin's scores for a node."""
 
     raw: int
     normalized: int
@@ -152,7 +151,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class NodeScore:
-    """How good a node is."""
+    """The score of a node."""
 
     node: str
     total: int
@@ -162,53 +161,53 @@ class NodeScore:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Explanation:
-    """The whole story of one pod."""
+    """The full explanation of one Pod's placement."""
 
     question: Question
     gate: Status | None
-    """Why it is not even tried; None if nothing keeps it. All else is as if the gate were open."""
+    """The reason why the Pod is gated; None if it is not. The other fields ignore the gate."""
     node: str
-    """Where it would go; empty if no node will do."""
+    """The node that the Pod would get; empty if no node is feasible."""
     promised: bool
-    """Whether it goes there because the node was promised to it, without a comparison."""
+    """Whether the Pod gets its nominated node, without a comparison."""
     pre_filters: tuple[PreFilterLine, ...]
     filters: tuple[FilterLine, ...]
     groups: tuple[NodeGroup, ...]
-    """Those that will do first, then the largest first. Empty if the pod was rejected as a whole."""
+    """Feasible nodes first, then the largest group first. Empty if the Pod was rejected as a whole."""
     feasible: int
     visited: int
-    """So many nodes were looked at for that; fewer than there are only where the profile says so."""
+    """The number of visited nodes. It is less than the number of nodes only if the profile says so."""
     scores: tuple[NodeScore, ...]
-    """The best first; empty where there is nothing to compare."""
+    """The best first; empty if there is nothing to compare."""
     diagnosis: Diagnosis
     post_filter: PostFiltered | None
-    """None where there is a node."""
+    """None if there is a node."""
 
     @property
     def message(self) -> str:
-        """kube-scheduler's sentence for a pod without a node; empty for others."""
+        """kube-scheduler's message for a Pod without a node; otherwise empty."""
         return "" if self.node else no_node(self.diagnosis)
 
     @property
     def best(self) -> tuple[str, ...]:
-        """The nodes with the highest total: which of them is taken is a matter of order, or of chance."""
+        """The nodes with the highest total. Order or a random draw decides among them."""
         if not self.scores:
             return (self.node,) if self.node else ()
         return tuple(each.node for each in self.scores if each.total == self.scores[0].total)
 
 
 def name_of(extender: Extender) -> str:
-    """In explanations, where it stands beside plugins."""
+    """Return the name of an extender in explanations, next to plugin names."""
     return f"{EXTENDER} {extender.url_prefix}"
 
 
 def explain(question: Question) -> Explanation:
-    """`explain_steps` of a question that no extender has to do with."""
+    """Run `explain_steps` for a question without extenders."""
     return finished(explain_steps(question))
 
 
 def explain_steps(question: Question) -> Steps[Explanation]:
-    """What the engine would decide, and everything that was said on the way. `PluginFailed` if a plugin cannot say."""
+    """Return the engine's decision and all intermediate answers; `PluginFailed` if a plugin fails."""
     snapshot, extenders = question.snapshot, question.extenders
     gate = gate_of(question)
     if not snapshot.count:
@@ -252,9 +251,9 @@ def explain_steps(question: Question) -> Steps[Explanation]:
 def scored(
     question: Question, found: Feasibility, nodes: Indices, added: Sequence[tuple[Extender, Scores]] = ()
 ) -> tuple[NodeScore, ...]:
-    """The scores of these nodes, all feasible, the best first; those of equal totals in the order of the table.
+    """Return the scores of these feasible nodes, the best first; equal totals keep the order of the table.
 
-    `added`: by extenders.
+    `added` are the scores of extenders.
     """
     view = question.snapshot.at(nodes)
     pod, profile = question.pod, question.profile
@@ -280,14 +279,14 @@ def scored(
 
 
 def _first_of_the_best(question: Question, nodes: Indices, scores: tuple[NodeScore, ...]) -> str:
-    """By the order of the table, as `best` has it."""
+    """Return the first of the best nodes in the order of the table, like `best`."""
     by_name = {each.node: each.total for each in scores}
     names = [question.snapshot.name(int(node)) for node in nodes]
     return names[best(np.array([by_name[name] for name in names], dtype=np.int64))]
 
 
 def gate_of(question: Question) -> Status | None:
-    """Why the pod is not even tried; None if nothing keeps it."""
+    """Return the reason why the Pod is gated; None if it is not."""
     for plugin in question.profile.pre_enqueue:
         status: Status = call(plugin, "PreEnqueue", plugin.pre_enqueue, question.pod)
         if not status.ok:
@@ -342,7 +341,7 @@ def _groups(found: Feasibility, diagnosis: Diagnosis) -> tuple[NodeGroup, ...]:
     count = found.snapshot.count
     said: list[list[tuple[str, tuple[str, ...]]]] = [[] for _ in range(count)]
     for plugin, refusals, where in diagnosis.refused:
-        if plugin not in {name for name, _ in found.verdicts}:  # those that PreFilter left out
+        if plugin not in {name for name, _ in found.verdicts}:  # nodes that PreFilter left out
             for node in np.flatnonzero(where).tolist():
                 said[node].append((plugin, refusals.of(node)))
     for plugin, verdict in found.verdicts:

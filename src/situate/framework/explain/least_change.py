@@ -1,18 +1,29 @@
-"""The least that would have to change for a pod that fits nowhere, found by asking the plugins again.
+"""Find the least change that makes a Pod without a feasible node fit, by running the plugins again.
 
-A *change* is one of: a gate opens; pods of lower priority are preempted, as the scheduler does by itself; one node is
-uncordoned; one node has more room; the pod tolerates one taint more; it gives up one entry of its nodeSelector, one
-requirement of its node affinity (or all of it), one spread constraint (or has a larger maxSkew), one required term of
-pod (anti-)affinity, one host port, or one volume; or it has a higher priority and then preempts.
+A *change* is one of these:
 
-A change *suffices* if the filters, asked again with nothing else changed, leave a node. Of each kind only the least is
-told: room where the largest part of the request that is missing is smallest, and no more of it than is missing; the
-narrowest toleration; the smallest maxSkew; the lowest priority; entries and terms one at a time. Among changes of one
-kind that are equally small, those that open more nodes come first. The kinds come in the order of `Kind`, and the
+- a gate opens
+- Pods of lower priority are preempted, which the scheduler does by itself
+- one node is uncordoned
+- one node gets more capacity
+- the Pod gets one more toleration
+- the Pod drops one entry of its nodeSelector
+- the Pod drops one requirement of its node affinity, or all of it
+- the Pod drops one spread constraint, or gets a larger maxSkew
+- the Pod drops one required term of Pod affinity or anti-affinity, one host port, or one volume
+- the Pod gets a higher priority and then preempts
+
+A change *suffices* if the filters then pass a node, with nothing else changed. Of each kind only the least is returned:
+
+- capacity where the largest missing part of the request is smallest, and no more than is missing
+- the narrowest toleration, the smallest maxSkew, and the lowest priority
+- entries and terms one at a time
+
+Among equally small changes of one kind, those that open more nodes come first. Kinds are in the order of `Kind`. The
 first change of all is *the least*.
 
-Where no single change suffices, a set of changes is told that together opens one node and of which none can be left
-out: the smallest such set among those found for the nodes that lack least.
+If no single change suffices, the result is a set of changes that opens one node and has no superfluous change. It is
+the smallest such set found on the nodes that lack least.
 """
 
 from __future__ import annotations
@@ -55,52 +66,55 @@ SCHEDULING_GATES: Final = "SchedulingGates"
 _REFUSING: Final = ("NoSchedule", "NoExecute")
 _CORDON: Final = "node.kubernetes.io/unschedulable"
 _TOLD: Final = 5
-"""Changes of one kind that are equally small."""
+"""Number of equally small changes of one kind to return."""
 _TAINTS: Final = 64
-"""Distinct taints that are tried, the most frequent first."""
+"""Number of distinct taints to try, the most frequent first."""
 _LEVELS: Final = 64
-"""Priorities that are tried, the lowest first."""
+"""Number of priorities to try, the lowest first."""
 _NEAREST: Final = 16
-"""Nodes that are tried where it takes several changes."""
+"""Number of nodes to try for several changes together."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Change:
-    """Something that makes the pod fit, by itself or together with others."""
+    """A change that makes the Pod fit, alone or together with others."""
 
     kind: Kind
     text: str
-    """An order, or the shortage: `tolerate taint gpu:NoSchedule`, `node-7 lacks 300m cpu`,
-    `add a node with 100 cpu: larger than any node (32 cpu)`.
+    """An imperative, or the shortage.
+
+    Examples: `tolerate taint gpu:NoSchedule`, `node-7 lacks 300m cpu`, `add a node with 100 cpu: larger than any node
+    (32 cpu)`.
     """
     nodes: int
-    """So many nodes would do then."""
+    """The number of nodes that are then feasible."""
     node: str
-    """The first of them, or the one that it is about."""
+    """The first of these nodes, or the node that changes."""
     pod: Pod | None = None
-    """The pod as it would have to be; None where it may stay as it is."""
+    """The changed Pod; None if the Pod stays the same."""
     room: Mapping[str, int] = field(default_factory=dict)
-    """What `node` lacks, by resource (`pods` for a place among its pods), in the units of `framework.resources`."""
+    """The amounts that `node` lacks, by resource, in units of `framework.resources`; `pods` for allowed Pods."""
     victims: tuple[PodKey, ...] = ()
-    """Pods that would be ended on `node`."""
+    """Pods that would be evicted from `node`."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeastChange:
-    """What would have to change."""
+    """The changes that make a Pod fit."""
 
     changes: tuple[Change, ...] = ()
-    """Each suffices by itself; the least first."""
+    """Each change suffices alone; the least first."""
     together: tuple[Change, ...] = ()
-    """Where none does: these suffice together, on one node, and none of them can be left out. The pod of each is as
-    it would have to be with those before it.
+    """If no single change suffices: changes that suffice together on one node, none of them superfluous.
+
+    The Pod of each change includes the changes before it.
     """
 
 
 def least_change(explanation: Explanation) -> LeastChange:
-    """For a pod that is gated or fits nowhere; nothing for one that has a node. `PluginFailed` if a plugin fails.
+    """Find changes for a gated or unschedulable Pod; none for a Pod with a node. `PluginFailed` if a plugin fails.
 
-    Extenders are not asked about changes: a change may bring the pod to a node that they refuse.
+    Extenders are not asked about changes, so an extender may still refuse the node that a change opens.
     """
     gated = explanation.gate is not None
     if explanation.node:
@@ -109,8 +123,8 @@ def least_change(explanation: Explanation) -> LeastChange:
     if not question.snapshot.count:
         return LeastChange()
     if question.extenders and question.feasibility().passes.any():
-        return LeastChange(tuple(_preemption(explanation)))  # extenders alone refuse it, and say not what would do
-    # columns of its own: what is worked out for changed nodes is nothing to the engine at work
+        return LeastChange(tuple(_preemption(explanation)))  # only extenders refuse, without a remedy
+    # a branch, so that results for changed nodes do not reach the live engine
     explanation = replace(explanation, question=replace(question, snapshot=question.snapshot.branch()))
     changes = tuple(_single(explanation))
     if changes:
@@ -123,7 +137,7 @@ def _opened(explanation: Explanation) -> Change:
     own = [gate.name for gate in explanation.question.pod.pod.spec.scheduling_gates]
     if own and explanation.gate.plugin == SCHEDULING_GATES:
         order = f"remove {'gate' if len(own) == 1 else 'gates'} {', '.join(own)}"
-    else:  # a plugin of its own: it alone knows what it waits for
+    else:  # only the plugin knows the condition of its gate
         order = f"{explanation.gate.plugin}: {explanation.gate.message}"
     return Change(Kind.GATE, order, explanation.feasible, explanation.node)
 
@@ -140,7 +154,7 @@ def _single(explanation: Explanation) -> Iterator[Change]:
         yield from _promoted(question)
 
 
-# Nobody has to do anything
+# Changes without user action
 
 
 def _preemption(explanation: Explanation) -> Iterator[Change]:
@@ -153,7 +167,7 @@ def _preemption(explanation: Explanation) -> Iterator[Change]:
     yield Change(Kind.PREEMPTION, text, 1, found.nominate, victims=victims)
 
 
-# One node changes
+# Changes of one node
 
 
 def _uncordoned(question: Question) -> Iterator[Change]:
@@ -172,7 +186,7 @@ def _uncordoned(question: Question) -> Iterator[Change]:
 
 
 def with_uncordoned(question: Question, nodes: Iterable[int]) -> Question:
-    """As if these nodes were open."""
+    """Return the question as if these nodes were not cordoned."""
     table = question.snapshot.nodes
     unschedulable, taint_set = table.unschedulable.copy(), table.taint_set.copy()
     for node in nodes:
@@ -184,15 +198,18 @@ def with_uncordoned(question: Question, nodes: Iterable[int]) -> Question:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Shortage:
-    """What nodes lack for the pod."""
+    """The amounts that nodes lack for the Pod."""
 
     needs: tuple[Need, ...]
     missing: NDArray[np.int64]
-    """(needs, nodes): 0 where there is enough."""
+    """(needs, nodes): 0 where the amount is sufficient."""
 
     @classmethod
     def of(cls, question: Question) -> _Shortage:
-        """By the filters that compare amounts; each amount counts once, however many compare it."""
+        """Compute the shortage from the filters that compare amounts.
+
+        An amount that several filters compare counts once.
+        """
         snapshot = question.snapshot
         needs: dict[int | None, Need] = {}
         for plugin in question.profile.filter:
@@ -211,7 +228,7 @@ class _Shortage:
         return cls(listed, np.maximum(missing, 0))
 
     def order(self) -> Indices:
-        """The nodes, from the one that lacks the least part of the request; then fewest resources, then by index."""
+        """Return the nodes by the largest missing part of the request, then fewest missing resources, then index."""
         if not self.needs:
             return np.arange(self.missing.shape[1])
         asked = np.array([[max(need.asked, 1)] for need in self.needs], dtype=np.int64)
@@ -219,7 +236,7 @@ class _Shortage:
         return np.lexsort((np.count_nonzero(self.missing, axis=0), part))
 
     def larger_than_any_node(self, snapshot: Snapshot) -> list[tuple[int, int, int]]:
-        """Column, amount asked for and largest allocatable amount where an empty node is too small, too."""
+        """Return column, requested amount and largest allocatable amount where even an empty node is too small."""
         found = []
         for need in self.needs:
             if need.column is not None and snapshot.count:
@@ -229,7 +246,7 @@ class _Shortage:
         return found
 
     def at(self, node: int, names: tuple[str, ...]) -> dict[str, int]:
-        """What one node lacks, by resource."""
+        """Return the amounts that one node lacks, by resource."""
         return {
             PODS if need.column is None else names[need.column]: int(self.missing[row, node])
             for row, need in enumerate(self.needs)
@@ -254,7 +271,7 @@ def _room_change(question: Question, shortage: _Shortage, node: int) -> Change:
     resources = question.snapshot.nodes.vocabulary.resources.names
     room = shortage.at(node, resources)
     beyond = shortage.larger_than_any_node(question.snapshot)
-    if beyond:  # no eviction helps, so that the difference to a node of today says nothing
+    if beyond:  # no eviction helps, so the difference to an existing node is not useful
         asked = " and ".join(amount_text(resources[column], asked) for column, asked, _ in beyond)
         known = ", ".join(amount_text(resources[column], most) for column, _, most in beyond if most)
         why = f"larger than any node ({known})" if known else "no node has any"
@@ -268,7 +285,7 @@ def _roomier_at(question: Question, shortage: _Shortage, node: int) -> Question:
 
 
 def with_room(question: Question, more: NDArray[np.int64], needs: tuple[Need, ...], nodes: Indices) -> Question:
-    """As if these nodes had so much more; `more` is (needs, nodes)."""
+    """Return the question as if these nodes had this much more; `more` is (needs, nodes)."""
     table = question.snapshot.nodes
     columns = max([len(table.allocatable), *(need.column + 1 for need in needs if need.column is not None)])
     allocatable = np.zeros((columns, len(table)), dtype=np.int64)
@@ -283,8 +300,9 @@ def with_room(question: Question, more: NDArray[np.int64], needs: tuple[Need, ..
 
 
 def amount_text(resource: str, amount: int) -> str:
-    """`300m cpu`, `1Gi memory`, `2 places for pods`; `more than 4Pi memory` from MOST on, which larger
-    amounts count as.
+    """Return an amount as text: `300m cpu`, `1Gi memory`, `2 places for pods`.
+
+    From `MOST` on, the limit of counted amounts, it is `more than 4Pi memory`.
     """
     if amount >= MOST:
         return f"more than {amount_text(resource, MOST // 2000 * 1000 if resource == CPU else MOST // 2)}"
@@ -296,11 +314,11 @@ def amount_text(resource: str, amount: int) -> str:
     return f"{Quantity(amount * 10**9, 'binary' if binary else 'decimal')} {resource}"
 
 
-# The pod changes
+# Changes of the Pod
 
 
 def _tolerated(question: Question) -> Iterator[Change]:
-    """The narrowest tolerations first; where none suffices, those of a key with all its values and effects."""
+    """Yield the narrowest tolerations. If none suffices, yield those of a key with all values and effects."""
     opened = np.flatnonzero(_passing(question.with_pod(tolerating(Toleration(operator="Exists")).of(question.pod.pod))))
     if not len(opened):
         return
@@ -333,7 +351,7 @@ def _relaxed(question: Question) -> Iterator[Change]:
 
 
 def _less_spread(question: Question, dropped: Iterable[Relaxation]) -> Iterator[Relaxation]:
-    """For each constraint the smallest maxSkew that suffices; where none does, the constraint dropped."""
+    """Yield, for each constraint, the smallest sufficient maxSkew. If none suffices, yield the constraint's removal."""
     for (number, constraint), drop in zip(hard_constraints(question.pod.pod.spec), dropped, strict=True):
         if not _passing(question.with_pod(drop.of(question.pod.pod))).any():
             continue
@@ -349,14 +367,14 @@ def _less_spread(question: Question, dropped: Iterable[Relaxation]) -> Iterator[
             yield drop
             continue
         low = constraint.max_skew + 1
-        while low < most:  # what suffices for a skew does for every larger one
+        while low < most:  # if a skew suffices, every larger one does
             middle = (low + most) // 2
             low, most = (low, middle) if suffices(middle) else (middle + 1, most)
         yield changed(most)
 
 
 def _sufficing(question: Question, tried: Iterable[Relaxation]) -> list[Change]:
-    """Those that open a node, the most nodes first."""
+    """Return the relaxations that open a node, those with the most nodes first."""
     found = []
     for each in tried:
         pod = each.of(question.pod.pod)
@@ -368,7 +386,10 @@ def _sufficing(question: Question, tried: Iterable[Relaxation]) -> list[Change]:
 
 
 def _promoted(question: Question) -> Iterator[Change]:
-    """The lowest priority at which preemption helps; a higher one may not: it would end pods that this one needs."""
+    """Yield the lowest priority at which preemption helps.
+
+    A higher priority may not help, because it could evict Pods that this Pod needs.
+    """
     own = question.pod.priority
     levels = {info.priority + 1 for info, node in question.snapshot.placed if node >= 0 and info.priority >= own}
     if question.pod.template.preemption_policy == "Never":
@@ -385,7 +406,7 @@ def _at_priority(question: Question, priority: int) -> Change | None:
     pod = raised.of(question.pod.pod)
     changed = question.with_pod(pod)
     found = changed.feasibility()
-    if found.passes.any():  # pods of a lower priority have been promised what it needs
+    if found.passes.any():  # the needed capacity is nominated to Pods of lower priority
         node = question.snapshot.name(int(np.argmax(found.passes)))
         return Change(Kind.PRIORITY, raised.text, int(np.count_nonzero(found.passes)), node, pod)
     answer = changed.post_filtered(found, found.diagnosis())
@@ -400,7 +421,7 @@ def _at_priority(question: Question, priority: int) -> Change | None:
 
 
 def _together(explanation: Explanation) -> tuple[Change, ...]:
-    """The smallest set that was found on the nodes that lack least, and the first of those."""
+    """Return the first of the smallest sets found on the nodes that lack least."""
     question = explanation.question
     everything = [tolerating(Toleration(operator="Exists")), *relaxations(question.pod.pod.spec)]
     pod = question.pod.pod
@@ -428,7 +449,7 @@ class _Step:
 
 
 def _irreducible(question: Question, shortage: _Shortage, node: int) -> tuple[Change, ...]:
-    """Changes that together open the node and of which none can be left out; empty if not all of them open it."""
+    """Return changes that together open the node, none of them superfluous; empty if even all do not open it."""
     steps = list(_steps(question, shortage, node))
 
     def suffice(some: Sequence[_Step]) -> bool:
@@ -440,7 +461,7 @@ def _irreducible(question: Question, shortage: _Shortage, node: int) -> tuple[Ch
     if not suffice(steps):
         return ()
     left = 0
-    while left != len(steps):  # once more after something was left out: demands depend on each other
+    while left != len(steps):  # again after a removal, because constraints depend on each other
         left = len(steps)
         for step in list(reversed(steps)):
             others = [each for each in steps if each is not step]
@@ -455,7 +476,7 @@ def _irreducible(question: Question, shortage: _Shortage, node: int) -> tuple[Ch
 
 
 def _steps(question: Question, shortage: _Shortage, node: int) -> Iterator[_Step]:
-    """All that can be changed for the sake of one node, what asks least first; room is that for the pod as it is."""
+    """Yield all possible changes for one node, the smallest kind first; capacity is for the unchanged Pod."""
     table, name = question.snapshot.nodes, question.snapshot.name(node)
     if table.unschedulable[node]:
         yield _Step(lambda asked: with_uncordoned(asked, [node]), Change(Kind.UNCORDON, f"uncordon {name}", 1, name))
@@ -471,7 +492,7 @@ def _edited_by(relaxation: Relaxation) -> Callable[[Question], Question]:
     return lambda asked: asked.with_pod(relaxation.of(asked.pod.pod))
 
 
-# Asking again
+# Running the filters again
 
 
 def _passing(question: Question) -> Mask:
@@ -479,5 +500,5 @@ def _passing(question: Question) -> Mask:
 
 
 def _over(question: Question, table: NodeTable) -> Question:
-    """The same pods on changed nodes."""
+    """Return the question with the same Pods on changed nodes."""
     return replace(question, snapshot=question.snapshot.with_changed_nodes(table))

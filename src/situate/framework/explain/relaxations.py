@@ -1,6 +1,6 @@
-"""Demands of a pod, each of which may be given up on its own: what `situate.framework.explain.least_change` tries.
+"""Constraints of a Pod, each of which can be dropped separately; input of `situate.framework.explain.least_change`.
 
-A relaxation is an edit of the pod and the words for it; whether it helps is for the plugins to say.
+A relaxation is an edit of the Pod with a description. The plugins decide whether it helps.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ Edit = Callable[[PodSpec], PodSpec]
 
 
 class Kind(StrEnum):
-    """What a change is about, the one that asks least of anybody first."""
+    """The kinds of change, the one with the smallest effect on others first."""
 
     GATE = "gate"
-    """Nothing but time, and whoever holds the gate."""
+    """Needs only time, and the owner of the gate."""
     PREEMPTION = "preemption"
-    """Nothing but time: the scheduler does it by itself."""
+    """Needs only time: the scheduler preempts by itself."""
     UNCORDON = "uncordon"
     ROOM = "room"
     TOLERATION = "toleration"
@@ -50,16 +50,16 @@ class Kind(StrEnum):
     HOST_PORT = "hostPort"
     VOLUME = "volume"
     PRIORITY = "priority"
-    """At the expense of other pods."""
+    """At the expense of other Pods."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Relaxation:
-    """One demand given up."""
+    """The removal or reduction of one constraint."""
 
     kind: Kind
     text: str
-    """An order: `drop nodeSelector disk=ssd`."""
+    """An imperative: `drop nodeSelector disk=ssd`."""
     edit: Edit
 
     def of(self, pod: Pod) -> Pod:
@@ -67,7 +67,7 @@ class Relaxation:
 
 
 def relaxations(spec: PodSpec) -> Iterator[Relaxation]:
-    """Every demand on node labels, other pods, ports and volumes, in the order of `Kind` and then of the spec."""
+    """Yield every constraint on node labels, other Pods, ports and volumes, by `Kind` and then in spec order."""
     yield from _node_selector(spec)
     yield from _node_affinity(spec)
     yield from _spread(spec)
@@ -78,7 +78,7 @@ def relaxations(spec: PodSpec) -> Iterator[Relaxation]:
 
 
 def tolerating(toleration: Toleration) -> Relaxation:
-    """One toleration more."""
+    """Return a relaxation that adds one toleration."""
     value = f"={toleration.value}" if toleration.value else ""
     effect = f":{toleration.effect}" if toleration.effect else " with any value and effect"
     text = f"tolerate taint {toleration.key}{value}{effect}" if toleration.key else "tolerate every taint"
@@ -86,18 +86,18 @@ def tolerating(toleration: Toleration) -> Relaxation:
 
 
 def toleration_of(taint: Taint) -> Toleration:
-    """The narrowest that covers the taint."""
+    """Return the narrowest toleration of the taint."""
     operator = "Equal" if taint.value else "Exists"
     return Toleration(taint.key, operator, taint.value, taint.effect)
 
 
 def wider_toleration_of(taint: Taint) -> Toleration:
-    """Of every value and effect of the taint's key."""
+    """Return the toleration of every value and effect of the taint's key."""
     return Toleration(taint.key, "Exists")
 
 
 def with_max_skew(number: int, constraint: TopologySpreadConstraint, max_skew: int) -> Relaxation:
-    """Another maxSkew for the constraint at this index."""
+    """Return a relaxation with another maxSkew for the constraint at this index."""
 
     def edit(spec: PodSpec) -> PodSpec:
         held = list(spec.topology_spread_constraints)
@@ -109,7 +109,7 @@ def with_max_skew(number: int, constraint: TopologySpreadConstraint, max_skew: i
 
 
 def with_priority(priority: int) -> Relaxation:
-    """Another priority, at which the pod may preempt."""
+    """Return a relaxation with another priority, at which the Pod may preempt."""
     return Relaxation(
         Kind.PRIORITY,
         f"raise the priority to {priority}" if priority > 0 else f"let it preempt at priority {priority}",
@@ -118,7 +118,7 @@ def with_priority(priority: int) -> Relaxation:
 
 
 def hard_constraints(spec: PodSpec) -> list[tuple[int, TopologySpreadConstraint]]:
-    """Those that refuse nodes, with their index."""
+    """Return the constraints that refuse nodes, with their indices."""
     listed = enumerate(spec.topology_spread_constraints)
     return [(number, each) for number, each in listed if each.when_unsatisfiable == "DoNotSchedule"]
 
@@ -135,7 +135,7 @@ def _node_selector(spec: PodSpec) -> Iterator[Relaxation]:
 
 
 def _node_affinity(spec: PodSpec) -> Iterator[Relaxation]:
-    """Each requirement of each term, where a term has several, and all that is required together."""
+    """Yield each requirement of each term with several, and then the whole required node affinity."""
     required = spec.affinity.node_affinity.required if spec.affinity.node_affinity is not None else None
     if required is None:
         return
@@ -161,7 +161,7 @@ def _without_requirement(number: int, field: str, requirement: NodeSelectorRequi
         node_affinity = spec.affinity.node_affinity
         assert node_affinity is not None
         if node_affinity.required is None:
-            return spec  # dropped as a whole already
+            return spec  # already dropped as a whole
         terms = list(node_affinity.required.node_selector_terms)
         left = list(getattr(terms[number], field))
         if requirement in left:
@@ -262,7 +262,7 @@ def _selected(term: PodAffinityTerm) -> str:
 
 
 def _pods(wire: LabelSelector | None) -> str:
-    """The selector as kubectl takes it."""
+    """Return the selector in kubectl syntax."""
     try:
         selector = selector_of(wire)
     except BadSelector:

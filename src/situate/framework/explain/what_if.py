@@ -1,8 +1,8 @@
-"""What would be decided if things were otherwise: the same deciding code, on an engine that is nobody's.
+"""Hypothetical decisions: the deciding code of the live scheduler, on a separate engine.
 
-`settle` plays what an engine does about all pods that wait, and `room_for` counts how many more of a kind would fit;
-both on an engine made with `Engine.branch`, to which nodes and pods may be added, and from which they may be taken,
-before it is asked. Nothing is written anywhere.
+`settle` decides about all pending Pods, and `room_for` counts how many more Pods of a kind would fit. Both run on an
+engine made with `Engine.branch`. The caller may add or remove Nodes and Pods there before. Nothing is written to the
+cluster.
 """
 
 from __future__ import annotations
@@ -27,44 +27,46 @@ from situate.framework.profile.profile import ALL_NODES, Profile, Weighted
 from situate.framework.snapshot.snapshot import Snapshot
 
 MOST: Final = 100_000
-"""Pods of one kind that `room_for` counts before it says "at least"."""
+"""Number of Pods of one kind at which `room_for` stops and returns a minimum."""
 _TOGETHER: Final = 2**12
-"""Pods that an engine decides about at once: each that it refuses takes ten bytes for each node until then."""
+"""Number of Pods to decide about at once. Until then each refused Pod takes ten bytes for each node."""
 _FIRST: Final = 8
 _CHUNK: Final = 256
-"""Pods that are counted at once: placing a run costs next to nothing for each, but all behind the last are refused."""
+"""Maximum number of Pods to count at once. A run costs little per Pod, but each Pod that does not fit is refused."""
 _ROUNDS: Final = 1000
-"""Times that `settle` lets pods come back for which room was made: each ends pods of lower priority, so it ends."""
+"""Number of rounds in which `settle` retries preemptors. Each round evicts Pods of lower priority, so it terminates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What becomes of one pod."""
+    """The result for one Pod."""
 
     pod: PodInfo
     node: str = ""
-    """Empty if no node will do."""
+    """Empty if no node is feasible."""
     held_by: tuple[str, ...] = ()
-    """Plugins that have to let it go before it is bound to the node."""
+    """Permit plugins that must allow the Pod before it is bound to the node."""
     victims: tuple[PodKey, ...] = ()
-    """Pods of lower priority that have been ended to make room for it; the most important first."""
+    """Pods of lower priority that were evicted for it; the most important first."""
     why: str = ""
-    """Where there is no node: the sentence of its condition, the plugin that gates it, or what failed."""
+    """Without a node: the message of its condition, the plugin that gates it, or the error."""
     short: str = ""
-    """What the filters said of the nodes when it was last refused. Not the diagnosis itself: that is ten bytes for each
-    node, and a million pods may be asked about."""
+    """The filters' message at the last refusal.
+
+    The diagnosis itself is not stored: it takes ten bytes for each node, and a query may cover a million Pods.
+    """
 
 
 def settle(engine: Engine, now: float) -> dict[str, Outcome]:
-    """`settle_steps` of an engine that asks no extenders."""
+    """Run `settle_steps` for an engine without extenders."""
     return finished(settle_steps(engine, now))
 
 
 def settle_steps(engine: Engine, now: float) -> Steps[dict[str, Outcome]]:
-    """What the engine does about the pods in its queue until nothing happens any more; by uid, in order of decision.
+    """Decide about the Pods in the engine's queue until nothing changes; results by uid, in order of decision.
 
-    Bindings succeed at once, and so do evictions: victims are gone, and pods for which room was made come back as soon
-    as their back-off allows. The engine is changed: give it a branch.
+    Bindings and evictions succeed at once: victims disappear, and preemptors return as soon as their backoff allows.
+    The call changes the engine, so pass a branch.
     """
     outcomes: dict[str, Outcome] = {}
     for _ in range(_ROUNDS):
@@ -120,20 +122,20 @@ def _heed(engine: Engine, decision: Decision | PlacedRun, outcomes: dict[str, Ou
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How many more pods of a kind would fit."""
+    """The number of further Pods of a kind that would fit."""
 
     count: int
     exact: bool
-    """False: at least so many; counting stopped there."""
+    """False means that counting stopped at this number, a minimum."""
     why: str
-    """What is said of the next one; empty where counting stopped before."""
+    """The reason for the next Pod's refusal; empty if counting stopped before."""
 
 
 def room_for(engine: Engine, pod: PodInfo, now: float, most: int = MOST) -> Room:
-    """How many more pods like this one would be placed, one after the other, until one is refused.
+    """Count how many more Pods like this one would be placed, one after the other, until one is refused.
 
-    Nothing is preempted for them, and gates count as open. The engine is left as it was. Where each filter looks at
-    its node alone, as many fit in whatever order, so that nothing is scored.
+    The Pods do not preempt, and gates count as open. The engine is not changed. If each filter depends only on its own
+    node, the number does not depend on the order, and scoring is left out.
     """
     profile = engine.profiles[pod.pod.spec.scheduler_name]
     try:
@@ -165,7 +167,7 @@ def _unscored(profile: Profile) -> Profile:
 
 
 class _Indifferent:
-    """Finds all nodes equally good."""
+    """A Score plugin that gives all nodes the same score."""
 
     name = "Indifferent"
     reads = Reads.NODE
@@ -175,7 +177,7 @@ class _Indifferent:
 
 
 def _place_more(engine: Engine, shape: PodInfo, begin: int, count: int, now: float) -> str | None:
-    """Places so many; what is said of the first that has no place."""
+    """Place this number of Pods; return the message of the first Pod without a node."""
     for number in range(begin, begin + count):
         name = f"{shape.name}-{number}"
         engine.queue.add(msgspec.structs.replace(shape, key=(shape.namespace, name), uid=_uid(shape, number)), now)
@@ -197,7 +199,7 @@ def _uid(shape: PodInfo, number: int) -> str:
 
 
 def kinds(pods: Iterable[PodInfo]) -> list[tuple[PodInfo, ...]]:
-    """The pods by kind, in the order of their first: what only labels tell apart is of one kind."""
+    """Group the Pods by kind, in the order of each first Pod. Pods that differ only in labels are of one kind."""
     found: dict[tuple[object, ...], list[PodInfo]] = {}
     for pod in pods:
         found.setdefault((id(pod.template), id(pod.spread), pod.volumes, pod.priority), []).append(pod)

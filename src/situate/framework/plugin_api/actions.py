@@ -1,4 +1,4 @@
-"""What a scheduling decision asks to be done: values that the shell performs, one after the other, and reports on."""
+"""Actions that a scheduling decision requests. The shell performs these values in order and reports the outcome."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from situate.framework.pod.pods import PodKey
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """Bind the pod to the node (POST pods/binding). The uid keeps a pod of the same name from being bound instead."""
+    """Bind the Pod to the node (POST pods/binding). The uid prevents binding another Pod of the same name."""
 
     pod: PodKey
     uid: str
@@ -20,30 +20,30 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class BindByExtender:
-    """Have an extender bind the pod. Whether it has when it does not answer, only the pod itself can tell."""
+    """Have an extender bind the Pod. If the extender does not answer, only the Pod shows whether it was bound."""
 
     pod: PodKey
     uid: str
     node: str
     extender: Extender
     otherwise: tuple[Action, ...] = ()
-    """What binds the pod if the extender fails and may be ignored; without it binding has failed then."""
+    """Actions that bind the Pod if the extender fails and is ignorable. Without them, binding has then failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """End a pod to make room: condition `DisruptionTarget`, then delete it."""
+    """Evict a Pod to free capacity: set the condition `DisruptionTarget`, then delete the Pod."""
 
     pod: PodKey
     uid: str
     reason: str
     message: str
-    """What its condition says."""
+    """The message of the condition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Nominate:
-    """Write `status.nominatedNodeName`; empty clears it."""
+    """Write `status.nominatedNodeName`; an empty node clears it."""
 
     pod: PodKey
     uid: str
@@ -62,10 +62,10 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class AwaitVolumes:
-    """Wait, once the actions before it are done, until storage is ready for the pod: claims bound, volumes made.
+    """Wait until storage is ready for the Pod: claims bound, volumes created. The earlier actions are done by then.
 
-    `situate.plugins.volume_binding_progress` says how far that is, whenever something may have changed; if it takes
-    longer than `timeout_s`, binding has failed.
+    `situate.plugins.volume_binding_progress` checks the progress after each change. If it takes longer than
+    `timeout_s`, binding has failed.
     """
 
     pod: PodKey
@@ -89,7 +89,7 @@ class AwaitedVolume:
 
 @dataclass(frozen=True, slots=True)
 class AwaitedClaim:
-    """A claim for which a volume is being made."""
+    """A claim whose volume is being created."""
 
     claim: PodKey
     before: str

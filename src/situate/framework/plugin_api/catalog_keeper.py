@@ -1,6 +1,6 @@
-"""Keeps the catalog that plugins read: one entry changes with one object, and nothing is copied before it is asked for.
+"""Maintain the catalog that plugins read: a change of an object changes one entry, and copies are made on demand.
 
-Most changes of these objects are changes of status, which make no difference here.
+Most changes of these objects are changes of status, which change nothing here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NOTHING: Final = Catalog()
 
 @dataclass(slots=True)
 class CatalogKeeper:
-    """Mutable; `catalog` gives frozen values, the same one until something has changed."""
+    """The current catalog entries; mutable. `catalog` returns immutable values, the same one until a change."""
 
     _namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
     _services: dict[str, dict[str, Mapping[str, str]]] = field(default_factory=dict)
@@ -48,15 +48,15 @@ class CatalogKeeper:
     _budgets: dict[str, dict[str, Budget]] = field(default_factory=dict)
     _storage: Storage = EMPTY_STORAGE
     _stale: set[str] = field(default_factory=set)
-    """Tables of the catalog that are not what is known; for those by namespace, `table/namespace`."""
+    """Tables of the catalog that are out of date. Tables by namespace are named `table/namespace`."""
     _catalog: Catalog = _NOTHING
 
     def change(
         self, resource: ResourceType[Any], old: KubernetesObject | None, new: KubernetesObject | None
     ) -> tuple[ClusterEvent, ...]:
-        """An object of one of the resources has appeared, changed or gone; what the queue has to hear of that.
+        """Apply a new, changed or deleted object, and return the events for the queue.
 
-        `BadSelector` if it cannot be read.
+        `BadSelector` if the object's selector is invalid.
         """
         if resource in _STORED:
             return self._stored(old, new)
@@ -65,16 +65,16 @@ class CatalogKeeper:
 
     @property
     def last(self) -> Catalog:
-        """What `catalog` gave last."""
+        """The last result of `catalog`."""
         return self._catalog
 
     @property
     def stale(self) -> bool:
-        """Whether `catalog` would give another one."""
+        """Whether `catalog` would return a new value."""
         return bool(self._stale)
 
     def catalog(self) -> Catalog:
-        """What is known now."""
+        """Return the current catalog."""
         if not self._stale:
             return self._catalog
         known, stale = self._catalog, self._stale
@@ -166,7 +166,7 @@ def _name(old: KubernetesObject | None, new: KubernetesObject | None) -> tuple[s
 
 
 def _put(table: dict[Any, Any], key: Any, value: Any) -> bool:
-    """None takes the entry out; whether that made a difference."""
+    """Store the value, or remove the entry if it is None; return whether the table changed."""
     if value is None:
         return table.pop(key, None) is not None
     if key in table and table[key] == value:
@@ -178,7 +178,7 @@ def _put(table: dict[Any, Any], key: Any, value: Any) -> bool:
 def _renewed(
     known: Mapping[str, Any], namespaces: set[str], held: dict[str, dict[str, Any]], made: Callable[[Any], Any]
 ) -> Mapping[str, Any]:
-    """The table with the entries of these namespaces made anew; the others stay the same objects."""
+    """Return the table with the entries of these namespaces rebuilt. The other entries stay the same objects."""
     if not namespaces:
         return known
     table = dict(known)

@@ -1,4 +1,4 @@
-"""What has changed about an object, in the terms that hints understand (upstream pkg/scheduler/framework/events.go)."""
+"""Changes of an object, in the terms of queueing hints (upstream pkg/scheduler/framework/events.go)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from situate.objects.kinds.storage import (
 
 
 def node_change(old: Node | None, new: Node) -> Change:
-    """None is a node that is new; no flag means that nothing changed that matters to scheduling."""
+    """Return the change of a Node, None meaning a new one. No flag means no change that affects scheduling."""
     if old is None:
         return Change.ADD
     change = Change(0)
@@ -47,7 +47,7 @@ def _conditions(node: Node) -> dict[str, str]:
 
 
 def pod_change(old: PodInfo, new: PodInfo) -> Change:
-    """What has changed about a pod, waiting or in place."""
+    """Return the change of a Pod, pending or placed."""
     change = Change(0)
     if old.labels != new.labels:
         change |= Change.LABELS
@@ -62,9 +62,10 @@ def pod_change(old: PodInfo, new: PodInfo) -> Change:
 
 
 def store(storage: Storage, new: Stored) -> tuple[Storage, tuple[ClusterEvent, ...]]:
-    """The storage with an object that is new or has changed, and what the queue has to hear of that.
+    """Return the storage with a new or changed object, and the events for the queue.
 
-    Nothing if no more than the version is new: then the object is taken over all the same, for promises about it.
+    There is no event if only the resourceVersion differs. The object is still stored, because reservations refer to its
+    version.
     """
     old = storage.known(new)
     if old is None:
@@ -76,7 +77,7 @@ def store(storage: Storage, new: Stored) -> tuple[Storage, tuple[ClusterEvent, .
 
 
 def discard(storage: Storage, gone: Stored) -> tuple[Storage, tuple[ClusterEvent, ...]]:
-    """The storage without the object, and what the queue has to hear of that."""
+    """Return the storage without the object, and the events for the queue."""
     old = storage.known(gone)
     if old is None:
         return storage, ()
@@ -95,5 +96,5 @@ _SUBJECTS: Final[dict[type[Stored], Subject]] = {
 
 
 def events_of(subject: Subject, change: Change, old: object, new: object) -> tuple[ClusterEvent, ...]:
-    """One event with all flags; none if nothing has changed."""
+    """Return one event with all flags; none without a change."""
     return (ClusterEvent(subject, change, old, new),) if change else ()

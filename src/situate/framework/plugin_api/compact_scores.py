@@ -1,8 +1,8 @@
-"""Scores of which few differ: what domains are worth is worth the same to all of their nodes.
+"""Score columns with few distinct values: all nodes of a domain share the domain's score.
 
-A plugin that says them so (`GradingPlugin`) has its NormalizeScore asked about each of them once, instead of about each
-node. That changes nothing: what NormalizeScore makes of a score depends on it and on the lowest and the highest alone,
-and those are the same among the scores as among the nodes that have them.
+For a plugin with such scores (`GradingPlugin`), NormalizeScore runs once per distinct value instead of per node. The
+result is the same: the normalized value of a score depends only on the score and on the lowest and highest score. These
+are equal for the distinct values and for the nodes.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class Grades(msgspec.Struct, frozen=True, eq=False):
 
     values: NDArray[np.int64]
     of_node: Indices | None = None
-    """(nodes,): the place of each node's score among the values; None if the values are the nodes' own, in order."""
+    """(nodes,): the index of each node's score in `values`; None if `values` has the nodes' scores in order."""
     present: Mask | None = None
-    """Which of the values some node has; None is all of them."""
+    """The values that some node has; None means all."""
 
     def by_node(self) -> NDArray[np.int64]:
-        """(nodes,)"""
+        """Return (nodes,): the score of each node."""
         return self.values if self.of_node is None else self.values.take(self.of_node)
 
     @property
@@ -37,7 +37,7 @@ class Grades(msgspec.Struct, frozen=True, eq=False):
         return self.values if self.present is None else self.values[self.present]
 
     def replaced(self, worth: NDArray[W]) -> NDArray[W]:
-        """(nodes,): of each node what stands in `worth` for its score, which is about `there`."""
+        """Return (nodes,): for each node, the entry of `worth` for its score. `worth` is parallel to `there`."""
         if self.of_node is None:
             return worth
         if self.present is not None:

@@ -1,7 +1,7 @@
 """`KubeSchedulerConfiguration` v1, as kube-scheduler reads it (upstream staging/src/k8s.io/kube-scheduler/config/v1).
 
-A file that kube-scheduler takes loads unchanged. What nothing here reads is a mistake with its path, never ignored.
-Turning it into profiles is `situate.framework.profile.profiles`.
+A file that kube-scheduler accepts loads unchanged. An unknown field is an error with its path and is never ignored.
+`situate.framework.profile.profiles` builds profiles from it.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ class EnabledPlugin(msgspec.Struct, frozen=True, rename="camel"):
 
     name: Name
     weight: Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)] | None = None
-    """Of its scores; None is 1, or what the default profile has."""
+    """Weight of its scores; None means the weight of the default profile, else 1."""
 
 
 class DisabledPlugin(msgspec.Struct, frozen=True, rename="camel"):
     name: Name
-    """`*` is every default plugin of the point."""
+    """`*` means every default plugin of the point."""
     weight: int | None = None
-    """Accepted as upstream does, and without meaning."""
+    """Accepted as upstream accepts it; without effect."""
 
 
 class PluginSet(msgspec.Struct, frozen=True, rename="camel"):
-    """What a profile changes about one extension point."""
+    """The changes of a profile at one extension point."""
 
     enabled: tuple[EnabledPlugin, ...] = ()
     disabled: tuple[DisabledPlugin, ...] = ()
@@ -74,7 +74,7 @@ class Plugins(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PluginConfig(msgspec.Struct, frozen=True, rename="camel"):
-    """A plugin's arguments; their type is the plugin's."""
+    """A plugin's arguments. The plugin defines their type."""
 
     name: Name
     args: dict[str, Any] | None = None
@@ -85,7 +85,7 @@ class SchedulerProfile(msgspec.Struct, frozen=True, rename="camel"):
 
     scheduler_name: Name = DEFAULT_SCHEDULER
     percentage_of_nodes_to_score: Percentage | None = None
-    """None is the configuration's."""
+    """None means the value of the configuration."""
     plugins: Plugins = Plugins()
     plugin_config: tuple[PluginConfig, ...] = ()
 
@@ -116,7 +116,7 @@ class LeaderElection(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ExtenderTLS(msgspec.Struct, frozen=True, rename="camel"):
-    """How an extender is reached over TLS."""
+    """TLS settings of the connection to an extender."""
 
     insecure: bool = False
     server_name: str = ""
@@ -140,14 +140,14 @@ class ExtenderTLS(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ManagedResource(msgspec.Struct, frozen=True, rename="camel"):
-    """An extended resource that an extender looks after."""
+    """An extended resource that an extender manages."""
 
     name: Annotated[str, msgspec.Meta(pattern=r"^[^/\s]+/[^/\s]+$")]
     ignored_by_scheduler: bool = False
 
 
 class Extender(msgspec.Struct, frozen=True, rename="camel"):
-    """Somebody who is asked over HTTP about nodes, scores, victims and bindings."""
+    """A program that the scheduler calls over HTTP about nodes, scores, victims and bindings."""
 
     url_prefix: Annotated[str, msgspec.Meta(pattern=r"^https?://")]
     filter_verb: str = ""
@@ -161,7 +161,7 @@ class Extender(msgspec.Struct, frozen=True, rename="camel"):
     node_cache_capable: bool = False
     managed_resources: tuple[ManagedResource, ...] = ()
     ignorable: bool = False
-    """Whether scheduling goes on without it when it does not answer."""
+    """Whether scheduling continues without the extender if it does not answer."""
 
     def mistakes(self) -> Iterable[Mistake]:
         if self.prioritize_verb and not self.weight:
@@ -173,19 +173,19 @@ class Extender(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class KubeSchedulerConfiguration(msgspec.Struct, frozen=True, rename="camel"):
-    """The whole file."""
+    """The configuration file."""
 
     api_version: Literal["kubescheduler.config.k8s.io/v1"] = API_VERSION
     kind: Literal["KubeSchedulerConfiguration"] = KIND
     parallelism: Annotated[int, msgspec.Meta(ge=1)] = 16
-    """Accepted; plugins answer for all nodes at once, so there is nothing to spread over threads."""
+    """Accepted. Plugins answer for all nodes at once, so there is no work to spread over threads."""
     leader_election: LeaderElection = LeaderElection()
     client_connection: ClientConnection = ClientConnection()
     enable_profiling: bool = True
     enable_contention_profiling: bool = True
     delay_cache_until_active: bool = False
     percentage_of_nodes_to_score: Percentage = 0
-    """0 is adaptive, as upstream."""
+    """0 means adaptive, as upstream."""
     pod_initial_backoff_seconds: Annotated[int, msgspec.Meta(ge=1)] = 1
     pod_max_backoff_seconds: Annotated[int, msgspec.Meta(ge=1)] = 10
     profiles: tuple[SchedulerProfile, ...] = (SchedulerProfile(),)

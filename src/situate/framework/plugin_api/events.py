@@ -1,4 +1,4 @@
-"""What happens in a cluster, as the queue sees it (upstream pkg/scheduler/framework/types.go ClusterEvent)."""
+"""Cluster events, as the queue sees them (upstream pkg/scheduler/framework/types.go ClusterEvent)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from situate.framework.pod.pods import PodInfo
 
 
 class Subject(Enum):
-    """What an event is about."""
+    """The kind of object that an event is about."""
 
     NODE = "Node"
     ASSIGNED_POD = "AssignedPod"
     POD = "Pod"
-    """The waiting pod itself."""
+    """The pending Pod itself."""
     CLAIM = "PersistentVolumeClaim"
     VOLUME = "PersistentVolume"
     STORAGE_CLASS = "StorageClass"
@@ -33,7 +33,7 @@ class Subject(Enum):
 
 
 class Change(Flag):
-    """What has changed about it; an event may be several at once."""
+    """The kinds of change; an event may have several."""
 
     ADD = auto()
     DELETE = auto()
@@ -48,7 +48,7 @@ class Change(Flag):
     GATES_ELIMINATED = auto()
     GENERATED_CLAIM = auto()
     UPDATE = auto()
-    """Any change, of objects that are not told apart further."""
+    """Any change of an object whose changes are not distinguished further."""
 
 
 ANY_CHANGE: Final = ~Change(0)
@@ -56,30 +56,30 @@ ANY_CHANGE: Final = ~Change(0)
 
 @dataclass(frozen=True, slots=True)
 class ClusterEvent:
-    """One thing that happened, with the object before and after."""
+    """One event, with the object before and after."""
 
     subject: Subject
     change: Change
     old: Any = None
-    """A `PodInfo` for pods; else the object. None if it is new."""
+    """A `PodInfo` for Pods, otherwise the object. None if the object is new."""
     new: Any = None
-    """None if it is gone."""
+    """None if the object was deleted."""
 
 
 class Hint(Enum):
-    """Whether an event may help a pod."""
+    """Whether an event may make a Pod schedulable."""
 
     QUEUE = "queue"
     SKIP = "skip"
 
 
 HintFunction: TypeAlias = Callable[[PodInfo, Any, Any], Hint]
-"""Of the waiting pod, the object before and after. An exception counts as `QUEUE`."""
+"""Takes the pending Pod and the object before and after. An exception counts as `QUEUE`."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventHint:
-    """Events that a plugin wants to be asked about; without a function they always help."""
+    """Events that concern a plugin. Without a function, each of them counts as `QUEUE`."""
 
     subject: Subject
     change: Change
@@ -107,7 +107,7 @@ _LABELS: Final = {
 
 
 def label(event: ClusterEvent) -> str:
-    """What upstream's metrics call it, by the first of its changes: `AssignedPodDelete`, `NodeUpdateNodeTaint`."""
+    """Return the name in upstream's metrics, by the first change: `AssignedPodDelete`, `NodeUpdateNodeTaint`."""
     return _label(event.subject, event.change)
 
 

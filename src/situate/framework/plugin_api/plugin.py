@@ -1,8 +1,8 @@
-"""What a plugin may implement (upstream pkg/scheduler/framework interface.go, KEP-624).
+"""The extension points of plugins (upstream pkg/scheduler/framework interface.go, KEP-624).
 
-A plugin is an object with a `name` and any of the methods below; having a method is being registered at that extension
-point. It answers for all nodes of the snapshot at once, keeps nothing between calls, and performs nothing: what has to
-be done is returned as actions.
+A plugin is an object with a `name` and any of the methods below. A method registers the plugin at that extension point.
+The plugin answers for all nodes of the snapshot at once, keeps no state between calls, and performs no writes. It
+returns the necessary writes as actions.
 """
 
 from __future__ import annotations
@@ -27,28 +27,29 @@ from situate.framework.snapshot.snapshot import Snapshot
 from situate.framework.volumes.storage import Reservation
 
 Scores: TypeAlias = NDArray[np.int64]
-"""(nodes of the snapshot that was given,)"""
+"""(nodes of the given snapshot,)"""
 
 
 class Reads(Enum):
-    """What a plugin's Filter and Score look at beside the pod; tells which of their answers stay true how long.
+    """The data that a plugin's Filter and Score read besides the Pod; it decides how long their answers stay valid.
 
-    Of a plugin that does not read the whole cluster, NormalizeScore looks at nothing but a node's raw score and the
-    lowest and the highest among those that it is given.
+    The NormalizeScore of a plugin that does not read the whole cluster has only two inputs: a node's raw score, and the
+    lowest and highest score that it receives.
     """
 
     NODE = "node"
-    """Labels, taints, names and images alone: true until somebody changes a node."""
+    """Only labels, taints, names and images: valid until a Node changes."""
     LOAD = "load"
-    """Also what is on the node itself: true until a pod comes to that node or leaves it."""
+    """Also the load of the node itself: valid until a Pod joins or leaves that node."""
     CLUSTER = "cluster"
-    """Anything: true for one decision. What a plugin reads that does not say."""
+    """Any data: valid for one decision. The default of a plugin without a declaration."""
 
 
 def reads(plugin: object) -> Reads:
-    """What the plugin's answers depend on; one that does not say may look at everything.
+    """Return the data that the plugin's answers depend on; without a declaration, the whole cluster.
 
-    Scores that change with every pod on a node and relate to those of all others are true for one decision only.
+    Normalized scores that change with every Pod on a node are valid for one decision only, because they depend on all
+    nodes.
     """
     said: Reads = getattr(plugin, "reads", Reads.CLUSTER)
     if said is Reads.LOAD and hasattr(plugin, "score") and hasattr(plugin, "normalize"):
@@ -57,27 +58,29 @@ def reads(plugin: object) -> Reads:
 
 
 def heeds_requests(plugin: object) -> bool:
-    """Whether the plugin may look at what pods request; by an attribute it says that it does not, and so answers alike
-    for templates that differ in nothing else (`PodTemplate.kin`).
+    """Return whether the plugin may read the requests of Pods.
+
+    A plugin declares by an attribute that it does not. It then answers alike for templates that differ only in their
+    requests (`PodTemplate.kin`).
     """
     return getattr(plugin, "heeds_requests", True)
 
 
 def about_claims(plugin: object) -> bool:
-    """Whether the plugin skips every pod that has neither volumes nor resource claims; it says so by an attribute."""
+    """Return whether the plugin declares by an attribute that it skips Pods without volumes and resource claims."""
     return getattr(plugin, "about_claims", False)
 
 
 class PreFiltered(msgspec.Struct, frozen=True, eq=False):
-    """The answer of PreFilter; a dataclass would take five times as long, and so with the answers of other points."""
+    """The answer of PreFilter. A dataclass would take five times as long here and at other points."""
 
     status: Status = SUCCESS
     state: Any = None
-    """What this plugin's later calls in the cycle are given; never changed, only replaced."""
+    """State for the plugin's later calls in the cycle; never changed, only replaced."""
     only: Mask | None = None
-    """(nodes,): the only nodes that can do; None is all."""
+    """(nodes,): the only nodes that can be feasible; None means all."""
     elsewhere: frozenset[str] = frozenset()
-    """Names of nodes that could do as well, if there were such nodes; with `only`."""
+    """With `only`: names that the plugin also admits, but that are not in the snapshot."""
 
 
 SKIPPED: Final = PreFiltered(SKIP)
@@ -88,28 +91,28 @@ class PreScored(msgspec.Struct, frozen=True, eq=False):
     """The answer of PreScore."""
 
     code: Code = Code.SUCCESS
-    """`SKIP` drops the plugin's Score; it has to hold for equal pods behind this one too, once this one is placed."""
+    """`SKIP` drops the plugin's Score. It must also hold for equal Pods that follow once this Pod is placed."""
     state: Any = None
 
 
 @lru_cache(maxsize=1024)
 def _shared(names: frozenset[str]) -> frozenset[str]:
-    """Equal sets as one object: a hundred thousand pods may wait for the same plugins."""
+    """Return equal sets as one object: 100,000 Pods may wait for the same plugins."""
     return names
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Diagnosis:
-    """Why no node will do."""
+    """The reasons why no node is feasible."""
 
     snapshot: Snapshot
     refused: tuple[tuple[str, Refusals, Mask], ...] = ()
-    """Each filter's plugin and refusals, with the nodes that belong to it: those that no earlier one refused."""
+    """Each filter's plugin and refusals, with the nodes that it owns: those that no earlier filter refused."""
     status: Status | None = None
-    """Set when PreFilter refused the pod as a whole; it then holds for every node."""
+    """Set if PreFilter refused the Pod as a whole; the status then applies to every node."""
 
     def codes(self) -> NDArray[np.uint8]:
-        """(nodes,)"""
+        """Return (nodes,): the code of each node."""
         if self.status is not None:
             return np.full(self.snapshot.count, self.status.code, dtype=np.uint8)
         codes = np.zeros(self.snapshot.count, dtype=np.uint8)
@@ -119,7 +122,7 @@ class Diagnosis:
 
     @property
     def rejectors(self) -> frozenset[str]:
-        """The plugins that later events are asked about on behalf of this pod."""
+        """The plugins whose hints evaluate later events for this Pod."""
         names = {plugin for plugin, _, where in self.refused if where.any()}
         if self.status is not None and self.status.plugin:
             names.add(self.status.plugin)
@@ -132,7 +135,7 @@ class PostFiltered:
 
     status: Status
     nominate: str | None = None
-    """A node for the pod; empty clears an earlier nomination; None leaves it."""
+    """The node to nominate; empty clears an earlier nomination; None leaves it unchanged."""
     actions: tuple[Action, ...] = ()
 
 
@@ -140,9 +143,9 @@ P = TypeVar("P")
 
 
 def implements(plugin: object, point: Callable[..., P]) -> TypeGuard[P]:
-    """Whether a plugin is called at an extension point, one of the protocols below.
+    """Return whether a plugin implements an extension point, one of the protocols below.
 
-    What `isinstance` says, at a tenth of its price: Python 3.11 finds a protocol's methods anew each time.
+    The result is that of `isinstance` in a tenth of the time: Python 3.11 collects a protocol's methods for each call.
     """
     return all(getattr(plugin, name, None) is not None for name in _methods(point))
 
@@ -153,22 +156,22 @@ def _methods(point: type) -> tuple[str, ...]:
 
 
 class Plugin(Protocol):
-    """What every plugin has."""
+    """The common part of all plugins."""
 
     @property
     def name(self) -> str:
-        """Of its class; the one that profiles and messages use."""
+        """The name of the plugin's class, used in profiles and messages."""
         ...
 
 
 @runtime_checkable
 class ConcernPlugin(Plugin, Protocol):
-    """One that can tell at little cost that a pod is none of its business, as most pods are for most plugins."""
+    """A plugin with a cheap check for Pods that do not concern it. Most Pods do not concern most plugins."""
 
     def concerned(self, pod: PodInfo, snapshot: Snapshot) -> bool:
-        """False only where its PreFilter and its PreScore would both skip the pod, whatever nodes are feasible.
+        """Return False only if PreFilter and PreScore would both skip the Pod with any set of feasible nodes.
 
-        It has to hold for equal pods behind this one too, once this one is placed.
+        The answer must also hold for equal Pods that follow once this Pod is placed.
         """
         ...
 
@@ -176,21 +179,21 @@ class ConcernPlugin(Plugin, Protocol):
 @runtime_checkable
 class PreEnqueuePlugin(Plugin, Protocol):
     def pre_enqueue(self, pod: PodInfo) -> Status:
-        """Anything but success gates the pod: it waits, without back-off, until this plugin lets it go."""
+        """Return a status. Any but success gates the Pod: it waits, without backoff, until this plugin releases it."""
         ...
 
 
 @runtime_checkable
 class EnqueuePlugin(Plugin, Protocol):
     def events(self) -> Sequence[EventHint]:
-        """Which events may make a pod schedulable that this plugin rejected."""
+        """Return the events that may make a Pod schedulable that this plugin rejected."""
         ...
 
 
 @runtime_checkable
 class QueueSortPlugin(Plugin, Protocol):
     def sort_key(self, pod: PodInfo, queued_at: float) -> Any:
-        """A total order; the smallest is next."""
+        """Return a key with a total order; the Pod with the smallest key is next."""
         ...
 
 
@@ -202,45 +205,47 @@ class PreFilterPlugin(Plugin, Protocol):
 @runtime_checkable
 class PreFilterExtensions(Plugin, Protocol):
     def add_pod(self, state: Any, pod: PodInfo, other: PodInfo, node: int, snapshot: Snapshot) -> Any:
-        """The state as if `other` were on the node too; `node` is an index of the whole table."""
+        """Return the state as if `other` were on the node too; `node` is an index of the whole table."""
         ...
 
     def remove_pod(self, state: Any, pod: PodInfo, other: PodInfo, node: int, snapshot: Snapshot) -> Any:
-        """The state as if `other` were not on the node."""
+        """Return the state as if `other` were not on the node."""
         ...
 
 
 @runtime_checkable
 class FilterPlugin(Plugin, Protocol):
     def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:
-        """For every node of the snapshot, which may be a part of all. An exception ends the cycle with an error."""
+        """Answer for every node of the snapshot, which may be a subset. An exception ends the cycle with an error."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """An amount that has to be free on a node."""
+    """An amount that must be free on a node."""
 
     column: int | None
-    """The resource's; None is a place among the node's pods."""
+    """The column of the resource; None means one of the node's allowed Pods."""
     asked: int
     reason: str
-    """What the filter says where it is not."""
+    """The filter's reason if the amount is not free."""
 
 
 @runtime_checkable
 class NeedsPlugin(Plugin, Protocol):
-    """A filter that compares amounts alone: it passes exactly the nodes where all needs are met."""
+    """A filter that compares only amounts: it passes exactly the nodes that meet all needs."""
 
     def needs(self, pod: PodInfo, snapshot: Snapshot) -> tuple[Need, ...]:
-        """In the order of the reasons."""
+        """Return the needs in the order of the reasons."""
         ...
 
 
 @runtime_checkable
 class PostFilterPlugin(Plugin, Protocol):
     def post_filter(self, pod: PodInfo, diagnosis: Diagnosis, cycle: Any) -> PostFiltered:
-        """`cycle` is a `situate.framework.preemption.post_filter.Cycle`: what it takes to filter again, on changed
+        """Answer for a Pod without feasible nodes.
+
+        `cycle` is a `situate.framework.preemption.post_filter.Cycle`, with which the plugin can filter changed
         snapshots.
         """
         ...
@@ -249,30 +254,30 @@ class PostFilterPlugin(Plugin, Protocol):
 @runtime_checkable
 class PreScorePlugin(Plugin, Protocol):
     def pre_score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> PreScored:
-        """`state` is PreFilter's; the snapshot holds the feasible nodes alone."""
+        """Prepare the score. `state` is that of PreFilter; the snapshot has only the feasible nodes."""
         ...
 
 
 @runtime_checkable
 class ScorePlugin(Plugin, Protocol):
     def score(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Scores:
-        """Raw integers, one a node; `state` is PreScore's, or PreFilter's where there is no PreScore."""
+        """Return raw integers, one per node. `state` is that of PreScore, or that of PreFilter without PreScore."""
         ...
 
 
 @runtime_checkable
 class NormalizePlugin(Plugin, Protocol):
     def normalize(self, state: Any, pod: PodInfo, raw: Scores) -> Scores:
-        """To 0..100, the better the higher. Without it the raw scores must be in that range."""
+        """Normalize to 0..100; higher is better. Without this method the raw scores must be in that range."""
         ...
 
 
 @runtime_checkable
 class GradingPlugin(NormalizePlugin, Protocol):
-    """One whose NormalizeScore looks at nothing but a node's raw score and the lowest and the highest."""
+    """A plugin whose NormalizeScore depends only on a node's raw score and on the lowest and the highest."""
 
     def grades(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Grades:
-        """What Score says, each of the scores once if few of them differ."""
+        """Return the scores of Score, each distinct value once if there are few."""
         ...
 
 
@@ -282,7 +287,7 @@ class Reserved:
 
     status: Status = SUCCESS
     storage: Reservation = Reservation()  # noqa: RUF009  # frozen
-    """What the pod is promised; it counts in all snapshots until the pod is confirmed, or not bound after all."""
+    """The storage reserved for the Pod. It counts in all snapshots until the Pod is confirmed or its binding fails."""
 
 
 RESERVED: Final = Reserved()
@@ -290,32 +295,33 @@ RESERVED: Final = Reserved()
 
 @runtime_checkable
 class AnnotationsPlugin(Plugin, Protocol):
-    """One to which annotations of a pod to place make a difference: equal pods are equal in these too."""
+    """A plugin that reads annotations of a Pod to place. Equal Pods are then equal in these annotations too."""
 
     @property
     def annotations(self) -> Sequence[str]:
-        """Their keys; `PodTemplate.annotations` has the values."""
+        """The keys of the annotations; `PodTemplate.annotations` has the values."""
         ...
 
 
 @runtime_checkable
 class AllotPlugin(Plugin, Protocol):
-    """One that says which units of a node a pod gets there, such as which of its GPUs
-    (`situate.framework.snapshot.device_allocations`).
+    """A plugin that allocates specific units of a node to a Pod, such as one of its GPUs.
 
-    There is no such point upstream, where a Reserve plugin keeps this to itself.
+    Upstream has no such point; a Reserve plugin there does this internally. See
+    `situate.framework.snapshot.device_allocations`.
     """
 
     @property
     def allotments(self) -> Sequence[str]:
-        """Keys of the annotations that `allot` gives."""
+        """Keys of the annotations that `allot` returns."""
         ...
 
     def allot(self, pod: PodInfo, node: Snapshot) -> Mapping[str, str]:
-        """Annotations that say what the pod gets of this node, the only one of the snapshot, before it is there.
+        """Return annotations that name the units of this node for the Pod, before the Pod counts there.
 
-        The pod counts with them from now on, and later calls are given the pod as it is then; writing them to the API
-        is PreBind's part. Empty if the pod needs no units. The first plugin with an answer decides.
+        The node is the only one of the snapshot. The Pod counts with the annotations from now on, and later calls get
+        the annotated Pod. PreBind writes them to the API. Empty if the Pod needs no units. The first non-empty answer
+        decides.
         """
         ...
 
@@ -323,45 +329,45 @@ class AllotPlugin(Plugin, Protocol):
 @runtime_checkable
 class ReservePlugin(Plugin, Protocol):
     def reserve(self, pod: PodInfo, node: str, snapshot: Snapshot) -> Reserved:
-        """The pod counts in the snapshot already."""
+        """Reserve for the Pod, which already counts in the snapshot."""
         ...
 
     def unreserve(self, pod: PodInfo, node: str) -> None:
-        """Cannot fail, may be called twice, and when `reserve` was not."""
+        """Revert `reserve`. It cannot fail, and may be called twice or without `reserve`."""
         ...
 
 
 @runtime_checkable
 class PermitPlugin(Plugin, Protocol):
     def permit(self, pod: PodInfo, node: str, now: float) -> tuple[Status, float]:
-        """Success, a rejection, or `WAIT` with a time-out in seconds."""
+        """Return success, a rejection, or `WAIT` with a timeout in seconds."""
         ...
 
 
 @runtime_checkable
 class PreBindPlugin(Plugin, Protocol):
     def pre_bind_preflight(self, pod: PodInfo, node: str, snapshot: Snapshot) -> Status:
-        """`SKIP` where there is nothing to do."""
+        """Return `SKIP` if there is nothing to do."""
         ...
 
     def pre_bind(self, pod: PodInfo, node: str, snapshot: Snapshot) -> tuple[Action, ...]:
-        """What has to be done before the pod is bound; all of it must succeed."""
+        """Return the actions that must succeed before the Pod is bound."""
         ...
 
 
 @runtime_checkable
 class BindPlugin(Plugin, Protocol):
     def bind(self, pod: PodInfo, node: str) -> tuple[Action, ...] | None:
-        """What binds the pod; None leaves it to the next plugin."""
+        """Return the actions that bind the Pod; None leaves binding to the next plugin."""
         ...
 
 
 @runtime_checkable
 class PostBindPlugin(Plugin, Protocol):
     def post_bind(self, pod: PodInfo, node: str) -> tuple[Action, ...]:
-        """What to tell others; its failure changes nothing."""
+        """Return informational actions; their failure changes nothing."""
         ...
 
 
 HIGHEST: Final = 100
-"""The highest score of a plugin before its weight."""
+"""The highest score of a plugin, without its weight."""

@@ -1,7 +1,8 @@
-"""What nodes have in common, held once: a large cluster's nodes are half of what its scheduler holds in memory.
+"""Share equal parts of Node objects to save memory.
 
-Most nodes have the same amounts, conditions, taints and zones as many others. A node read from the API server has
-objects of its own for all of them, some 600 bytes. Equal frozen values may be one object, and nothing else changes.
+In a large cluster, Nodes take half of the scheduler's memory. Most of them have the same amounts, conditions, taints
+and zones as many others. Each Node read from the API server has its own copies, about 600 bytes. Equal immutable values
+may be one object; nothing else changes.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from situate.objects.values.quantity import Quantity
 T = TypeVar("T")
 
 _REMEMBERED: Final = 2**14
-"""Values before the table starts afresh. Equal values are then not always the same object: larger, not wrong."""
+"""Number of values at which the table is cleared. Equal values may then be separate objects: larger, not wrong."""
 
 
 class SharedParts:
-    """Of one cache; mutable."""
+    """The shared parts of the Nodes of one cache; mutable."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, Any] = {}
 
     def of(self, node: Node) -> Node:
-        """An equal node, made of parts that others may have as well."""
+        """Return an equal Node built from shared parts."""
         metadata, status = node.metadata, node.status
         name = metadata.name
         labels = {key: name if value == name else self._one(value, value) for key, value in metadata.labels.items()}
@@ -43,7 +44,7 @@ class SharedParts:
         return self._one(tuple(amounts.items()), amounts)
 
     def _one(self, key: Hashable, value: T) -> T:
-        """The first of all equal ones, by what tells them apart."""
+        """Return the first value that was stored under this type and key."""
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
         found: T = self._known.setdefault((type(value), key), value)

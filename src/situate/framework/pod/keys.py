@@ -1,4 +1,4 @@
-"""Keys of tables that are looked up far more often than they are made."""
+"""Keys of tables that are read far more often than they are created."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 
 class Key:
-    """Says the same as its parts, but works out their hash only once."""
+    """A key that is equal to its parts and computes their hash only once."""
 
     __slots__ = ("_hash", "_parts")
 

@@ -1,6 +1,6 @@
-"""Which nodes a pod's node selector and node affinity want (component-helpers scheduling/corev1/nodeaffinity).
+"""Match nodes with a Pod's node selector and node affinity (component-helpers scheduling/corev1/nodeaffinity).
 
-A term is evaluated against one set of labels and one name; `situate.framework.snapshot.labels` spreads the answer over
+A term is evaluated for one label set and one node name. `situate.framework.snapshot.labels` spreads the result over the
 nodes.
 """
 
@@ -22,12 +22,12 @@ NAME_FIELD: Final = "metadata.name"
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A node selector term. `matches` is exact for bad input too: what cannot be read matches no node."""
+    """A node selector term. `matches` is exact for invalid input too: an invalid requirement matches no node."""
 
     expressions: tuple[NodeSelectorRequirement, ...]
     fields: tuple[NodeSelectorRequirement, ...]
     problems: tuple[str, ...] = ()
-    """What cannot be read, each with its path below the term."""
+    """The invalid values, each with its path below the term."""
 
     @classmethod
     def of(cls, wire: NodeSelectorTerm) -> Term:
@@ -40,12 +40,12 @@ class Term:
 
     @property
     def keys(self) -> frozenset[str]:
-        """The labels that it looks at."""
+        """The label keys that the term reads."""
         return frozenset(expression.key for expression in self.expressions)
 
     @property
     def names(self) -> frozenset[str] | None:
-        """The only nodes that its fields admit; None if it says nothing about names (upstream PreFilter)."""
+        """The only node names that the term's fields admit; None without a restriction by name (upstream PreFilter)."""
         if not self.fields:
             return None
         admitted: frozenset[str] | None = None
@@ -56,7 +56,7 @@ class Term:
         return admitted
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
-        """Whether all of it holds for the node; a term without requirements matches none."""
+        """Return whether the node meets all requirements. A term without requirements matches no node."""
         if not self.expressions and not self.fields:
             return False
         return self.matches_labels(labels) and self.matches_name(name)
@@ -69,7 +69,7 @@ class Term:
 
 
 def _problems(requirement: NodeSelectorRequirement) -> Iterable[str]:
-    """What the API server admits, and upstream cannot read either; in its words."""
+    """Yield the values that the API server admits but upstream cannot parse, in upstream's words."""
     comparing = requirement.operator in ("Gt", "Lt")
     for number, value in enumerate(requirement.values):
         if comparing and not _is_integer(value):
@@ -79,12 +79,12 @@ def _problems(requirement: NodeSelectorRequirement) -> Iterable[str]:
 
 
 def _is_integer(text: str) -> bool:
-    """Of 64 bits."""
+    """Return whether the text is a 64-bit integer."""
     return _INTEGER.fullmatch(text) is not None and -_BEYOND <= int(text) < _BEYOND
 
 
 def holds(requirement: NodeSelectorRequirement, labels: Mapping[str, str]) -> bool:
-    """Whether a node with these labels meets it. An absent label meets `NotIn` and `DoesNotExist`."""
+    """Return whether these labels of a node meet the requirement. An absent label meets `NotIn` and `DoesNotExist`."""
     value = labels.get(requirement.key)
     values = requirement.values
     match requirement.operator:

@@ -1,8 +1,8 @@
-"""A pod as the framework sees it: everything that decides where it may go, worked out once.
+"""A Pod as the framework sees it: all values that decide its placement, computed once.
 
-Pods of one template share a `PodTemplate`, which is the same object for equal pods: what is worked out per template is
-worked out a few hundred times in a cluster of a hundred thousand pods. Labels are kept apart, since some owners give
-each pod a label of its own (StatefulSets, indexed Jobs), and so is the node of a pod in place.
+Equal Pods share one `PodTemplate` object. Values per template are computed a few hundred times in a cluster of 100,000
+Pods. Labels are separate, because some owners give each Pod a label of its own (StatefulSets, indexed Jobs). The node
+of a placed Pod is separate too.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ T = TypeVar("T")
 PodKey = tuple[str, str]
 """Namespace and name."""
 HostPort = tuple[str, str, int]
-"""Address, protocol and port; `0.0.0.0` is every address."""
+"""Address, protocol and port; `0.0.0.0` means every address."""
 ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104  # what hostIP means when it is empty
 
 _REMEMBERED: Final = 2**18
-"""Entries before a table starts afresh. Equal values are then not always the same object: slower, not wrong."""
+"""Number of entries at which a table is cleared. Equal values may then be separate objects, which costs time only."""
 
 
 class BadPod(ValueError):
-    """A field of a pod says nothing that can be acted on; the message names pod and field."""
+    """A field of a Pod is invalid; the message names the Pod and the field."""
 
     def __init__(self, pod: Pod, problem: str) -> None:
         super().__init__(f"pod {pod.metadata.namespace}/{pod.metadata.name}: {problem}")
 
 
 class PodTemplate(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """What equal pods have in common; interned by `PodReader`, and told apart by identity."""
+    """The common part of equal Pods. `PodReader` interns it, and templates are compared by identity."""
 
     number: int
-    """Counts up from 0."""
+    """Numbered from 0."""
     kin: int
-    """The same for templates that differ in nothing but what they request."""
+    """The same for templates that differ only in their requests."""
     namespace: str
     scheduler_name: str
     request: PodRequest
@@ -58,7 +58,7 @@ class PodTemplate(msgspec.Struct, frozen=True, eq=False, gc=False):
     tolerations: tuple[Toleration, ...]
     node_selector: Mapping[str, str]
     node_terms: tuple[Term, ...] | None
-    """Required node affinity: one of them must match; None demands nothing."""
+    """Required node affinity: at least one term must match. None means no requirement."""
     preferred_node_terms: tuple[tuple[int, Term], ...]
     """With weights."""
     affinity: tuple[AffinityTerm, ...]
@@ -66,21 +66,24 @@ class PodTemplate(msgspec.Struct, frozen=True, eq=False, gc=False):
     preferred_affinity: tuple[AffinityTerm, ...]
     preferred_anti_affinity: tuple[AffinityTerm, ...]
     selects_namespaces: bool
-    """Whether the labels of namespaces matter to one of these terms."""
+    """Whether one of these terms selects namespaces by their labels."""
     has_terms: bool
-    """Whether it has any of these four."""
+    """Whether one of these four tuples has a term."""
     host_ports: tuple[HostPort, ...]
     images: tuple[str, ...]
-    """Of containers, init containers and volumes, with their tags."""
+    """Images of containers, init containers and volumes, with their tags."""
     containers: int
-    """So many containers and init containers."""
+    """The number of containers and init containers."""
     preemption_policy: str
     annotations: Mapping[str, str]
-    """Those that plugins read (`AnnotationsPlugin`)."""
+    """The annotations that plugins read (`AnnotationsPlugin`)."""
 
 
 class PodInfo(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """A pod to place, or in place; told apart by identity. Each pod has one: a dataclass takes five times as long."""
+    """A Pod to place, or a placed Pod; compared by identity.
+
+    Each Pod has one. A dataclass would take five times as long to create.
+    """
 
     pod: Pod
     key: PodKey
@@ -90,12 +93,13 @@ class PodInfo(msgspec.Struct, frozen=True, eq=False, gc=False):
     labels: Mapping[str, str]
     """Interned by `PodReader`."""
     spread: tuple[SpreadConstraint, ...]
-    """The pod's own constraints; interned with the labels that they look at."""
+    """The Pod's own constraints, interned together with the labels that they read."""
     volumes: tuple[Volume, ...] = ()
-    """Not a part of the template: pods of a StatefulSet have a claim each, and are alike in all else."""
+    """Not a part of the template: Pods of a StatefulSet are equal except that each has its own claim."""
     peers: object = None
-    """The same for pods to place that make no difference to any decision, their own or others'; None for one that is
-    like no other: it is being deleted, or has a node or the promise of one.
+    """The same object for unplaced Pods that no decision distinguishes, neither about themselves nor about other Pods.
+
+    None if no other Pod is equal: the Pod is being deleted, has a node, or is nominated to one.
     """
 
     @property
@@ -108,7 +112,7 @@ class PodInfo(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def has_claims(self) -> bool:
-        """Whether it has volumes of kinds that decide, or claims devices."""
+        """Whether the Pod has volumes of kinds that plugins evaluate, or claims devices."""
         return bool(self.volumes or self.pod.spec.resource_claims)
 
     @property
@@ -117,16 +121,16 @@ class PodInfo(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def nominated(self) -> str:
-        """The node that has been promised; empty if none has."""
+        """The nominated node; empty if there is none."""
         return self.pod.status.nominated_node_name
 
     @property
     def started(self) -> datetime | None:
-        """None while no kubelet has seen it."""
+        """None until a kubelet has reported the Pod."""
         return self.pod.status.start_time
 
     def annotated(self, annotations: Mapping[str, str]) -> PodInfo:
-        """The pod with these annotations too, which tell no templates apart."""
+        """Return the Pod with these annotations added. Use only annotations that do not distinguish templates."""
         metadata = self.pod.metadata
         metadata = msgspec.structs.replace(metadata, annotations={**metadata.annotations, **annotations})
         return msgspec.structs.replace(self, pod=msgspec.structs.replace(self.pod, metadata=metadata), peers=None)
@@ -136,10 +140,10 @@ class PodInfo(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class PodReader:
-    """Makes `PodInfo` of pods, sharing what is equal; one a cluster."""
+    """Compile Pods into `PodInfo` and share equal parts. A cluster has one reader."""
 
     def __init__(self, columns: ResourceColumns, annotations: Iterable[str] = ()) -> None:
-        """`annotations`: the keys of those that make a difference between pods."""
+        """`annotations` are the keys of the annotations that distinguish Pods."""
         self._columns = columns
         self._annotations = tuple(sorted(annotations))
         self._texts: dict[str, str] = {}
@@ -152,7 +156,7 @@ class PodReader:
         self._spread: dict[tuple[int, int], tuple[Any, tuple[SpreadConstraint, ...]]] = {}
 
     def read(self, pod: Pod) -> PodInfo:
-        """`BadPod` names what cannot be read."""
+        """Compile a Pod; `BadPod` names the invalid field."""
         metadata, spec = pod.metadata, pod.spec
         labels = self._shared_labels(metadata.labels)
         priority, template, spread = spec.priority or 0, self._template(pod), self._spread_of(pod, labels)
@@ -165,7 +169,7 @@ class PodReader:
         return PodInfo(pod, key, metadata.uid, priority, template, labels, spread, spec.volumes, peers)
 
     def _peers_of(self, priority: int, owned: object, *parts: object) -> object:
-        """The parts themselves: those of the first of them, whose identities they keep."""
+        """Return the same object for equal parts: the first parts seen, so that their identities stay in use."""
         identity = (priority, owned, *map(id, parts))
         known = self._peers.get(identity)
         if known is None:
@@ -190,7 +194,7 @@ class PodReader:
         return template
 
     def _told(self, pod: Pod) -> tuple[str, ...]:
-        """Keys and values of the annotations that make a difference; equal ones are the same objects."""
+        """Return keys and values of the annotations that distinguish templates; equal values are the same object."""
         there = pod.metadata.annotations
         told: list[str] = []
         for key in self._annotations:
@@ -275,7 +279,7 @@ def _remember(table: dict[K, T], key: K, value: T) -> None:
 
 
 def _parts(pod: Pod) -> tuple[Any, ...]:
-    """All that a template is made of. Decoded pods share equal parts, so that their identity tells most of the time."""
+    """Return all parts of a template. Decoded Pods share equal parts, so identity alone usually finds the template."""
     spec = pod.spec
     running: list[Any] = []
     for status in (*pod.status.container_statuses, *pod.status.init_container_statuses):
@@ -302,12 +306,12 @@ def _parts(pod: Pod) -> tuple[Any, ...]:
 
 
 def _image_volumes(spec: PodSpec) -> list[str]:
-    """The images that are volumes; interned, so that equal ones are told by identity."""
+    """Return the images that are volumes, interned so that equal images have the same identity."""
     return [intern(volume.image.reference) for volume in spec.volumes if volume.image is not None]
 
 
 def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
-    """Of containers and sidecars (upstream scheduler util GetHostPorts)."""
+    """Return the host ports of containers and sidecars (upstream scheduler util GetHostPorts)."""
     running: tuple[Container, ...] = spec.containers
     if spec.init_containers:
         sidecars = (container for container in spec.init_containers if container.restart_policy == "Always")
@@ -317,12 +321,12 @@ def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
 
 
 def with_tag(image: str) -> str:
-    """As nodes name images: without a tag it is the latest (upstream image_locality.go normalizedImageName)."""
+    """Return the image as nodes name it, by default with `:latest` (upstream image_locality.go normalizedImageName)."""
     return image if image.rfind(":") > image.rfind("/") else image + ":latest"
 
 
 def _wire(part: object) -> str:
-    """An amount, whose notation makes no difference, or a map that must not change, which is mostly the empty one."""
+    """Encode an amount by its value, so that notation does not matter, or an immutable map, which is mostly empty."""
     return str(part.nano_value if isinstance(part, Quantity) else part)
 
 

@@ -1,6 +1,6 @@
-"""Amounts of resources as integers, and what a pod asks for (upstream component-helpers resource/helpers.go).
+"""Resource amounts as integers, and the requests of Pods (upstream component-helpers resource/helpers.go).
 
-CPU counts in thousandths of a core, rounded up; everything else in units, rounded up. Each resource has a column.
+CPU counts in thousandths of a core, rounded up. Other resources count in units, rounded up. Each resource has a column.
 """
 
 from __future__ import annotations
@@ -21,39 +21,41 @@ HUGE_PAGES: Final = "hugepages-"
 
 DEFAULT_MILLI_CPU: Final = 100
 DEFAULT_MEMORY: Final = 200 * 2**20
-"""What a container that names no request counts for when scores are taken (upstream util/pod_resources.go)."""
+"""Scores count these amounts for a container without a request (upstream util/pod_resources.go)."""
 
 _DEFAULTS: Final = {CPU: DEFAULT_MILLI_CPU, MEMORY: DEFAULT_MEMORY}
 
 MOST: Final = 2**53
-"""No amount counts for more, so that sums over a node's pods cannot overflow: 8 PiB, or 9 billion cores."""
+"""Upper limit of any amount, so that sums over the Pods of a node cannot overflow: 8 PiB, or 9 billion cores."""
 
 Amounts = Mapping[str, int]
-"""By resource name; cpu in thousandths."""
+"""By resource name; CPU in thousandths."""
 
 
 def amount(name: str, quantity: Quantity) -> int:
-    """A quantity in the unit of the resource's column."""
+    """Convert a quantity to the unit of the resource's column."""
     value = quantity.milli_value if name == CPU else quantity.value
     return value if -MOST <= value <= MOST else max(-MOST, min(value, MOST))
 
 
 def amounts(quantities: Mapping[str, Quantity]) -> dict[str, int]:
-    """All of them, in the units of their columns."""
+    """Convert quantities to the units of their columns."""
     return {name: amount(name, quantity) for name, quantity in quantities.items()}
 
 
 class PodRequest(msgspec.Struct, frozen=True, gc=False):
-    """What a pod asks for."""
+    """The requests of a Pod."""
 
     amounts: Amounts
     """Without zeros, and without `pods`."""
     scored_cpu: int
-    """Of a pod in place; containers that name no request count for a default (upstream NonMissingContainerRequests)."""
+    """For a placed Pod. Containers without a request count a default (upstream NonMissingContainerRequests)."""
     scored_memory: int
     wanted_cpu: int
-    """The same of a pod to place, whose requests as a whole do not count there: upstream's scorers of NodeResourcesFit
-    are not told of them (fit.go NewFit), unlike the one of NodeResourcesBalancedAllocation.
+    """The same for a Pod to place, without pod-level requests.
+
+    Upstream does not pass pod-level requests to the scorers of NodeResourcesFit (fit.go NewFit). It does pass them to
+    the scorer of NodeResourcesBalancedAllocation.
     """
     wanted_memory: int
 
@@ -62,10 +64,11 @@ class PodRequest(msgspec.Struct, frozen=True, gc=False):
 
 
 def pod_request(pod: Pod) -> PodRequest:
-    """Sum over containers and sidecars, at least each init container with the sidecars before it, plus overhead.
+    """Return the sum over containers and sidecars, plus overhead.
 
-    Pod-level requests replace those of the containers (KEP-2837). While a container is resized in place it counts for
-    the largest of what it asks for, what it has been given and what it runs with (KEP-1287).
+    The sum is at least each init container's request plus the sidecars started before it. Pod-level requests replace
+    those of the containers (KEP-2837). During an in-place resize a container counts the largest of its requested,
+    allocated and actual amounts (KEP-1287).
     """
     if _is_a_sum(pod):
         return _sum_of(pod.spec.containers)
@@ -85,7 +88,7 @@ def pod_request(pod: Pod) -> PodRequest:
 
 
 def _is_a_sum(pod: Pod) -> bool:
-    """Whether nothing but its containers' requests counts, as for nearly every pod that waits for a node."""
+    """Return whether only container requests count. This holds for nearly every pending Pod."""
     spec, status = pod.spec, pod.status
     return not (
         spec.init_containers
@@ -97,7 +100,7 @@ def _is_a_sum(pod: Pod) -> bool:
 
 
 def _sum_of(containers: Iterable[Container]) -> PodRequest:
-    """What `_asked` comes to then, with and without defaults, in one round."""
+    """Return the result of `_asked` for such a Pod, with and without defaults, in one pass."""
     total: dict[str, int] = {}
     cpu = memory = 0
     for container in containers:
@@ -114,7 +117,10 @@ def _sum_of(containers: Iterable[Container]) -> PodRequest:
 
 
 def _asked(pod: Pod, defaults: Amounts, *, as_a_whole: bool = True) -> dict[str, int]:
-    """`defaults` stand in for what a container does not name; `as_a_whole`: with the pod-level requests."""
+    """Return the requested amounts.
+
+    `defaults` replace amounts that a container does not name. `as_a_whole` includes pod-level requests.
+    """
     spec = pod.spec
     reported = {status.name: status for status in (*pod.status.container_statuses, *pod.status.init_container_statuses)}
     infeasible = bool(reported) and _resize_is_infeasible(pod)
@@ -146,7 +152,7 @@ def _asked(pod: Pod, defaults: Amounts, *, as_a_whole: bool = True) -> dict[str,
 
 
 def _pod_level(spec: PodSpec) -> Mapping[str, Quantity]:
-    """Requests of the pod as a whole; of the resources for which there are such."""
+    """Return the pod-level requests, limited to the resources that support them."""
     return {
         name: quantity
         for name, quantity in spec.resources.requests.items()
@@ -155,12 +161,15 @@ def _pod_level(spec: PodSpec) -> Mapping[str, Quantity]:
 
 
 def _in_place(container: Container, status: ContainerStatus, *, infeasible: bool) -> dict[str, int] | None:
-    """What counts for a container that may be under resize; None before the kubelet reported what it runs with."""
+    """Return the amounts counted for a container that may be resizing.
+
+    None until the kubelet has reported the container's actual resources.
+    """
     if status.resources is None:
         return None
     counted = amounts(status.resources.requests)
     _raise_to(counted, amounts(status.allocated_resources))
-    if not infeasible:  # what the node can never give is not kept free for it
+    if not infeasible:  # an amount that the node can never provide is not reserved
         _raise_to(counted, amounts(container.resources.requests))
     return counted
 
@@ -182,7 +191,7 @@ def _raise_to(total: dict[str, int], least: Amounts) -> None:
 
 
 class ResourceColumns:
-    """The column of each resource: cpu, memory and ephemeral storage first, others as they are met."""
+    """The column of each resource: cpu, memory and ephemeral-storage first, the others in order of first use."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._columns: dict[str, int] = {}
@@ -190,11 +199,11 @@ class ResourceColumns:
             self.column(name)
 
     def column(self, name: str) -> int:
-        """The resource's column, a new one if it has none yet."""
+        """Return the resource's column; a new resource gets a new column."""
         return self._columns.setdefault(name, len(self._columns))
 
     def known(self, name: str) -> int | None:
-        """The resource's column; None if no node and no pod has named it."""
+        """Return the resource's column; None if no node and no Pod has named the resource."""
         return self._columns.get(name)
 
     @property

@@ -1,6 +1,6 @@
-"""What pods have in common that differ in nothing but what they request: their *kin*.
+"""*Kin*: the common part of Pods that differ only in their requests.
 
-Where each pod requests amounts of its own, each has a template of its own; all else about it is worked out once.
+Pods with different requests have different templates. All other values of the template are computed once per kin.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from situate.framework.pod.terms import AffinityTerm, affinity_term, weighted_te
 from situate.objects.kinds.pods import Affinity, Pod
 
 _REMEMBERED: Final = 2**16
-"""Entries before the tables start afresh. Equal pods may then be of different kin: slower, not wrong."""
+"""Number of entries at which the tables are cleared. Equal Pods may then have different kin, which costs time only."""
 
 
 _FourKinds: TypeAlias = tuple[
@@ -24,12 +24,12 @@ _FourKinds: TypeAlias = tuple[
 
 
 class Kin(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """What is said of where such pods may go."""
+    """The placement constraints of such Pods."""
 
     number: int
-    """Counts up from 0; the same for equal ones."""
+    """Numbered from 0; equal kin have the same number."""
     node_terms: tuple[Term, ...] | None
-    """Required node affinity: one of them must match; None demands nothing."""
+    """Required node affinity: at least one term must match. None means no requirement."""
     preferred_node_terms: tuple[tuple[int, Term], ...]
     """With weights."""
     affinity: tuple[AffinityTerm, ...]
@@ -37,15 +37,15 @@ class Kin(msgspec.Struct, frozen=True, eq=False, gc=False):
     preferred_affinity: tuple[AffinityTerm, ...]
     preferred_anti_affinity: tuple[AffinityTerm, ...]
     has_terms: bool
-    """Whether it has any of these four."""
+    """Whether one of these four tuples has a term."""
     selects_namespaces: bool
-    """Whether the labels of namespaces matter to one of them."""
+    """Whether one of these terms selects namespaces by their labels."""
     heeded: tuple[object, ...]
-    """What it is looked for by the identity of."""
+    """The objects whose identities are in the lookup key. Storing them keeps these identities valid."""
 
 
 class Kins:
-    """Of one cluster; mutable."""
+    """The kin of one cluster; mutable."""
 
     def __init__(self) -> None:
         self._numbers = count()
@@ -53,11 +53,14 @@ class Kins:
         self._by_parts: dict[tuple[Any, ...], Kin] = {}
 
     def of(self, pod: Pod, *more: object) -> Kin:
-        """`more`: what else pods of one kin have in common. `BadSelector` says what cannot be read."""
+        """Return the kin of the Pod; `BadSelector` names the invalid field.
+
+        `more` are further values that Pods of one kin share.
+        """
         spec, namespace = pod.spec, pod.metadata.namespace
         parts = spec.tolerations, spec.node_selector, spec.affinity
         more = (*more, namespace, spec.scheduler_name, spec.host_network, spec.host_users, spec.preemption_policy)
-        identity = (*map(id, parts), *more)  # decoded pods share equal parts, so that it tells most of the time
+        identity = (*map(id, parts), *more)  # decoded Pods share equal parts, so identity alone usually finds the kin
         known = self._by_parts.get(identity)
         if known is not None:
             return known
@@ -84,7 +87,7 @@ def _node_terms(affinity: Affinity) -> tuple[tuple[Term, ...] | None, tuple[tupl
 
 
 def _pod_terms(affinity: Affinity, namespace: str) -> _FourKinds:
-    """Required affinity and anti-affinity, then preferred ones."""
+    """Return required affinity and anti-affinity, then preferred affinity and anti-affinity."""
     if affinity.pod_affinity is None and affinity.pod_anti_affinity is None:
         return (), (), (), ()
     required = []

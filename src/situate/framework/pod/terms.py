@@ -1,4 +1,4 @@
-"""Which pods attract or repel, and how evenly pods must stand: affinity terms and spread constraints, compiled."""
+"""Compiled Pod affinity terms and topology spread constraints."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from situate.objects.kinds.pods import PodAffinityTerm, TopologySpreadConstraint
 from situate.objects.selection.label_selectors import NOTHING, Requirement, Selector, selector_of
 
 NamespaceLabels = Callable[[str], Mapping[str, str]]
-"""The labels of a namespace; none for one that is not known."""
+"""Returns the labels of a namespace; empty for an unknown namespace."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodSelection:
-    """Some pods of some namespaces."""
+    """A selection of Pods by namespace and labels."""
 
     selector: Selector
     namespaces: frozenset[str]
     namespace_selector: Selector = NOTHING
-    """By the labels of namespaces, beside those that are named."""
+    """Selects namespaces by label, in addition to the named ones."""
 
     def selects(self, namespace: str, labels: Mapping[str, str], namespace_labels: NamespaceLabels) -> bool:
-        """Whether a pod is meant."""
+        """Return whether the Pod is selected."""
         return self.covers(namespace, namespace_labels) and self.selector.matches(labels)
 
     def covers(self, namespace: str, namespace_labels: NamespaceLabels) -> bool:
-        """Whether pods of this namespace may be meant."""
+        """Return whether Pods of this namespace can be selected."""
         if namespace in self.namespaces:
             return True
         chosen = self.namespace_selector
@@ -35,7 +35,7 @@ class PodSelection:
 
 @dataclass(frozen=True, slots=True)
 class AffinityTerm:
-    """A pod affinity or anti-affinity term of an owner whose namespace is already in `pods`."""
+    """A Pod affinity or anti-affinity term. The owner's namespace is already in `pods`."""
 
     topology_key: str
     pods: PodSelection
@@ -45,7 +45,7 @@ class AffinityTerm:
 
 @dataclass(frozen=True, slots=True)
 class SpreadConstraint:
-    """A topology spread constraint, with the labels of its owner filled in."""
+    """A topology spread constraint, completed with the labels of its owner."""
 
     max_skew: int
     topology_key: str
@@ -55,11 +55,14 @@ class SpreadConstraint:
     honors_affinity: bool
     honors_taints: bool
     implied: bool = False
-    """One of the profile's defaults: nodes without the key are not ignored."""
+    """Whether this is one of the profile's defaults: nodes without the key are then not ignored."""
 
 
 def affinity_term(wire: PodAffinityTerm, owner_namespace: str, path: str, weight: int = 0) -> AffinityTerm:
-    """`BadSelector` names the field below `path`. `matchLabelKeys` are in the selector since admission (KEP-3633)."""
+    """Compile a term; `BadSelector` names the field below `path`.
+
+    Admission has already merged `matchLabelKeys` into the selector (KEP-3633).
+    """
     named = frozenset(wire.namespaces)
     if not named and wire.namespace_selector is None:
         named = frozenset((owner_namespace,))
@@ -72,12 +75,12 @@ def affinity_term(wire: PodAffinityTerm, owner_namespace: str, path: str, weight
 
 
 def weighted_term(wire: WeightedPodAffinityTerm, owner_namespace: str, path: str) -> AffinityTerm:
-    """`BadSelector` names the field below `path`."""
+    """Compile a weighted term; `BadSelector` names the field below `path`."""
     return affinity_term(wire.pod_affinity_term, owner_namespace, f"{path}.podAffinityTerm", wire.weight)
 
 
 def spread_constraint(wire: TopologySpreadConstraint, labels: Mapping[str, str], path: str) -> SpreadConstraint:
-    """`labels` are the pod's, for `matchLabelKeys` (KEP-3243)."""
+    """Compile a constraint. `labels` are the Pod's labels, for `matchLabelKeys` (KEP-3243)."""
     selector = selector_of(wire.label_selector, f"{path}.labelSelector")
     return SpreadConstraint(
         wire.max_skew,

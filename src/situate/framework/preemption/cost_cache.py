@@ -1,8 +1,8 @@
-"""What making room costs, remembered from one pod to the next of its kind.
+"""Preemption costs cached from one Pod to the next with the same template and priority.
 
-Where only amounts decide, what it costs on a node depends on the pods that are there, on those that it is promised to,
-and on the budgets. So for the next pod of one template and priority only the nodes are reckoned again on which one of
-these has changed (`situate.framework.preemption.costs` does it for those alone), and all are compared.
+If only amounts decide, the cost on a node depends on the Pods there, on the Pods nominated to it and on the budgets.
+The next such Pod therefore computes costs only for nodes where one of these changed, by
+`situate.framework.preemption.costs`. Then it compares all nodes.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from situate.framework.results.verdict import Indices, Mask
 from situate.framework.snapshot.snapshot import Snapshot
 
 Cost = tuple[int, int, int, int, float]
-"""Broken budgets, highest priority, sum of the priorities, number of victims, minus the earliest start."""
+"""Violated budgets, highest priority, sum of priorities, number of victims, and the negative earliest start."""
 
 _FEW: Final = 8
-"""Up to so many nodes are judged one by one."""
+"""Up to this number, nodes are evaluated one by one."""
 _NO_HELP: Final = -1
-"""Stands for the number of violations where it does not help that pods go."""
+"""Marks, in place of the number of violations, a node where evictions do not help."""
 
 
 class KnownCosts:
-    """Of pods of one template and priority on the nodes of one table; mutable."""
+    """Preemption costs of Pods of one template and priority on the nodes of one table; mutable."""
 
     def __init__(self, count: int, heeded: object) -> None:
-        """For so many nodes. `heeded`: what the key of the plan names by identity."""
+        """Create an empty cache for this number of nodes. `heeded` is the object whose id is in the plan's key."""
         self._heeded = heeded
         self._lineage: object = None
         self._position = 0
@@ -45,7 +45,7 @@ class KnownCosts:
             *(np.zeros(count, dtype=np.int64) for _ in range(3)),
             np.zeros(count, dtype=np.float64),
         )
-        """Highest priority, sum of the priorities, number of victims, and minus the earliest start."""
+        """Highest priority, sum of priorities, number of victims, and the negative earliest start."""
 
     def bring_up_to_date(
         self,
@@ -56,9 +56,9 @@ class KnownCosts:
         nominations: Nominations,
         judge: Callable[[int], Cost | None],
     ) -> None:
-        """Learns what it costs on these nodes. The snapshot is of all nodes, and `checks` are complete.
+        """Compute the missing costs on these nodes. The snapshot has all nodes, and `checks` are complete.
 
-        `judge` says the same of one node, which takes less time where few have changed.
+        `judge` computes the cost of one node, which is faster if few nodes have changed.
         """
         self._forget(snapshot, checks, nominations)
         unknown = nodes[~self._known.take(nodes)]
@@ -79,7 +79,7 @@ class KnownCosts:
                     column[node] = value
 
     def cheapest(self, nodes: Indices) -> int | None:
-        """The best of these nodes, the first of equally good ones; None if it helps nowhere that pods go."""
+        """Return the best of these nodes, the first among equals; None if evictions help on none of them."""
         left = nodes[self._violations.take(nodes) != _NO_HELP]
         if not len(left):
             return None
@@ -91,7 +91,7 @@ class KnownCosts:
         return int(left.min())
 
     def _forget(self, snapshot: Snapshot, checks: Checks, nominations: Nominations) -> None:
-        """What has changed since it was learned."""
+        """Drop the costs of nodes that have changed since they were computed."""
         kept = [kept_free(need, nominations, snapshot.count) for need in checks.needs]
         changed = snapshot.changed_since(self._position) if snapshot.lineage is self._lineage else None
         if changed is None or self._budgets is not snapshot.catalog.budgets or len(kept) != len(self._kept):
@@ -106,6 +106,6 @@ class KnownCosts:
 
 
 def known_costs(profile: Profile, pod: PodInfo, snapshot: Snapshot) -> KnownCosts:
-    """What is remembered for pods like this one."""
+    """Return the cached costs for Pods of this template and priority."""
     key = ("preemption", id(profile), pod.template, pod.priority)
     return snapshot.nodes.plan(key, lambda: KnownCosts(len(snapshot.nodes), profile))

@@ -1,8 +1,8 @@
-"""What making room would cost on every node at once, where only the amounts in use decide.
+"""Preemption costs of all nodes at once, for the case that only amounts decide.
 
-The dry run of `situate.framework.preemption.preemption` takes pods away and puts them back one by one, with every
-filter. If all filters that can change their mind compare amounts alone, the same can be reckoned for all nodes
-together: pods in the order in which they would come back, one rank of them at a time.
+The dry run of `situate.framework.preemption.preemption` removes Pods and adds them back one by one, with every filter.
+If all filters whose result can change compare only amounts, the same result can be computed for all nodes together. The
+Pods are in the order in which they are added back, and one rank is processed at a time.
 """
 
 from __future__ import annotations
@@ -28,40 +28,40 @@ from situate.framework.volumes.disruption_budgets import guards
 Amounts = NDArray[np.int64]
 
 NO_VICTIMS: Final = "No preemption victims found for incoming pod"
-"""The reason of a node without pods of lower priority."""
+"""The reason for a node without Pods of lower priority."""
 _LOWEST: Final = -(2**31)
 """No priority is lower."""
 _DIGIT: Final = 2**16
-"""NumPy sorts 16 bits by counting, many times as fast as more."""
+"""NumPy sorts 16-bit values by counting, many times faster than wider ones."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Costs:
-    """Entries are about `nodes`, in this order: those where it helps that pods go."""
+    """Costs of `nodes`, in this order: the nodes where evictions help."""
 
     nodes: Indices
     victims: Amounts
-    """So many pods would have to go."""
+    """The number of victims."""
     violations: Amounts
-    """So many of them break a disruption budget."""
+    """The number of victims whose eviction violates a budget."""
     highest: Amounts
-    """The priority of the most important of them; -2^31 if none has to."""
+    """The highest priority of a victim; -2^31 without victims."""
     total: Amounts
-    """The sum of their priorities, each raised by 2^31."""
+    """The sum of the victims' priorities, each raised by 2^31."""
     earliest: NDArray[np.float64]
-    """When the first of those of highest priority started; infinite if none has to go."""
+    """The earliest start among the victims of highest priority; infinite without victims."""
     reasons: dict[str, int]
-    """Why it is no help on the others, each with its number of nodes."""
+    """The reasons why evictions do not help on the other nodes, each with its number of nodes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checks:
-    """What filters say that can be told for all nodes at once, whatever pods go."""
+    """The answers of filters that can be computed for all nodes at once and for any victims."""
 
     steps: tuple[tuple[Need, ...] | Verdict, ...]
-    """In the order of the filters: amounts that have to be free, or which nodes pass for good."""
+    """In the order of the filters: amounts that must be free, or a verdict that no eviction changes."""
     complete: bool
-    """Whether these are all filters; else those before the first one that looks at more."""
+    """Whether these are all filters. Otherwise they end before the first filter that reads more data."""
 
     @property
     def needs(self) -> tuple[Need, ...]:
@@ -69,7 +69,7 @@ class Checks:
 
 
 def checks_of(profile: Profile, pod: PodInfo, prepared: Prepared, snapshot: Snapshot) -> Checks:
-    """As far as they go."""
+    """Return the checks up to the first filter that reads more data."""
     steps: list[tuple[Need, ...] | Verdict] = []
     for plugin in profile.filter:
         if plugin.name in prepared.skipped:
@@ -85,7 +85,10 @@ def checks_of(profile: Profile, pod: PodInfo, prepared: Prepared, snapshot: Snap
 
 
 def costs(pod: PodInfo, snapshot: Snapshot, nodes: Indices, checks: Checks, nominations: Nominations) -> Costs:
-    """Of a snapshot of all nodes. `nominations`: pods of at least the pod's priority that were promised a node."""
+    """Return the costs on a snapshot of all nodes.
+
+    `nominations` are nominated Pods of at least the Pod's priority.
+    """
     lower = _Lower.of(pod, snapshot, nodes)
     needs = checks.needs
     asked = lower.asked(snapshot.placed, needs)
@@ -94,7 +97,7 @@ def costs(pod: PodInfo, snapshot: Snapshot, nodes: Indices, checks: Checks, nomi
     ]
     hopeless = lower.number == 0
     reasons = {NO_VICTIMS: int(np.count_nonzero(hopeless))}
-    # A node has to do with the pods that it is promised to, as upstream asks first; then it does without them as well.
+    # As upstream, test a node with its nominated Pods first. A node that passes then also passes without them.
     for need, free in zip(needs, room, strict=True):
         free -= kept_free(need, nominations, snapshot.count)[nodes]
     frees = iter(room)
@@ -110,7 +113,7 @@ def costs(pod: PodInfo, snapshot: Snapshot, nodes: Indices, checks: Checks, nomi
 
 
 def _check_amounts(needs: Sequence[Need], room: Sequence[Amounts], hopeless: Mask, reasons: dict[str, int]) -> None:
-    """Marks and counts the nodes that are short of something, for each thing that they are short of."""
+    """Mark and count the nodes that lack an amount, once for each reason."""
     failed = [(free < 0) & ~hopeless for free in room]
     for need, where in zip(needs, failed, strict=True):
         reasons[need.reason] = reasons.get(need.reason, 0) + int(np.count_nonzero(where))
@@ -118,7 +121,7 @@ def _check_amounts(needs: Sequence[Need], room: Sequence[Amounts], hopeless: Mas
 
 
 def _check_for_good(verdict: Verdict, nodes: Indices, hopeless: Mask, reasons: dict[str, int]) -> None:
-    """Marks and counts the nodes that are refused whatever goes."""
+    """Mark and count the nodes that the filter refuses for any set of victims."""
     where = ~verdict.passes[nodes] & ~hopeless
     if where.any():
         there = np.zeros(len(verdict.passes), dtype=np.bool_)
@@ -131,18 +134,17 @@ def _check_for_good(verdict: Verdict, nodes: Indices, hopeless: Mask, reasons: d
 def _come_back(
     lower: _Lower, tried: Indices, asked: Sequence[Amounts], room: Sequence[Amounts]
 ) -> tuple[Indices, Amounts, NDArray[np.float64]]:
-    """Puts the pods back, on all nodes that are tried at once: the first of each node, the second, and so on.
+    """Add Pods back on all tried nodes at once: first the first Pod of each node, then the second, and so on.
 
-    The order in which the nodes are dealt with; victims, violations, highest and total; and the earliest start.
-
-    Nodes with more pods stand before those with fewer, so that those who still have one are a slice.
+    Return the order in which the nodes are processed; victims, violations, highest and total; and the earliest start.
+    Nodes with more Pods come before those with fewer, so that the nodes that still have a Pod are a slice.
     """
     number = lower.number.take(tried)
     most = int(number.max(initial=0))
     order = _order(most - number)
     tried = tried.take(order)
     begin = lower.begin.take(tried)
-    still = np.cumsum(np.bincount(number, minlength=most + 1)[::-1])[::-1]  # [n]: so many nodes have n pods or more
+    still = np.cumsum(np.bincount(number, minlength=most + 1)[::-1])[::-1]  # [n]: nodes with n or more Pods
     frees = [free.take(tried) for free in room]
     columns = np.zeros((4, len(tried)), dtype=np.int64)
     victims, violations, highest, total = columns
@@ -176,21 +178,21 @@ def _come_back(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Lower:
-    """The pods of lower priority on the nodes, node by node, in the order in which they come back."""
+    """The Pods of lower priority on the nodes, node by node, in the order in which they are added back."""
 
     slots: Indices
     begin: Indices
-    """(nodes,): the place of each node's first pod."""
+    """(nodes,): the index of each node's first Pod."""
     number: NDArray[np.int64]
     """(nodes,)"""
     priorities: Amounts
-    """Of all slots."""
+    """For all slots."""
     started: NDArray[np.float64]
-    """Of all slots."""
+    """For all slots."""
     violating: Mask | None
-    """Those that break a disruption budget once all that are more important have been evicted; they come first.
+    """The Pods that violate a budget once all more important Pods have been evicted; these come first.
 
-    None is none of them.
+    None means no Pod.
     """
 
     @classmethod
@@ -202,7 +204,7 @@ class _Lower:
         at = place.take(node_of)
         slots = np.flatnonzero((priorities < pod.priority) & (at >= 0))
         started = placed.started
-        slots = slots.take(np.argsort(started.take(slots), kind="stable"))  # mostly in this order already
+        slots = slots.take(np.argsort(started.take(slots), kind="stable"))  # mostly sorted already
         priority = priorities.take(slots)
         if len(priority) and priority.min() != priority.max():
             slots = slots.take(_order(pod.priority - 1 - priority))
@@ -219,13 +221,13 @@ class _Lower:
         return cls(slots, begin, number, priorities, started, violating)
 
     def asked(self, placed: PlacedPods, needs: Sequence[Need]) -> list[Amounts]:
-        """For each need, what each pod gives back when it goes."""
+        """Return, for each need, the amount that each Pod releases when it is evicted."""
         kinds = placed.kinds(self.slots)
         ones = np.ones(len(self.slots), dtype=np.int64)
         return [ones if need.column is None else placed.asked(need.column).take(kinds) for need in needs]
 
     def summed(self, amounts: Amounts) -> Amounts:
-        """(nodes,)"""
+        """Return (nodes,): the sum of the amounts over each node."""
         sums = np.zeros(len(self.number), dtype=np.int64)
         some = np.flatnonzero(self.number)
         if len(some):
@@ -234,7 +236,10 @@ class _Lower:
 
 
 def _violating(snapshot: Snapshot, slots: Indices, begin: Indices) -> Mask:
-    """For pods node by node, the more important first; `begin` is the place of the first one of the same node."""
+    """Return which Pods violate a budget. The Pods are sorted by node, then importance.
+
+    `begin` is the index of the first Pod of the same node.
+    """
     placed = snapshot.placed
     violating = np.zeros(len(slots), dtype=np.bool_)
     for namespace, budgets in snapshot.catalog.budgets.items():
@@ -251,7 +256,7 @@ def _violating(snapshot: Snapshot, slots: Indices, begin: Indices) -> Mask:
 
 
 def _order(values: NDArray[np.integer[Any]]) -> Indices:
-    """A stable order of numbers that are not negative, digit by digit."""
+    """Return a stable order of non-negative numbers, digit by digit."""
     most = int(values.max(initial=0))
     order = np.argsort(values.astype(np.uint16), kind="stable")  # the lowest 16 bits
     while most >= _DIGIT:
@@ -262,14 +267,14 @@ def _order(values: NDArray[np.integer[Any]]) -> Indices:
 
 
 def room_beside(need: Need, snapshot: Snapshot, nodes: Indices) -> Amounts:
-    """(nodes,): what is left beside the pod; negative where it is too little."""
+    """Return (nodes,): the free amount after adding the Pod; negative if it is not enough."""
     if need.column is None:
         return snapshot.allowed_pods[nodes] - snapshot.pod_count[nodes] - need.asked
     return snapshot.allocatable(need.column)[nodes] - snapshot.requested(need.column)[nodes] - need.asked
 
 
 def kept_free(need: Need, nominations: Nominations, count: int) -> Amounts:
-    """(nodes,): what has to stay free for the pods that each node was promised to."""
+    """Return (nodes,): the amount to keep free for the Pods nominated to each node."""
     if isinstance(nominations, Promised):
         return nominations.pod_count if need.column is None else nominations.requested(need.column)
     taken = np.zeros(count, dtype=np.int64)
@@ -280,5 +285,5 @@ def kept_free(need: Need, nominations: Nominations, count: int) -> Amounts:
 
 
 def takes(need: Need, pod: PodInfo) -> int:
-    """What a pod takes of what another one needs."""
+    """Return the amount of the need that this Pod takes."""
     return 1 if need.column is None else dict(pod.template.columns).get(need.column, 0)

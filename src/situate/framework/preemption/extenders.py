@@ -1,9 +1,9 @@
-"""What the scheduler asks its extenders, and what their answers come to (upstream pkg/scheduler/extender.go).
+"""Questions to scheduler extenders, and the handling of their replies (upstream pkg/scheduler/extender.go).
 
-An extender is a program that is asked in the middle of a cycle. Nothing here asks anybody: a cycle that needs an answer
-is a generator that yields questions, all that can be asked at the same time, and is sent one answer for each. Who
-carries them over HTTP is `situate.scheduler.extenders.client`; where in the cycle they are asked is
-`situate.framework.engine.extender_cycle`.
+The scheduler calls an extender in the middle of a cycle. This module does no I/O. A cycle that needs replies is a
+generator: it yields questions that can be asked at the same time, and is sent one reply for each.
+`situate.scheduler.extenders` sends the questions over HTTP. `situate.framework.engine.extender_cycle` decides where in
+the cycle they are asked.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from situate.framework.snapshot.snapshot import Snapshot
 R = TypeVar("R")
 
 EXTENDER: Final = "Extender"
-"""The plugin in whose name nodes are refused by extenders. They name no events, so every event may help."""
+"""The plugin name for nodes refused by extenders. It registers no events, so every event may help."""
 MOST: Final = 10
 """The highest score of an extender (extender/v1 MaxExtenderPriority)."""
 _LARGEST: Final = 2**53
-"""Beyond this a score is nonsense, and would not add up exactly with others."""
+"""Scores beyond this limit are ignored, because their sum would not be exact."""
 
 
 class ExtenderFailed(PluginFailed):
-    """An extender did not answer, or not sensibly, and may not be ignored; ends the pod's cycle with an error."""
+    """A non-ignorable extender did not reply, or its reply is invalid; ends the Pod's cycle with an error."""
 
     def __init__(self, extender: Extender, verb: str, problem: str) -> None:
         Exception.__init__(self, f"extender {extender.url_prefix} at {verb}: {problem}")
@@ -45,7 +45,7 @@ class ExtenderFailed(PluginFailed):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FilterNodes:
-    """Which of these nodes will do?"""
+    """Ask the extender which of these nodes are feasible."""
 
     extender: Extender
     pod: PodInfo
@@ -55,7 +55,7 @@ class FilterNodes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PrioritizeNodes:
-    """How good is each of these nodes?"""
+    """Ask the extender for a score of each of these nodes."""
 
     extender: Extender
     pod: PodInfo
@@ -64,17 +64,17 @@ class PrioritizeNodes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Victims:
-    """Pods that would have to leave a node."""
+    """Pods to evict from a node."""
 
     pods: tuple[PodInfo, ...]
     """The most important first."""
     violations: int
-    """So many of them break a disruption budget."""
+    """The number of victims whose eviction violates a budget."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProcessPreemption:
-    """On which of these nodes may the pod preempt, and whom?"""
+    """Ask the extender on which of these nodes the Pod may preempt, and which victims it accepts."""
 
     extender: Extender
     pod: PodInfo
@@ -87,31 +87,31 @@ Question: TypeAlias = FilterNodes | PrioritizeNodes | ProcessPreemption
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """The nodes that will do; of the others, why not, as far as the extender says."""
+    """The feasible nodes, and the reasons for the others as far as the extender gives them."""
 
     nodes: tuple[str, ...]
     failed: Mapping[str, str]
     unresolvable: Mapping[str, str]
-    """Where preemption cannot help either; goes before `failed`."""
+    """Nodes where preemption cannot help; takes precedence over `failed`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prioritized:
-    """Node and score, 0 to 10; what is named twice adds up."""
+    """Nodes with scores from 0 to 10; the scores of a repeated node add up."""
 
     scores: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Preempted:
-    """By node the uids of the victims that the extender agrees to, and how many budgets that breaks."""
+    """By node, the uids of the victims that the extender accepts, and the number of budget violations."""
 
     victims: Mapping[str, tuple[tuple[str, ...], int]]
 
 
 @dataclass(frozen=True, slots=True)
 class NoReply:
-    """The extender could not be reached, or what it said cannot be read."""
+    """The extender was not reachable, or its reply could not be parsed."""
 
     problem: str
 
@@ -119,16 +119,16 @@ class NoReply:
 Reply: TypeAlias = Filtered | Prioritized | Preempted | NoReply
 
 Steps: TypeAlias = Generator[tuple[Question, ...], Sequence[Reply], R]
-"""A computation that asks: yields questions, is sent one answer for each, in their order."""
+"""A computation with questions: it yields questions and is sent one reply for each, in their order."""
 
 
 def in_turn(extenders: Sequence[Extender]) -> tuple[Extender, ...]:
-    """In the order in which they are asked: as configured, those that may be ignored last (upstream buildExtenders)."""
+    """Return the extenders in the order of calls: as configured, ignorable ones last (upstream buildExtenders)."""
     return tuple(sorted(extenders, key=lambda extender: extender.ignorable))
 
 
 def interested(extender: Extender, pod: PodInfo) -> bool:
-    """Whether the extender has to do with the pod: it manages all pods, or a resource that a container names."""
+    """Return whether the extender manages the Pod: it manages all Pods, or a resource that a container names."""
     managed = {resource.name for resource in extender.managed_resources}
     if not managed:
         return True
@@ -142,12 +142,12 @@ def interested(extender: Extender, pod: PodInfo) -> bool:
 
 
 def asks(extender: Extender) -> bool:
-    """Whether scheduling cycles ask it anything; one that only binds is not asked there."""
+    """Return whether scheduling cycles call the extender. One that only binds is not called there."""
     return bool(extender.filter_verb or extender.prioritize_verb or extender.preempt_verb)
 
 
 def finished(steps: Steps[R]) -> R:
-    """The result of a computation that has nobody to ask."""
+    """Return the result of a computation that asks no questions."""
     try:
         questions = next(steps)
     except StopIteration as end:
@@ -157,12 +157,12 @@ def finished(steps: Steps[R]) -> R:
 
 
 def read_only(extenders: Sequence[Extender]) -> tuple[Extender, ...]:
-    """The same for questions that nothing comes of: they bind nothing, and one that does not answer stops nobody."""
+    """Return the extenders for a trial: they do not bind, and an extender without a reply does not stop the trial."""
     return tuple(msgspec.structs.replace(each, ignorable=True, bind_verb="") for each in in_turn(extenders))
 
 
 def noting(steps: Steps[R], note: Callable[[str], None]) -> Steps[R]:
-    """The same computation; `note` is told of each question that got no answer, or none that makes sense."""
+    """Run the same computation, and pass each missing or invalid reply to `note`."""
     replies: Sequence[Reply] | None = None
     while True:
         try:
@@ -178,7 +178,7 @@ def noting(steps: Steps[R], note: Callable[[str], None]) -> Steps[R]:
 
 
 def _fault(question: Question, reply: Reply) -> ExtenderFailed | None:
-    """What is wrong with a reply, as far as it can be told without the cluster."""
+    """Return the error of a reply, as far as it can be checked without the cluster."""
     extender = question.extender
     match question:
         case FilterNodes():
@@ -196,9 +196,9 @@ def _fault(question: Question, reply: Reply) -> ExtenderFailed | None:
 def filtered(
     extenders: Sequence[Extender], pod: PodInfo, found: Feasibility, nodes: Indices, name_of: Callable[[Extender], str]
 ) -> Steps[tuple[Indices, Feasibility]]:
-    """Those of the nodes that all extenders leave over, and what is known with what the others are refused for.
+    """Return the nodes that all extenders pass, and the feasibility with the extenders' refusals.
 
-    `name_of`: in whose name an extender refuses nodes.
+    `name_of` returns the plugin name for an extender's refusals.
     """
     nodes, refused = yield from filter_by(extenders, pod, found.snapshot, nodes)
     if refused:
@@ -212,7 +212,7 @@ def filtered(
 def filter_by(
     extenders: Sequence[Extender], pod: PodInfo, snapshot: Snapshot, nodes: Indices
 ) -> Steps[tuple[Indices, tuple[tuple[Extender, Verdict], ...]]]:
-    """The nodes that all leave over, one extender after the other, and the verdict of each that refused some."""
+    """Return the nodes that all extenders pass, called in turn, and the verdict of each one that refused nodes."""
     verdicts: list[tuple[Extender, Verdict]] = []
     for extender in extenders:
         if not extender.filter_verb:
@@ -236,7 +236,7 @@ def filter_by(
 
 
 def _kept(extender: Extender, answer: Reply, names: tuple[str, ...]) -> frozenset[str]:
-    """The nodes that will do; they must be among those that were asked about."""
+    """Return the feasible nodes of the reply; they must be among the nodes of the question."""
     if not isinstance(answer, Filtered):
         raise _failed(extender, extender.filter_verb, answer)
     kept = frozenset(answer.nodes)
@@ -254,7 +254,7 @@ def _failed(extender: Extender, verb: str, answer: Reply) -> ExtenderFailed:
 
 
 def _verdict(snapshot: Snapshot, refused: Indices, answer: Filtered) -> Verdict:
-    """Nodes that it passed over in silence are refused for good and without a reason, as upstream has it."""
+    """Build the verdict. As upstream, a node missing in the reply is unresolvable and has no reason."""
     passes = np.ones(snapshot.count, dtype=np.bool_)
     passes[refused] = False
 
@@ -278,7 +278,10 @@ def _verdict(snapshot: Snapshot, refused: Indices, answer: Filtered) -> Verdict:
 def scores_of(
     extenders: Sequence[Extender], pod: PodInfo, snapshot: Snapshot, nodes: Indices
 ) -> Steps[list[tuple[Extender, Scores]]]:
-    """(nodes,): what each extender adds to the totals. They are asked at once; one that fails adds nothing."""
+    """Return (nodes,): the amount that each extender adds to the totals.
+
+    The extenders are asked at the same time. An extender that fails adds nothing.
+    """
     added_by: list[tuple[Extender, Scores]] = []
     asked = [extender for extender in extenders if extender.prioritize_verb]
     if not asked:
@@ -301,7 +304,7 @@ def scores_of(
 def shrink(
     extenders: Sequence[Extender], pod: PodInfo, snapshot: Snapshot, candidates: Sequence[Candidate]
 ) -> Steps[tuple[Candidate, ...]]:
-    """The candidates for preemption that all extenders leave over, in their order, with the victims that they name."""
+    """Return the preemption candidates that all extenders pass, in order, with the victims that they name."""
     left = tuple(candidates)
     for extender in extenders:
         if not extender.preempt_verb:
@@ -319,7 +322,7 @@ def shrink(
 
 
 def _shrunk(extender: Extender, answer: Reply, snapshot: Snapshot) -> tuple[Candidate, ...]:
-    """The nodes and victims of the answer, which may be others than those of the question, but must be there."""
+    """Return the nodes and victims of the reply. They may differ from the question, but must exist."""
     verb = extender.preempt_verb
     if not isinstance(answer, Preempted):
         raise _failed(extender, verb, answer)

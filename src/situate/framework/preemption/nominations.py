@@ -1,4 +1,4 @@
-"""Which pods have been promised which node, without being counted there (upstream backend/queue/nominator.go)."""
+"""Nominated nodes of Pods, which do not count there yet (upstream backend/queue/nominator.go)."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from situate.framework.snapshot.nominated_pods import Promised
 
 
 class Nominations:
-    """Mutable, of one scheduler."""
+    """The nominations of one scheduler; mutable."""
 
     def __init__(self) -> None:
         self._node: dict[str, str] = {}
         self._pods: dict[str, dict[str, PodInfo]] = {}
         self._known: dict[int, tuple[Mapping[str, int], Promised]] = {}
-        """By priority: the order of the nodes, and what pods of this priority or more were promised."""
+        """By priority: the index of the nodes, and the nominated Pods of at least this priority."""
 
     def __bool__(self) -> bool:
         return bool(self._node)
 
     def branch(self) -> Nominations:
-        """Another one with the same promises."""
+        """Return an independent copy."""
         twin = Nominations()
         twin._node = dict(self._node)
         twin._pods = {node: dict(pods) for node, pods in self._pods.items()}
         return twin
 
     def nominate(self, info: PodInfo, node: str) -> None:
-        """Promises the node to the pod; an empty name takes its promise back."""
+        """Nominate the Pod to the node; an empty name clears its nomination."""
         self.remove(info.uid)
         if node:
             self._node[info.uid] = node
@@ -37,7 +37,7 @@ class Nominations:
             self._moved(node)
 
     def remove(self, uid: str) -> PodInfo | None:
-        """The pod that had been promised a node; None if it had not."""
+        """Clear the nomination and return its Pod; None if there was none."""
         node = self._node.pop(uid, None)
         if node is None:
             return None
@@ -48,15 +48,18 @@ class Nominations:
         return info
 
     def node_of(self, uid: str) -> str:
-        """Empty if none was promised."""
+        """Return the nominated node; empty if there is none."""
         return self._node.get(uid, "")
 
     def on(self, node: str) -> tuple[PodInfo, ...]:
-        """The pods that the node is promised to, in the order of the promises."""
+        """Return the Pods nominated to the node, in order of nomination."""
         return tuple(self._pods.get(node, {}).values())
 
     def against(self, pod: PodInfo, index: Mapping[str, int]) -> Promised:
-        """By node's index: other pods of at least this one's priority that it is promised to; to be read at once."""
+        """Return, by node index, the other nominated Pods of at least this Pod's priority.
+
+        Read the result at once, because later nominations change it.
+        """
         known = self._known.get(pod.priority)
         if known is None or known[0] is not index:
             if len(self._known) >= _KEPT:
@@ -72,7 +75,7 @@ class Nominations:
         return tuple(each for each in self._pods.get(node, {}).values() if each.priority >= priority)
 
     def _moved(self, node: str) -> None:
-        """The promises of a node are others now."""
+        """Update the cached columns after a change of a node's nominations."""
         for priority, (index, promised) in self._known.items():
             row = index.get(node)
             if row is not None:
@@ -80,4 +83,4 @@ class Nominations:
 
 
 _KEPT: Final = 16
-"""Priorities whose promises are kept as columns."""
+"""Number of priorities whose nominations are cached as columns."""

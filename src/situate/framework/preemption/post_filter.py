@@ -1,4 +1,4 @@
-"""PostFilter: what can be done for a pod that fits nowhere (upstream runtime/framework.go RunPostFilterPlugins)."""
+"""PostFilter: plugins for a Pod without a feasible node (upstream runtime/framework.go RunPostFilterPlugins)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from situate.framework.results.status import Code, unschedulable
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cycle:
-    """The cycle that found no node, for plugins that filter again on changed snapshots."""
+    """The cycle that found no feasible node, for plugins that filter changed snapshots."""
 
     profile: Profile
     feasibility: Feasibility
@@ -27,19 +27,21 @@ class Cycle:
 
 @runtime_checkable
 class AskingPostFilterPlugin(PostFilterPlugin, Protocol):
-    """A PostFilter plugin that extenders have a say in."""
+    """A PostFilter plugin that consults extenders."""
 
     def post_filter_steps(
         self, pod: PodInfo, diagnosis: Diagnosis, cycle: Cycle, extenders: Sequence[Extender]
     ) -> Steps[PostFiltered]:
-        """`post_filter`, with questions to these extenders."""
+        """Run `post_filter` with questions to these extenders."""
         ...
 
 
 def run_post_filter(
     profile: Profile, feasibility: Feasibility, pod: PodInfo, diagnosis: Diagnosis, nominations: Nominations
 ) -> PostFiltered | None:
-    """Success or unresolvable ends it; otherwise the last answer that says something about a nomination wins, with the
+    """Run the PostFilter plugins in order.
+
+    Success or unresolvable ends the run. Otherwise the last answer that sets or clears the nomination is used, with the
     reasons of all.
     """
     return finished(post_filter_steps(profile, feasibility, pod, diagnosis, nominations, ()))
@@ -53,7 +55,7 @@ def post_filter_steps(
     nominations: Nominations,
     extenders: Sequence[Extender],
 ) -> Steps[PostFiltered | None]:
-    """The same where these extenders have to do with the pod."""
+    """Run the PostFilter plugins with questions to the extenders that manage the Pod."""
     cycle = Cycle(profile, feasibility, nominations)
     result: PostFiltered | None = None
     reasons: list[str] = []

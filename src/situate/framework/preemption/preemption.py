@@ -1,7 +1,7 @@
-"""Which pods would have to go so that another fits (upstream framework/preemption and plugins/defaultpreemption).
+"""Find the Pods to evict so that another Pod fits (upstream framework/preemption and plugins/defaultpreemption).
 
-Pure: a dry run tries each node on its own, cut off from the others, and the choice compares what it would cost. Ending
-the victims is somebody else's work.
+This module does no I/O. A dry run tries each node separately, and `choose` compares the costs. The caller evicts the
+victims.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ PERCENTAGE: Final = 10
 ABSOLUTE: Final = 100
 """Upstream's defaults of minCandidateNodesPercentage and minCandidateNodesAbsolute."""
 _LOWEST: Final = 2**31
-"""Added to each priority, so that fewer victims of a negative priority are the lesser sum."""
+"""Added to each priority, so that fewer victims of negative priority have the lower sum."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """A node, and what it costs to place the pod there."""
+    """A node, and the cost of placing the Pod there."""
 
     node: int
     """Index in the snapshot."""
     victims: tuple[PodInfo, ...]
     """The most important first."""
     violations: int
-    """So many of them break a disruption budget."""
+    """The number of victims whose eviction violates a budget."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hopeless:
-    """A node where no pod's going helps."""
+    """A node where evictions do not help."""
 
     node: int
     reasons: tuple[str, ...]
@@ -65,19 +65,19 @@ class Hopeless:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Search:
-    """What dry runs have found."""
+    """The result of dry runs."""
 
     candidates: tuple[Candidate, ...]
-    """Those that break no budget come first."""
+    """Candidates without budget violations come first."""
     reasons: Mapping[str, int]
-    """Why the others are of no use, each with its number of nodes; only to be relied on where there is no candidate."""
+    """The reasons for the other nodes, each with its number of nodes. Complete only if there is no candidate."""
 
 
 def ineligible(pod: PodInfo, snapshot: Snapshot, nominated: Code) -> str:
-    """Why the pod may not preempt now; empty if it may.
+    """Return the reason why the Pod may not preempt now; empty if it may.
 
-    `nominated`: what the filters said of the node that it was promised, `SUCCESS` if it has none. While pods that were
-    ended for its sake are still leaving there, it waits.
+    `nominated` is the filters' code for the Pod's nominated node, `SUCCESS` without a nomination. The Pod waits while
+    victims of an earlier preemption are still terminating on that node.
     """
     if pod.template.preemption_policy == "Never":
         return NEVER
@@ -89,7 +89,7 @@ def ineligible(pod: PodInfo, snapshot: Snapshot, nominated: Code) -> str:
 
 
 def ended_by_preemption(pod: PodInfo) -> bool:
-    """Whether the pod is on its way out because a scheduler made room."""
+    """Return whether the Pod is terminating because a scheduler preempted it."""
     condition = pod.pod.condition("DisruptionTarget")
     return (
         pod.terminating
@@ -100,12 +100,12 @@ def ended_by_preemption(pod: PodInfo) -> bool:
 
 
 def nodes_that_might_help(codes: Codes) -> Indices:
-    """Those that were refused for something that fewer pods could change."""
+    """Return the nodes whose refusal could change with fewer Pods."""
     return np.flatnonzero(codes == Code.UNSCHEDULABLE)
 
 
 def candidates_to_find(nodes: int, percentage: int, absolute: int) -> int:
-    """So many candidates are enough among `nodes`."""
+    """Return the number of candidates that is enough among `nodes`."""
     return min(nodes, max(nodes * percentage // 100, absolute))
 
 
@@ -117,10 +117,11 @@ def find_cheapest(
     nodes: Indices,
     nominations: Nominations | None = None,
 ) -> Search:
-    """What `choose` takes of all candidates: no other is returned. Of nodes that filters refused, not extenders.
+    """Return only the candidate that `choose` takes among all of them.
 
-    Where only amounts decide, the nodes are compared in columns. Otherwise that comparison tells which nodes are not
-    worth a dry run: what other filters demand besides can only make the most important victim more important.
+    The nodes must be refused by filters, not by extenders. If only amounts decide, the nodes are compared in columns.
+    Otherwise that comparison excludes nodes from the dry runs. The other filters can only raise the priority of the
+    most important victim.
     """
     if not len(nodes):
         return Search((), {})
@@ -149,7 +150,7 @@ def _priced(candidate: Candidate | None) -> Cost | None:
 def judge_by_amounts(
     pod: PodInfo, snapshot: Snapshot, node: int, checks: Checks, nominations: Nominations
 ) -> Candidate | None:
-    """The dry run on a node where amounts alone decide; None if it does not help that pods go."""
+    """Run the dry run on a node where only amounts decide; None if evictions do not help."""
     lower = sorted((other for other in snapshot.pods_on(node) if other.priority < pod.priority), key=importance)
     if not lower or not all(isinstance(step, tuple) or step.passes[node] for step in checks.steps):
         return None
@@ -180,14 +181,16 @@ def judge_by_amounts(
 def _find_by_trying(
     profile: Profile, pod: PodInfo, prepared: Prepared, snapshot: Snapshot, compared: Costs, promised: Nominations
 ) -> Search:
-    """Dry runs, the most promising nodes first, until no other node can be as good, or as many are found as upstream
-    looks at: a dry run takes a third of a millisecond, and nodes are many.
+    """Run dry runs, the most promising nodes first.
+
+    Stop when no other node can be as good, or after the number of candidates at which upstream stops. A dry run takes a
+    third of a millisecond, and there are many nodes.
     """
     reasons = dict(compared.reasons)
     best: Candidate | None = None
     left = candidates_to_find(len(compared.nodes), PERCENTAGE, ABSOLUTE)
-    # Pods come back in the same order as there, so the first one that more filters keep away is a victim more. Where
-    # that breaks a budget, others behind it may stay instead: then nothing is known of the most important victim.
+    # Pods are added back in the same order there, so a Pod that more filters refuse is an extra victim. If it violates
+    # a budget, later Pods may stay instead. Then there is no bound for the most important victim.
     violating = np.minimum(compared.violations, 1)
     highest = np.where(violating, -_LOWEST, compared.highest)
     for place in np.lexsort((compared.nodes, highest, violating)).tolist():
@@ -218,9 +221,9 @@ def find_candidates(
     offset: int = 0,
     enough: int | None = None,
 ) -> Search:
-    """Dry runs on the nodes, round robin from the one at `offset`.
+    """Run dry runs on the nodes, round robin from the one at `offset`.
 
-    It stops once there are `enough` candidates and one of them breaks no budget; None tries every node.
+    The search stops at `enough` candidates, one of them without budget violations; None tries every node.
     """
     harmless: list[Candidate] = []
     violating: list[Candidate] = []
@@ -249,11 +252,11 @@ def dry_run(
     node: int,
     promised: Sequence[PodInfo] = (),
 ) -> Candidate | Hopeless:
-    """Which pods would have to leave the node, or why that does not help.
+    """Return the Pods to evict from the node, or the reason why evictions do not help.
 
-    All pods of lower priority go, then each that fits beside the pod comes back: first those that would break a budget,
-    then the others, the more important ones first. `promised`: pods of at least the pod's priority that were promised
-    the node; it has to do with and without them.
+    All Pods of lower priority are removed. Then each Pod that fits together with the new one is added back: first the
+    Pods that would violate a budget, then the others, the more important ones first. `promised` are Pods of at least
+    the Pod's priority that are nominated to the node. The Pod must fit with and without them.
     """
     lower = sorted((other for other in snapshot.pods_on(node) if other.priority < pod.priority), key=importance)
     if not lower:
@@ -277,7 +280,7 @@ def dry_run(
 
 
 class _Trial:
-    """One node on its own, with pods taken away and put back."""
+    """One separate node, from which Pods are removed and added back."""
 
     def __init__(
         self,
@@ -296,7 +299,7 @@ class _Trial:
         self._promised = promised
         self._alone = snapshot.alone(node)
         self._passed: set[FilterPlugin] = set()
-        """Filters that will not change their mind, whatever pods go."""
+        """Filters whose result evictions cannot change."""
 
     def take_away(self, other: PodInfo) -> None:
         self._alone = self._alone.forget(other)
@@ -307,7 +310,7 @@ class _Trial:
         self._prepared = with_pod(self._profile, self._pod, self._prepared, other, self._node, self._snapshot)
 
     def refusal(self) -> Verdict | None:
-        """Of the first filter that does not let the pod onto the node now; None if all do."""
+        """Return the verdict of the first filter that refuses the Pod now; None if all pass."""
         if self._promised:
             alone, prepared = self._alone, self._prepared
             for other in self._promised:
@@ -332,14 +335,16 @@ class _Trial:
 
 
 def choose(candidates: Sequence[Candidate]) -> Candidate:
-    """The cheapest: fewest broken budgets, lowest "highest priority", lowest sum of priorities, fewest victims, latest
-    start of the most important ones; then the first.
+    """Return the cheapest candidate.
+
+    The criteria are: fewest budget violations, lowest "highest priority", lowest sum of priorities, fewest victims,
+    latest start of the most important victims, then the first candidate.
     """
     return min(candidates, key=cost)
 
 
 def cost(candidate: Candidate) -> Cost:
-    """What `choose` compares; the lower the better."""
+    """Return the values that `choose` compares; lower is better."""
     victims = candidate.victims
     if not victims:
         return candidate.violations, -_LOWEST, 0, 0, -NOT_STARTED
@@ -355,5 +360,5 @@ def cost(candidate: Candidate) -> Cost:
 
 
 def importance(pod: PodInfo) -> tuple[int, float]:
-    """Sorts the more important first: higher priority, then earlier start."""
+    """Return a sort key: higher priority first, then earlier start."""
     return -pod.priority, started_at(pod)

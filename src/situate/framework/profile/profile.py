@@ -1,4 +1,4 @@
-"""One scheduler's plugins, ready to be asked: who is called at which extension point, in which order."""
+"""The plugins of one scheduler at each extension point, in the order of their calls."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from situate.framework.plugin_api.plugin import (
 )
 
 ALL_NODES: Final = 100
-"""Percentage of nodes to score: every one."""
+"""Percentage of nodes to score: all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Weighted:
-    """A Score plugin and what its scores are multiplied by."""
+    """A Score plugin with the weight of its scores."""
 
     plugin: ScorePlugin
     weight: int
@@ -42,11 +42,11 @@ class Weighted:
     normalizer: NormalizePlugin | None
     """The same plugin, if it normalizes."""
     grading: GradingPlugin | None
-    """The same plugin, if it can say few scores once."""
+    """The same plugin, if it can return each distinct score once."""
 
     @classmethod
     def of(cls, plugin: ScorePlugin, weight: int) -> Weighted:
-        """Weight 0 means 1, as upstream."""
+        """Create the entry. Weight 0 means 1, as upstream."""
         return cls(
             plugin,
             weight or 1,
@@ -58,7 +58,7 @@ class Weighted:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Frozen; plugins appear in the order of their calls."""
+    """The plugins of each extension point in the order of their calls; immutable."""
 
     scheduler_name: str
     queue_sort: QueueSortPlugin
@@ -82,7 +82,7 @@ class Profile:
 def profile_of(
     scheduler_name: str, weighted: Iterable[tuple[Plugin, int]], percentage_of_nodes_to_score: int = ALL_NODES
 ) -> Profile:
-    """Every plugin at every extension point that it implements, in this order; each comes with its weight."""
+    """Build a profile with every plugin, in this order, at every extension point that it implements."""
     listed = list(weighted)
     plugins = [plugin for plugin, _ in listed]
     (sort,) = (plugin for plugin in plugins if implements(plugin, QueueSortPlugin))
@@ -108,7 +108,7 @@ def profile_of(
 
 
 def members(profile: Profile) -> Iterator[Plugin]:
-    """The plugins of all extension points; one at several points comes several times."""
+    """Yield the plugins of all extension points. A plugin at several points is repeated."""
     yield profile.queue_sort
     for point in fields(profile):
         value = getattr(profile, point.name)
@@ -117,9 +117,9 @@ def members(profile: Profile) -> Iterator[Plugin]:
 
 
 def with_each(profile: Profile, change: Callable[[Any], Any]) -> Profile:
-    """The profile with what each plugin becomes, at all of its extension points.
+    """Return the profile with `change` applied to each plugin, at all of its extension points.
 
-    A plugin at several points is one plugin afterwards as well.
+    A plugin at several points stays a single object.
     """
     apart = {id(plugin): plugin for plugin in members(profile)}
     became: dict[int, Any] = {key: change(plugin) for key, plugin in apart.items()}

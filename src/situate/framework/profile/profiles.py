@@ -1,4 +1,4 @@
-"""From configuration to plugins: defaults, what a profile changes about them, and each plugin's arguments.
+"""Build profiles from configuration: the defaults, each profile's changes to them, and the plugins' arguments.
 
 Upstream: pkg/scheduler/apis/config/v1 default_plugins.go merges with the defaults, pkg/scheduler/framework/runtime
 framework.go expands multiPoint.
@@ -27,11 +27,11 @@ from situate.objects.settings.schema import plain
 from situate.objects.settings.section import Mistake, default_section, did_you_mean, parse_section
 
 _FIT: Final = "NodeResourcesFit"
-"""The plugin whose arguments say which resources others look after."""
+"""The plugin whose arguments list the resources that extenders manage."""
 
 
 class PluginType(Protocol):
-    """A class of plugins. With `arguments`, a msgspec struct with defaults, it is made of them; else of nothing."""
+    """A plugin class. If it has `arguments`, a msgspec struct with defaults, its constructor takes such a struct."""
 
     name: str
 
@@ -66,7 +66,7 @@ _POINTS: Final[Mapping[str, type]] = {
 def profiles_of(
     configuration: KubeSchedulerConfiguration, registry: Registry
 ) -> tuple[tuple[Profile, ...], tuple[Mistake, ...]]:
-    """The profiles, or none and every mistake."""
+    """Return the profiles, or no profile and all mistakes."""
     mistakes: list[Mistake] = []
     configuration = _with_ignored_resources(configuration)
     built = [
@@ -80,9 +80,9 @@ def profiles_of(
 
 
 def completed(configuration: KubeSchedulerConfiguration, registry: Registry) -> KubeSchedulerConfiguration:
-    """The same configuration with every default written out, as kube-scheduler's `--write-config-to` has it.
+    """Return the configuration with every default written out, like kube-scheduler's `--write-config-to`.
 
-    It makes the same profiles. For a configuration of which `profiles_of` finds no mistake.
+    The result makes the same profiles. `profiles_of` must find no mistake in the configuration.
     """
     configuration = _with_ignored_resources(configuration)
     profiles = tuple(_completed(profile, configuration, registry) for profile in configuration.profiles)
@@ -111,9 +111,9 @@ def _completed(
 
 
 def _with_ignored_resources(configuration: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
-    """Resources that extenders manage and nobody else is to look at go into the arguments of NodeResourcesFit.
+    """Add resources that only their extender evaluates to `ignoredResources` of NodeResourcesFit.
 
-    They take the place of what stands there (upstream scheduler.go buildExtenders).
+    They replace the configured list (upstream scheduler.go buildExtenders).
     """
     ignored = [
         resource.name
@@ -138,7 +138,7 @@ def _ignoring(profile: SchedulerProfile, ignored: Sequence[str]) -> SchedulerPro
 
 
 def _one_order(configuration: KubeSchedulerConfiguration, profiles: Sequence[Profile]) -> Iterable[Mistake]:
-    """All profiles share one queue, so one QueueSort with the same arguments."""
+    """Check that all profiles have one QueueSort with the same arguments, because they share one queue."""
     first = profiles[0]
     for number, (profile, wire) in enumerate(zip(profiles, configuration.profiles, strict=True)):
         name = profile.queue_sort.name
@@ -197,7 +197,7 @@ def _path(path: str, point: str) -> str:
 
 
 def _unknown(wire: SchedulerProfile, registry: Registry, path: str) -> Iterable[Mistake]:
-    """Plugins that there are not, or that do not implement the point."""
+    """Yield a mistake for each plugin name that is not registered."""
     for point in ("multi_point", *_POINTS):
         chosen = _point(wire, point)
         for field in ("enabled", "disabled"):
@@ -215,7 +215,7 @@ def _no_such(path: str, name: str, registry: Registry) -> Mistake:
 
 
 def _made(name: str, wire: SchedulerProfile, registry: Registry, path: str, mistakes: list[Mistake]) -> Plugin | None:
-    """The plugin with its arguments."""
+    """Create the plugin with its arguments."""
     make = registry.types[name]
     kind = getattr(make, "arguments", None)
     if kind is None:
@@ -233,11 +233,11 @@ def _made(name: str, wire: SchedulerProfile, registry: Registry, path: str, mist
 def _arguments_in(
     wire: SchedulerProfile, name: str, kind: type[Any], path: str
 ) -> tuple[Any | None, tuple[Mistake, ...]]:
-    """The arguments of a plugin with every default."""
+    """Return the arguments of a plugin with all defaults."""
     for number, config in enumerate(wire.plugin_config):
         if config.name == name:
             return parse_section(_own_arguments(config), kind, f"{path}.pluginConfig[{number}].args")
-    return default_section(kind, f"{path}.pluginConfig[{name}].args")  # some cannot do without any
+    return default_section(kind, f"{path}.pluginConfig[{name}].args")  # some plugins have required arguments
 
 
 def _own_arguments(config: PluginConfig) -> dict[str, Any]:
@@ -249,7 +249,7 @@ def _arguments(wire: SchedulerProfile, name: str) -> dict[str, Any] | None:
 
 
 def _merged(defaults: Sequence[EnabledPlugin], changes: PluginSet) -> list[EnabledPlugin]:
-    """The defaults that are left, a default enabled again in its old place, then what is new."""
+    """Return the remaining defaults, a default enabled again in its old place, then the new plugins."""
     disabled = {plugin.name for plugin in changes.disabled}
     again = {plugin.name: plugin for plugin in changes.enabled}
     kept: list[EnabledPlugin] = []
@@ -267,7 +267,10 @@ def _expanded(
     path: str,
     mistakes: list[Mistake],
 ) -> list[Any]:
-    """Who is called at the point: of multiPoint those that the point names itself, the rest of it, then the others."""
+    """Return the plugins of a point in call order.
+
+    First come the plugins of multiPoint that the point names itself, then the rest of multiPoint, then the others.
+    """
     kind = _POINTS[point]
     own = [plugin.name for plugin in changes.enabled]
     for number, name in enumerate(own):
@@ -288,7 +291,7 @@ def _expanded(
 
 
 def _weights(score: PluginSet, multi: Sequence[EnabledPlugin]) -> dict[str, int]:
-    """The point's own weights go before those of multiPoint."""
+    """Return the weights. Those of the point take precedence over those of multiPoint."""
     weights: dict[str, int] = {}
     for plugin in (*score.enabled, *multi):
         weights.setdefault(plugin.name, plugin.weight or 1)

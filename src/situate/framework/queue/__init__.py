@@ -1,1 +1,1 @@
-"""Pods that wait for a place (upstream pkg/scheduler/backend/queue): active, backing off, or unschedulable."""
+"""Queue of pending Pods (upstream pkg/scheduler/backend/queue): active, backing off, or unschedulable."""

@@ -1,8 +1,8 @@
-"""The pods whose turn may come, in the order of QueueSort.
+"""The Pods that are ready to be scheduled, in the order of QueueSort.
 
-Most pods arrive in the order in which they will leave. So a pod is appended to a *lane*, a list that is in order, when
-its key is not before the last one there; the few that fit no lane go to a heap. The next pod is the least among the
-heads, and a pod costs an append and a step, where a heap alone costs its logarithm in comparisons.
+Most Pods leave in the order of their arrival. A Pod is appended to a *lane*, a sorted list, if its key is not less than
+the last key there. The few Pods that fit no lane go to a heap. The next Pod is the least among the heads. A Pod costs
+one append and one step, whereas a heap alone needs a logarithmic number of comparisons.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from typing import Any, Final
 from situate.framework.queue.queued_pod import Place, WaitingPod
 
 _LANES: Final = 8
-"""About as many as there are priorities in use."""
+"""About the number of priorities in use."""
 
 
 class ActiveQueue:
-    """Ordered by `WaitingPod.key`, then by arrival."""
+    """The active Pods, ordered by `WaitingPod.key`, then by arrival."""
 
     def __init__(self) -> None:
         self._lanes: list[deque[tuple[Any, int, WaitingPod]]] = []
         self._heap: list[tuple[Any, int, WaitingPod]] = []
         self._arrivals = count()
         self._returns = count(1)
-        """Before all arrivals, the last one first."""
+        """Numbers of returned Pods, which sort before all arrivals, the last one first."""
         self._size = 0
 
     def __len__(self) -> int:
         return self._size
 
     def push(self, pod: WaitingPod) -> None:
-        """`pod.key` must stay as it is while the pod is here."""
+        """Add a Pod. Its `key` must not change while it is in the queue."""
         entry = (pod.key, next(self._arrivals), pod)
         pod.place = Place.ACTIVE
         self._size += 1
@@ -48,7 +48,7 @@ class ActiveQueue:
             heapq.heappush(self._heap, entry)
 
     def pop(self) -> WaitingPod | None:
-        """The next pod; None when there is none."""
+        """Remove and return the next Pod; None if there is none."""
         source = self._next()
         if source is None:
             return None
@@ -59,7 +59,7 @@ class ActiveQueue:
     def pop_like(
         self, first: WaitingPod, most: int, alike: Callable[[WaitingPod, WaitingPod], bool]
     ) -> list[WaitingPod]:
-        """The pods right behind `first` in the order, as long as they are like it, at most so many."""
+        """Remove and return the Pods directly after `first` while they are `alike`, at most `most`."""
         found: list[WaitingPod] = []
         while len(found) < most:
             source = self._next()
@@ -84,7 +84,7 @@ class ActiveQueue:
         return found
 
     def put_first(self, pods: Sequence[WaitingPod]) -> None:
-        """Pods from `pop_like` that have not had their turn: they are the next ones, in this order."""
+        """Put back Pods from `pop_like` that were not scheduled. They are the next ones, in this order."""
         for pod in pods:
             pod.place = Place.ACTIVE
         self._size += len(pods)
@@ -93,13 +93,13 @@ class ActiveQueue:
         self._lanes[0].extendleft((pod.key, -next(self._returns), pod) for pod in reversed(pods))
 
     def remove(self, pod: WaitingPod) -> None:
-        """The pod is not here any more; its entry is dropped when its turn comes."""
+        """Remove the Pod. Its entry is dropped when it reaches the head."""
         if pod.place is Place.ACTIVE:
             pod.place = Place.GONE
             self._size -= 1
 
     def _next(self) -> deque[tuple[Any, int, WaitingPod]] | list[tuple[Any, int, WaitingPod]] | None:
-        """The lane or heap whose head is next."""
+        """Return the lane or heap whose head is next."""
         best: deque[tuple[Any, int, WaitingPod]] | list[tuple[Any, int, WaitingPod]] | None = None
         for lane in self._lanes:
             while lane and lane[0][2].place is not Place.ACTIVE:
@@ -113,7 +113,7 @@ class ActiveQueue:
         return best
 
     def _least_beside(self, lane: deque[tuple[Any, int, WaitingPod]]) -> tuple[Any, int] | None:
-        """The least head of the others."""
+        """Return the least head of the other lanes and the heap."""
         heads = [other[0][:2] for other in self._lanes if other and other is not lane]
         if self._heap:
             heads.append(self._heap[0][:2])

@@ -1,4 +1,4 @@
-"""How long a pod that was refused has to wait before its next attempt (upstream backend/queue/backoff_queue.go)."""
+"""The delay before a rejected Pod's next attempt (upstream backend/queue/backoff_queue.go)."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from typing import Any, Final
 from situate.framework.queue.queued_pod import Place, WaitingPod
 
 WINDOW_S: Final = 1.0
-"""Expiries are aligned to this, and ordered by QueueSort within it."""
+"""Expiries are aligned to this window, and QueueSort orders the Pods within a window."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """1, 2, 4, 8, 10, 10 s with the defaults."""
+    """Exponential backoff: 1, 2, 4, 8, 10, 10 s with the defaults."""
 
     initial_s: float = 1.0
     most_s: float = 10.0
 
     def duration(self, pod: WaitingPod) -> float:
-        """By its errors since the last cycle without one, else by its rejections."""
+        """Return the delay, from the errors since the last cycle without an error, or else from the rejections."""
         times = pod.errors or pod.rejections
         if not times:
             return 0.0
         return min(self.initial_s * 2.0 ** min(times - 1, 60), self.most_s)
 
     def until(self, pod: WaitingPod) -> float:
-        """When its window begins, counted from when it was put back; 0 if it need not wait."""
+        """Return the start of the window in which the backoff ends, counted from `queued_at`; 0 without backoff."""
         if pod.backoff_until is None:
             duration = self.duration(pod)
             pod.backoff_until = window(pod.queued_at + duration) if duration else 0.0
         return pod.backoff_until
 
     def is_waiting(self, pod: WaitingPod, now: float) -> bool:
-        """Until the whole window of its expiry is over."""
+        """Return whether the window in which the backoff ends is not over yet."""
         until = self.until(pod)
         return until > 0 and until >= window(now)
 
@@ -46,7 +46,7 @@ def window(when: float) -> float:
 
 
 class BackoffQueue:
-    """Two heaps: pods that were rejected, and pods whose cycle ended with an error."""
+    """Pods in backoff, as two heaps: rejected Pods, and Pods whose cycle ended with an error."""
 
     def __init__(self, backoff: Backoff) -> None:
         self.backoff = backoff
@@ -70,7 +70,7 @@ class BackoffQueue:
             self._size -= 1
 
     def pop_expired(self, now: float) -> list[WaitingPod]:
-        """Those that have waited long enough, the earliest first."""
+        """Remove and return the Pods whose backoff is over, the earliest first."""
         done: list[WaitingPod] = []
         for heap in (self._rejected, self._errored):
             while (head := self._head(heap)) is not None and not self.backoff.is_waiting(head, now):
@@ -80,7 +80,7 @@ class BackoffQueue:
         return done
 
     def pop_early(self) -> WaitingPod | None:
-        """The next rejected pod although its time has not come: nothing else is there to do (KEP-5142)."""
+        """Remove and return the next rejected Pod before its backoff ends, for an idle scheduler (KEP-5142)."""
         head = self._head(self._rejected)
         if head is not None:
             heapq.heappop(self._rejected)
@@ -88,7 +88,7 @@ class BackoffQueue:
         return head
 
     def next_expiry(self) -> float | None:
-        """When the next pod will have waited long enough."""
+        """Return the time at which the next backoff ends."""
         heads = [head for heap in (self._rejected, self._errored) if (head := self._head(heap)) is not None]
         return min((self.backoff.until(head) + WINDOW_S for head in heads), default=None)
 

@@ -1,4 +1,4 @@
-"""A pod in the queue, with the story of its attempts."""
+"""A pending Pod in the queue, with the history of its attempts."""
 
 from __future__ import annotations
 
@@ -10,48 +10,48 @@ from situate.framework.pod.pods import PodInfo
 
 
 class Place(Enum):
-    """Where a pod of the queue is."""
+    """The position of a Pod in the queue."""
 
     ACTIVE = "active"
     BACKOFF = "backoff"
     UNSCHEDULABLE = "unschedulable"
     IN_FLIGHT = "in flight"
-    """Popped; its cycle has not ended."""
+    """Popped, with a cycle that has not ended."""
     DONE = "done"
-    """It has found its node, and is being bound."""
+    """Has a node, and is being bound."""
     GONE = "gone"
 
 
 @dataclass(slots=True, eq=False)
 class WaitingPod:
-    """Mutable, of the queue; others read it. Times are seconds of the clock that the queue is told."""
+    """A pending Pod, changed only by the queue. Times are seconds of the host's clock."""
 
     info: PodInfo
     queued_at: float
-    """When it joined the queue, or was put back last."""
+    """The time of its arrival in the queue, or of its last return."""
     first_queued_at: float
     place: Place = Place.GONE
     key: Any = None
-    """Its place in the order of the active queue."""
+    """The sort key in the active queue."""
     attempts: int = 0
-    """Cycles that it has begun."""
+    """The number of cycles that have begun."""
     rejections: int = 0
-    """Cycles that ended with a rejection."""
+    """The number of cycles that ended with a rejection."""
     errors: int = 0
-    """Cycles that ended with an error since the last that did not."""
+    """The number of cycles that ended with an error since the last cycle without one."""
     rejectors: frozenset[str] = frozenset()
-    """Plugins that rejected it in its last cycle."""
+    """Plugins that rejected the Pod in its last cycle."""
     pending: frozenset[str] = frozenset()
-    """Plugins that placed it in principle and wait for something outside."""
+    """Plugins that placed the Pod in principle and wait for an external step."""
     gate: str = ""
-    """The plugin that keeps it from becoming active; empty if none does."""
+    """The plugin that gates the Pod; empty if none does."""
     gate_reasons: tuple[str, ...] = ()
     flushed: bool = False
-    """Whether nothing but time has called it again."""
+    """Whether the Pod was requeued only because of elapsed time."""
     backoff_until: float | None = None
-    """None until it is asked for."""
+    """None until it is computed."""
     seen_events: int = field(default=0, repr=False)
-    """While in flight: how many events the queue had met before."""
+    """While in flight: the number of events that the queue had received before."""
 
     @property
     def gated(self) -> bool:

@@ -1,8 +1,8 @@
 """The scheduling queue (upstream backend/queue/scheduling_queue.go, KEP-4247 for hints).
 
-A pod is in one of three places. *Active*: its turn may come. *Backing off*: it was refused and waits some seconds.
-*Unschedulable*: nothing has happened yet that could help it; each event asks the plugins that rejected it, and only
-those, whether it may. Time is an argument.
+A Pod has one of three states. *Active*: it is ready to be scheduled. *Backing off*: it was rejected and waits some
+seconds. *Unschedulable*: no event has helped it yet. Each event runs the hints of the plugins that rejected it, and
+only of those. Time is an argument.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from situate.framework.queue.queued_pod import Place, WaitingPod
 from situate.framework.results.status import SUCCESS, Status, unresolvable
 
 FLUSH_UNSCHEDULABLE_S: Final = 30.0
-"""How often pods are looked for that have been unschedulable for too long."""
+"""Interval between searches for Pods that have been unschedulable for too long."""
 
 ANYTHING: Final = ClusterEvent(Subject.ANYTHING, ANY_CHANGE)
-"""An event that may help every pod."""
+"""An event that may help every Pod."""
 
 
 class Strategy(IntEnum):
-    """What an event means for a pod."""
+    """The effect of an event on a Pod."""
 
     SKIP = 0
     AFTER_BACKOFF = 1
@@ -46,17 +46,17 @@ class QueueSettings:
 
 
 class SchedulingQueue:
-    """Mutable, of one scheduler; does nothing by itself: `tick` lets time pass."""
+    """The queue of one scheduler; mutable and passive: `tick` advances its time."""
 
     def __init__(self, profiles: Mapping[str, Profile], settings: QueueSettings = QueueSettings()) -> None:
-        """By scheduler name. Pods of other schedulers must not be added."""
+        """`profiles` are by scheduler name. Pods of other schedulers must not be added."""
         self._profiles = profiles
         self._settings = settings
         self._hints = {name: tuple(_hints(profile)) for name, profile in profiles.items()}
         self._told: dict[tuple[Subject, Change], tuple[str, ...]] = {}
-        """By kind of event: the plugins that want to hear of it, and the one without a name."""
+        """By kind of event: the plugins to notify, including the entry with an empty name."""
         self._pods: dict[str, WaitingPod] = {}
-        """Those being bound as well: a pod that finds its node stays where it is."""
+        """Includes Pods that are being bound: a Pod that finds its node keeps its entry."""
         self._being_bound = 0
         self._active = ActiveQueue()
         self._backing_off = BackoffQueue(settings.backoff)
@@ -67,25 +67,25 @@ class SchedulingQueue:
         self._events_before = 0
         self._activated: set[str] = set()
         self._held: dict[str, tuple[str, str]] = {}
-        """Plugin and reason by uid, of pods that may not become active for now."""
+        """By uid: plugin and reason, for Pods that must not become active for now."""
         self._flushed_at = float("-inf")
         self.incoming: dict[tuple[str, str], int] = {}
-        """By place and cause: so many pods have come there, as `scheduler_queue_incoming_pods_total` counts them."""
+        """By state and cause: the number of Pods that entered it, as in `scheduler_queue_incoming_pods_total`."""
 
-    # Pods come and go
+    # Arrival and removal of Pods
 
     def add(self, info: PodInfo, now: float) -> None:
-        """A pod that waits for a node; known ones are updated."""
+        """Add a pending Pod; a known Pod is updated."""
         if info.uid in self:
             self.update(info, (), now)
             return
-        self.bound(info.uid)  # whatever became of one with this uid, this one has no node
+        self.bound(info.uid)  # this Pod has no node, even if an earlier one with this uid had
         pod = WaitingPod(info, now, now)
         self._pods[info.uid] = pod
         self._enqueue(pod, "UnschedulablePodAdd")
 
     def update(self, info: PodInfo, events: Sequence[ClusterEvent], now: float) -> None:
-        """The pod has changed; `events` say in what respects that could matter."""
+        """Update the Pod; `events` describe the changes that may affect scheduling."""
         pod = self.get(info.uid)
         if pod is None:
             self.add(info, now)
@@ -108,7 +108,7 @@ class SchedulingQueue:
                 pass
 
     def delete(self, uid: str) -> None:
-        """The pod is gone, or has its node; harmless when it is not here."""
+        """Remove a Pod that was deleted or has its node; no effect on an unknown Pod."""
         self._held.pop(uid, None)
         pod = self._pods.pop(uid, None)
         if pod is not None:
@@ -118,10 +118,10 @@ class SchedulingQueue:
                 self._forget_events()
             pod.place = Place.GONE
 
-    # The order of work
+    # Scheduling order
 
     def pop(self) -> WaitingPod | None:
-        """The next pod, which is in flight from then on; None when nothing can be done now."""
+        """Remove and return the next Pod, which is then in flight; None if no Pod is ready."""
         pod = self._active.pop()
         if pod is None and self._settings.pop_from_backoff:
             pod = self._backing_off.pop_early()
@@ -134,18 +134,18 @@ class SchedulingQueue:
     def pop_like(
         self, first: WaitingPod, most: int, alike: Callable[[WaitingPod, WaitingPod], bool]
     ) -> list[WaitingPod]:
-        """The active pods right behind `first`, as long as they are like it, at most so many.
+        """Remove and return the active Pods directly after `first` while they are `alike`, at most `most`.
 
-        They are in flight only from `take_off` on; those that are placed at once with the first one never are.
+        They are in flight only from `take_off` on. Pods that are placed at once with the first one never are.
         """
         return self._active.pop_like(first, most, alike)
 
     def put_first(self, pods: Sequence[WaitingPod]) -> None:
-        """Pods from `pop_like` whose cycle has not begun are the next ones again."""
+        """Put back Pods from `pop_like` whose cycle has not begun; they are the next ones."""
         self._active.put_first(pods)
 
     def take_off(self, pod: WaitingPod) -> None:
-        """The cycle of a pod from `pop_like` begins."""
+        """Begin the cycle of a Pod from `pop_like`."""
         pod.place = Place.IN_FLIGHT
         pod.attempts += 1
         pod.backoff_until = None
@@ -154,7 +154,7 @@ class SchedulingQueue:
         self._in_flight[pod.info.uid] = pod
 
     def done(self, uid: str) -> None:
-        """The pod has found its place: events from now on are no business of its cycle any more."""
+        """Record that the Pod has a node. Later events do not affect its cycle."""
         pod = self._in_flight.pop(uid, None)
         if pod is not None:
             pod.place = Place.DONE
@@ -162,19 +162,19 @@ class SchedulingQueue:
             self._forget_events()
 
     def done_run(self, pods: Sequence[WaitingPod]) -> None:
-        """`done` for each, whether it was in flight or not."""
+        """Call `done` for each Pod, whether it was in flight or not."""
         first = self._in_flight.pop(pods[0].info.uid, None)
         done = Place.DONE
         for pod in pods:
             pod.place = done
             pod.attempts += 1
         if first is not None:
-            first.attempts -= 1  # it has been counted already
+            first.attempts -= 1  # already counted
         self._being_bound += len(pods)
         self._forget_events()
 
     def bound(self, uid: str) -> None:
-        """The pod has its node for good."""
+        """Remove the Pod, which has its node."""
         pod = self._pods.get(uid)
         if pod is not None and pod.place is Place.DONE:
             del self._pods[uid]
@@ -187,9 +187,9 @@ class SchedulingQueue:
         rejectors: frozenset[str] = frozenset(),
         pending: frozenset[str] = frozenset(),
     ) -> None:
-        """A cycle has failed. Without rejectors it was an error, and the pod is tried again without an event.
+        """Return a Pod whose cycle failed. Without rejectors the cycle had an error, and the Pod needs no event.
 
-        What happened while the pod was in flight counts as if it happened now. A pod that was deleted stays so.
+        Events received while the Pod was in flight count as if they were received now. A deleted Pod stays deleted.
         """
         uid = pod.info.uid
         if pod.place is Place.GONE:
@@ -214,20 +214,20 @@ class SchedulingQueue:
         self._forget_events()
         self._requeue(pod, strategy, now, "ScheduleAttemptFailure")
 
-    # What happens around them
+    # Events and time
 
     def on_event(self, event: ClusterEvent, now: float, *, at_most: int | None = None, but: str = "") -> int:
-        """Something has happened; how many pods left the unschedulable ones for it.
+        """Handle an event, and return the number of Pods that left the unschedulable state.
 
-        `at_most`: it can help only pods of this priority or a lower one; None is all. `but`: uid of a pod in no flight
-        whom it is not to help.
+        `at_most` limits it to Pods of this priority or lower; None means all. `but` is the uid of a Pod, not in flight,
+        that the event must not help.
         """
         if self._in_flight:
             self._events.append(event)
         moved = 0
         for pod in self._concerned(event):
             if pod.gate and pod.info.uid in self._held:
-                continue  # called already, and nothing but `release` lets it go
+                continue  # already requeued; only `release` lets it go
             if pod.info.uid == but or (at_most is not None and pod.info.priority > at_most):
                 continue
             strategy = self._strategy(pod, event)
@@ -238,7 +238,7 @@ class SchedulingQueue:
         return moved
 
     def activate(self, uids: Iterable[str], now: float) -> None:
-        """Makes pods active at once; one in flight comes back at once if it fails."""
+        """Make Pods active at once. A Pod in flight returns as active if its cycle fails."""
         for uid in uids:
             pod = self._pods.get(uid)
             if pod is None:
@@ -250,11 +250,11 @@ class SchedulingQueue:
                 self._requeue(pod, Strategy.AT_ONCE, now, "ForceActivate")
 
     def hold(self, uid: str, plugin: str, reason: str) -> None:
-        """Keeps a pod from becoming active until `release`, as a gate of the plugin would."""
+        """Prevent a Pod from becoming active until `release`, like a gate of the plugin."""
         self._held[uid] = (plugin, reason)
 
     def release(self, uid: str, now: float) -> None:
-        """The pod may become active again; if something has called it meanwhile, it does."""
+        """Allow the Pod to become active again. It does so now if an event has requeued it in the meantime."""
         held = self._held.pop(uid, None)
         pod = self._pods.get(uid)
         if held is not None and pod is not None and pod.place is Place.UNSCHEDULABLE and pod.gate == held[0]:
@@ -262,7 +262,7 @@ class SchedulingQueue:
             self._requeue(pod, Strategy.AFTER_BACKOFF, now, "ForceActivate")
 
     def tick(self, now: float) -> None:
-        """Lets those go on whose back-off is over, and now and then those that nothing has moved for too long."""
+        """Requeue Pods whose backoff is over, and from time to time Pods that were unschedulable for too long."""
         for pod in self._backing_off.pop_expired(now):
             self._enqueue(pod, "BackoffComplete")
         if now - self._flushed_at >= FLUSH_UNSCHEDULABLE_S:
@@ -274,7 +274,7 @@ class SchedulingQueue:
                     self._requeue(pod, Strategy.AFTER_BACKOFF, now, "UnschedulableTimeout")
 
     def next_tick(self, now: float) -> float | None:
-        """When `tick` will have something to do; None while nothing waits for time to pass."""
+        """Return the time of the next `tick` with work; None while no Pod waits for time to pass."""
         times = [] if (expiry := self._backing_off.next_expiry()) is None else [max(expiry, now)]
         if self._unschedulable:
             times.append(max(self._flushed_at + FLUSH_UNSCHEDULABLE_S, now + WINDOW_S))
@@ -283,7 +283,7 @@ class SchedulingQueue:
     # Views
 
     def get(self, uid: str) -> WaitingPod | None:
-        """None as well once it is being bound."""
+        """Return the Pod; None also while it is being bound."""
         pod = self._pods.get(uid)
         return None if pod is None or pod.place is Place.DONE else pod
 
@@ -295,11 +295,11 @@ class SchedulingQueue:
 
     @property
     def remembered_events(self) -> int:
-        """So many events are kept for pods in flight."""
+        """The number of events stored for Pods in flight."""
         return len(self._events)
 
     def events_in_flight(self) -> dict[str, int]:
-        """What is kept for pods in flight, and those pods, as `scheduler_inflight_events` has them."""
+        """Count the events stored for Pods in flight, and these Pods, as in `scheduler_inflight_events`."""
         found = Counter(map(label, self._events))
         if self._in_flight:
             found["PodPopped"] = len(self._in_flight)
@@ -307,11 +307,11 @@ class SchedulingQueue:
 
     @property
     def being_bound(self) -> int:
-        """So many pods have their node, and no answer yet."""
+        """The number of Pods that have a node and whose binding has no result yet."""
         return self._being_bound
 
     def counts(self) -> dict[str, int]:
-        """As `scheduler_pending_pods` has them."""
+        """Return the counts of `scheduler_pending_pods`."""
         gated = sum(pod.gated for pod in self._unschedulable.values())
         return {
             "active": len(self._active),
@@ -320,10 +320,10 @@ class SchedulingQueue:
             "gated": gated,
         }
 
-    # How they move
+    # Transitions
 
     def _enqueue(self, pod: WaitingPod, cause: str) -> None:
-        """To the active pods, unless a gate is closed."""
+        """Make the Pod active, unless a plugin gates it."""
         if self._may_pass(pod):
             pod.key = self._key(pod)
             self._active.push(pod)
@@ -335,7 +335,7 @@ class SchedulingQueue:
         if strategy is Strategy.SKIP:
             self._hold(pod, cause)
         elif strategy is Strategy.AFTER_BACKOFF and self._backing_off.backoff.is_waiting(pod, now):
-            # a gate is asked before the back-off as well, since pods may leave that early
+            # gates are checked before the backoff as well, because Pods may leave it early
             if self._may_pass(pod):
                 pod.key = self._key(pod)
                 self._backing_off.push(pod)
@@ -350,7 +350,7 @@ class SchedulingQueue:
         pod.place = Place.UNSCHEDULABLE
         self._unschedulable[pod.info.uid] = pod
         if pod.gate and pod.info.uid in self._held:
-            return  # called already, and nothing but `release` lets it go: no event need find it
+            return  # already requeued; only `release` lets it go, so no event needs to find it
         for plugin in pod.rejectors | pod.pending or ("",):
             self._by_rejector.setdefault(plugin, {})[pod.info.uid] = pod
 
@@ -359,7 +359,7 @@ class SchedulingQueue:
         self.incoming[key] = self.incoming.get(key, 0) + 1
 
     def _take(self, pod: WaitingPod) -> None:
-        """Out of wherever it waits."""
+        """Remove the Pod from the structure in which it waits."""
         uid = pod.info.uid
         if self._unschedulable.pop(uid, None) is not None:
             for plugin in pod.rejectors | pod.pending or ("",):
@@ -368,7 +368,7 @@ class SchedulingQueue:
         self._backing_off.remove(pod)
 
     def _may_pass(self, pod: WaitingPod) -> bool:
-        """PreEnqueue; whoever held the pod last is asked first."""
+        """Run PreEnqueue; the plugin that gated the Pod last runs first."""
         held = self._held.get(pod.info.uid)
         if held is not None:
             self._gate(pod, held[0], unresolvable(held[1]))
@@ -379,7 +379,7 @@ class SchedulingQueue:
         for plugin in plugins:
             try:
                 status = plugin.pre_enqueue(pod.info)
-            except Exception as problem:  # it cannot say that the pod may go on, so that the pod waits
+            except Exception as problem:  # the plugin gave no answer, so the Pod stays gated
                 status = unresolvable(f"{type(problem).__name__}: {problem}")
             if status is not SUCCESS and not status.ok:
                 self._gate(pod, plugin.name, status)
@@ -394,10 +394,10 @@ class SchedulingQueue:
     def _key(self, pod: WaitingPod) -> object:
         return self._profiles[pod.info.pod.spec.scheduler_name].queue_sort.sort_key(pod.info, pod.queued_at)
 
-    # What events mean
+    # Effects of events
 
     def _concerned(self, event: ClusterEvent) -> list[WaitingPod]:
-        """The unschedulable pods whose rejectors want to hear of the event."""
+        """Return the unschedulable Pods whose rejectors registered for the event."""
         if event.subject is Subject.ANYTHING:
             return [pod for pod in self._unschedulable.values() if not (pod.gate and pod.info.uid in self._held)]
         if not self._unschedulable:
@@ -406,7 +406,7 @@ class SchedulingQueue:
         plugins = self._told.get(kind)
         if plugins is None:
             told = (name for hints in self._hints.values() for name, hint in hints if hint.concerns(event))
-            # in order: those that come back together keep it
+            # in order: Pods that return together keep their order
             plugins = self._told[kind] = tuple(dict.fromkeys(("", *told)))
         found: dict[str, WaitingPod] = {}
         for plugin in plugins:
@@ -416,7 +416,7 @@ class SchedulingQueue:
     def _strategy(self, pod: WaitingPod, event: ClusterEvent) -> Strategy:
         rejectors = pod.rejectors | pod.pending
         if event.subject is Subject.POD and event.new.uid != pod.info.uid:
-            return Strategy.SKIP  # of another pod in flight
+            return Strategy.SKIP  # an event about another Pod in flight
         if not rejectors or event.subject is Subject.ANYTHING:
             return Strategy.AFTER_BACKOFF
         strategy = Strategy.SKIP
@@ -432,7 +432,7 @@ class SchedulingQueue:
         return self._events[max(0, pod.seen_events - self._events_before) :]
 
     def _forget_events(self) -> None:
-        """Those that no pod in flight may still need."""
+        """Drop the events that no Pod in flight needs."""
         if not self._in_flight:
             self._events_before += len(self._events)
             self._events.clear()
@@ -444,7 +444,7 @@ class SchedulingQueue:
 
 
 def _hints(profile: Profile) -> Iterator[tuple[str, EventHint]]:
-    """Each plugin's events. A plugin that rejects and names none wants to hear of everything."""
+    """Yield each plugin's events. A plugin that rejects Pods but registers no events gets all events."""
     members = (*profile.pre_enqueue, *profile.pre_filter, *profile.filter, *profile.reserve, *profile.permit)
     told = {plugin.name for plugin in profile.enqueue}
     for plugin in profile.enqueue:
@@ -457,7 +457,7 @@ def _hints(profile: Profile) -> Iterator[tuple[str, EventHint]]:
 
 
 def _says_skip(hint: EventHint, info: PodInfo, event: ClusterEvent) -> bool:
-    """An exception in a hint counts as one that helps: a pod tried in vain is better than one forgotten."""
+    """Return whether the hint skips. An exception counts as `QUEUE`: a useless attempt is better than a lost Pod."""
     if hint.hint is None:
         return False
     try:

@@ -1,4 +1,4 @@
-"""What a plugin says: codes and statuses (upstream pkg/scheduler/framework interface.go)."""
+"""Codes and statuses of plugins (upstream pkg/scheduler/framework interface.go)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 
 class Code(IntEnum):
-    """Upstream's numbers. In the core an error is an exception; the code is for reports."""
+    """Result codes, numbered as upstream. In the core an error is an exception; `ERROR` is for reports."""
 
     SUCCESS = 0
     ERROR = 1
@@ -17,11 +17,11 @@ class Code(IntEnum):
     UNRESOLVABLE = 3
     """UnschedulableAndUnresolvable: preemption cannot help on this node."""
     WAIT = 4
-    """Permit only: the pod is held."""
+    """Permit only: the Pod waits."""
     SKIP = 5
-    """The plugin is not concerned."""
+    """The plugin does not apply."""
     PENDING = 6
-    """Placed in principle; waits for something outside."""
+    """Placed in principle; waits for an external step."""
 
     @property
     def rejects(self) -> bool:
@@ -29,7 +29,7 @@ class Code(IntEnum):
 
     @property
     def title(self) -> str:
-        """Upstream's name."""
+        """The upstream name of the code."""
         return _TITLES[self]
 
 
@@ -47,12 +47,12 @@ _TITLES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """One answer about a pod as a whole."""
+    """One plugin's answer about a Pod as a whole."""
 
     code: Code = Code.SUCCESS
     reasons: tuple[str, ...] = ()
     plugin: str = ""
-    """Who said so; the framework fills it in."""
+    """The plugin that answered. The framework sets it."""
 
     @property
     def ok(self) -> bool:

@@ -1,7 +1,7 @@
-"""One filter's answer for every node.
+"""The answer of one filter for every node.
 
-Most pods fit somewhere, and nobody asks why the other nodes were refused. So a verdict carries the mask of the nodes
-that pass, and a function that tells codes and reasons when they are wanted.
+Most Pods fit somewhere, and then no reason is needed for the other nodes. A verdict therefore holds the mask of passing
+nodes and a function that computes codes and reasons on demand.
 """
 
 from __future__ import annotations
@@ -19,41 +19,41 @@ from situate.framework.results.status import Code
 Mask: TypeAlias = NDArray[np.bool_]
 """(nodes,)"""
 Codes: TypeAlias = NDArray[np.uint8]
-"""(nodes,), a `Code` each."""
+"""(nodes,), one `Code` per node."""
 Indices: TypeAlias = NDArray[np.intp]
-"""Some of the nodes, ascending."""
+"""Indices of some nodes, ascending."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Refusals:
-    """Codes and reasons of one filter, node by node."""
+    """Codes and reasons of one filter for each node."""
 
     code: Codes
     """(nodes,); `Code.SUCCESS` where the node passes."""
     reasons: tuple[tuple[str, Indices], ...]
-    """Each text with the nodes that it applies to; in the order in which a node's reasons are listed."""
+    """Each text with its nodes, in the order in which the reasons of a node are listed."""
 
     def of(self, node: int) -> tuple[str, ...]:
-        """Why the node at this index is refused."""
+        """Return the reasons that refuse the node at this index."""
         return tuple(text for text, nodes in self.reasons if _holds(nodes, node))
 
 
 class Verdict(msgspec.Struct, frozen=True, eq=False):
-    """Which nodes pass, and on demand why the others do not. Nodes that it was not asked about pass."""
+    """The passing nodes, and on demand the reasons of the others. Nodes that the filter did not evaluate pass."""
 
     passes: Mask
     """(nodes,)"""
     refusals: Callable[[], Refusals]
-    """Computed from frozen columns, so that it may be called late, or never."""
+    """Computed from immutable columns, so the call may come late, or never."""
 
 
 def refuse(where: Mask, text: str, code: Code = Code.UNSCHEDULABLE) -> Verdict:
-    """Refuses the nodes of the mask, all for one reason."""
+    """Refuse the nodes of the mask, all with one reason."""
     return Verdict(~where, lambda: refusals(len(where), (where, text, code)))
 
 
 def refuse_in_turn(*rules: tuple[Mask, str, Code]) -> Verdict:
-    """Refuses each node for the first rule that covers it: a plugin that stops at its first complaint."""
+    """Refuse each node for the first rule that covers it, like a plugin that stops at its first failed check."""
     count = len(rules[0][0])
 
     def told() -> Refusals:
@@ -71,27 +71,30 @@ def refuse_in_turn(*rules: tuple[Mask, str, Code]) -> Verdict:
 
 
 def refusals(count: int, *rules: tuple[Mask, str, Code]) -> Refusals:
-    """All reasons that apply; a node's code is the gravest of its rules: unresolvable before unschedulable."""
+    """Return all reasons that apply.
+
+    The code of a node is the most severe of its rules: unresolvable is more severe than unschedulable.
+    """
     code = np.zeros(count, dtype=np.uint8)
     for where, _, grave in rules:
-        np.maximum(code, where.view(np.uint8) * np.uint8(grave), out=code)  # a tenth of the time of `where=`
+        np.maximum(code, where.view(np.uint8) * np.uint8(grave), out=code)  # takes a tenth of the time of `where=`
     return Refusals(code, tuple((text, where.nonzero()[0]) for where, text, _ in rules))
 
 
 def refuse_all(count: int, text: str, code: Code) -> Verdict:
-    """Refuses every node."""
+    """Refuse every node."""
     return refuse(np.ones(count, dtype=np.bool_), text, code)
 
 
 def pass_all(count: int) -> Verdict:
-    """Refuses none."""
+    """Refuse no node."""
     return Verdict(np.ones(count, dtype=np.bool_), lambda: refusals(count))
 
 
 def first_refusals(verdicts: Iterable[tuple[str, Verdict]], left: Mask) -> list[tuple[str, Refusals, Mask]]:
-    """Each plugin's refusals with the nodes that belong to it: those of `left` that no plugin before it has refused.
+    """Return each plugin's refusals with the nodes that it owns: nodes of `left` that no earlier plugin refused.
 
-    Plugins that no node belongs to are left out, and are not asked why.
+    Plugins that own no node are left out, and their reasons are not computed.
     """
     found: list[tuple[str, Refusals, Mask]] = []
     for name, verdict in verdicts:
@@ -103,7 +106,7 @@ def first_refusals(verdicts: Iterable[tuple[str, Verdict]], left: Mask) -> list[
 
 
 def count_reasons(told: Iterable[tuple[Refusals, Mask]]) -> dict[str, int]:
-    """So many nodes for each reason; each mask says which nodes count for the refusals beside it."""
+    """Count the nodes for each reason. Each mask selects the nodes to count in the refusals paired with it."""
     counts: dict[str, int] = {}
     for refused, where in told:
         for text, nodes in refused.reasons:

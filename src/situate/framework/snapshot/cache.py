@@ -1,7 +1,7 @@
-"""What is known of nodes and placed pods, and the newest snapshot of it (upstream pkg/scheduler/backend/cache).
+"""The known Nodes and placed Pods, and the newest snapshot of them (upstream pkg/scheduler/backend/cache).
 
-A pod counts on its node from the moment it is *assumed* there, before the API server has confirmed it. The watch is
-right in the end: a pod confirmed elsewhere moves, one that is gone is taken out.
+A Pod counts on its node as soon as it is *assumed* there, before the API server has confirmed it. The watch takes
+precedence: a Pod confirmed on another node moves there, and a deleted Pod is removed.
 """
 
 from __future__ import annotations
@@ -23,26 +23,30 @@ from situate.objects.kinds.nodes import Node
 
 
 class CachedPod(msgspec.Struct, frozen=True, gc=False):
-    """A pod and its node."""
+    """A Pod and its node."""
 
     info: PodInfo
     node: str
     assumed: bool
-    """Whether it has not been confirmed yet."""
+    """Whether the API server has not confirmed the placement yet."""
 
 
 class _InPlace(Enum):
-    """Of a pod of which nobody knows more than the snapshot does."""
+    """Marks a Pod for which the snapshot holds all known data."""
 
     ASSUMED = "assumed"
     CONFIRMED = "confirmed"
 
 
 class Cache:
-    """Mutable, of one scheduler; `snapshot` gives frozen values."""
+    """Nodes and Pods of one scheduler; mutable. `snapshot` returns immutable values."""
 
     def __init__(self, annotations: Iterable[str] = (), allotments: Iterable[str] = ()) -> None:
-        """Keys of annotations: of those that plugins read of pods to place, and of those that say what was allotted."""
+        """Take two kinds of annotation keys.
+
+        `annotations` are the keys that plugins read on Pods to place. `allotments` are the keys that record allocated
+        units.
+        """
         self.vocabulary = Vocabulary.new()
         self.reader = PodReader(self.vocabulary.resources, annotations)
         self._allotments = tuple(allotments)
@@ -52,13 +56,13 @@ class Cache:
         self._changed: set[str] = set()
         self._rebuild = False
         self._pods: dict[str, CachedPod | _InPlace] = {}
-        """By uid. Pods that were placed here have no entry of their own: they are in the snapshot."""
+        """By uid. Pods placed by this cache have a mark instead of an entry, because the snapshot holds their data."""
         self._homeless: dict[str, dict[str, PodInfo]] = {}
-        """By name of a node that is not known: the pods that are said to be on it."""
+        """By the name of an unknown node: the Pods assigned to it."""
         self._snapshot = Snapshot(node_table(self.vocabulary, ()))
 
     def snapshot(self) -> Snapshot:
-        """The newest one."""
+        """Return the newest snapshot."""
         if self._rebuild:
             table = node_table(self.vocabulary, alternating(self._rows.values()))
             self._snapshot = self._snapshot.with_nodes(table)
@@ -74,9 +78,9 @@ class Cache:
         return self._snapshot
 
     def branch(self) -> Cache:
-        """Another cache that knows the same; what becomes of it is nothing to this one."""
+        """Return an independent cache with the same contents. Changes to it do not affect this cache."""
         twin = Cache((), self._allotments)
-        twin.vocabulary, twin.reader = self.vocabulary, self.reader  # they only grow
+        twin.vocabulary, twin.reader = self.vocabulary, self.reader  # these tables only grow
         twin._snapshot = self.snapshot().branch()
         twin._nodes, twin._rows = dict(self._nodes), dict(self._rows)
         twin._pods = dict(self._pods)
@@ -93,7 +97,7 @@ class Cache:
         return list(self._nodes)
 
     def set_node(self, node: Node) -> None:
-        """A node is new, or has changed. Most changes are heartbeats, which make no difference here."""
+        """Add or update a Node. Most updates are heartbeats, which change nothing here."""
         name = node.metadata.name
         row = node_row(node, self.vocabulary)
         known = self._rows.get(name)
@@ -107,7 +111,7 @@ class Cache:
             self._changed.add(name)
 
     def remove_node(self, name: str) -> None:
-        """Its pods count nowhere until they are deleted, or the node is back."""
+        """Remove a Node. Its Pods count nowhere until they are deleted or the Node returns."""
         self._nodes.pop(name, None)
         if self._rows.pop(name, None) is None:
             return
@@ -133,22 +137,25 @@ class Cache:
         return CachedPod(found[0], self._snapshot.nodes.names[found[1]], known is _InPlace.ASSUMED)
 
     def __len__(self) -> int:
-        """So many pods are in place."""
+        """The number of placed Pods."""
         return len(self._pods)
 
     def assume(self, info: PodInfo, node: str) -> None:
-        """Counts the pod on the node from now on; `ValueError` if it counts somewhere already."""
+        """Count the Pod on the node from now on; `ValueError` if the Pod counts on a node already."""
         self._must_be_new(info)
         placed = self._place(info, node)
         self._pods[info.uid] = _InPlace.ASSUMED if placed else CachedPod(info, node, assumed=True)
 
     def assume_equal(self, infos: Sequence[PodInfo], nodes: Indices) -> None:
-        """Many pods of one template, one labels object, one priority and equal volumes, each on the node beside it."""
+        """Assume many Pods, each on the node at the same position.
+
+        The Pods have one template, one labels object, one priority and equal volumes.
+        """
         self._snapshot = self.snapshot().assume_equal(infos, nodes)
         self._pods.update(dict.fromkeys([info.uid for info in infos], _InPlace.ASSUMED))
 
     def assume_at(self, info: PodInfo, node: int) -> Snapshot:
-        """`assume` on the node at this index of the newest snapshot; the newest one then."""
+        """Assume the Pod on the node at this index of the newest snapshot, and return the new snapshot."""
         self._must_be_new(info)
         self._pods[info.uid] = _InPlace.ASSUMED
         self._snapshot = self._snapshot.assume(info, node)
@@ -160,14 +167,14 @@ class Cache:
             raise ValueError(f"pod {info} is in place already, on node {known.node if known else ''}")
 
     def forget(self, uid: str) -> CachedPod | None:
-        """Its binding has failed; None if it is not assumed: a confirmed pod stays."""
+        """Remove a Pod whose binding failed. A confirmed Pod stays; the result is then None."""
         known = self.pod(uid)
         if known is None or not known.assumed:
             return None
         return self.remove_pod(uid)
 
     def confirm(self, uid: str) -> None:
-        """The API server has accepted the binding."""
+        """Record that the API server accepted the binding."""
         known = self._pods.get(uid)
         if known is _InPlace.ASSUMED:
             self._pods[uid] = _InPlace.CONFIRMED
@@ -175,7 +182,7 @@ class Cache:
             self._pods[uid] = CachedPod(known.info, known.node, assumed=False)
 
     def set_pod(self, info: PodInfo, node: str) -> CachedPod | None:
-        """What the watch says of a pod in place; what was known of it before."""
+        """Apply the watch's state of a placed Pod, and return the previous entry."""
         known = self.pod(info.uid)
         self._pods[info.uid] = CachedPod(info, node, assumed=False)
         if known is not None and known.node == node:
@@ -190,7 +197,7 @@ class Cache:
         return known
 
     def remove_pod(self, uid: str) -> CachedPod | None:
-        """The pod is gone, or has ended."""
+        """Remove a Pod that was deleted or has ended."""
         known = self.pod(uid)
         if known is not None:
             del self._pods[uid]
@@ -198,15 +205,15 @@ class Cache:
         return known
 
     def set_catalog(self, catalog: Catalog = EMPTY) -> None:
-        """The other objects are these from now on; what has been promised of storage stays so."""
+        """Replace the other objects. Storage reservations stay."""
         self._set_promises(catalog, self.catalog.storage.promises)
 
     def promise(self, uid: str, reservation: Reservation) -> None:
-        """The pod with this uid gets this with its node, and nobody else."""
+        """Reserve this storage for the Pod with this uid, together with its node."""
         self._set_promises(self.catalog, self.catalog.storage.promises.with_(uid, reservation))
 
     def release(self, uid: str) -> Reservation:
-        """The pod's storage is not promised any more: it is written, or will never be; what it was."""
+        """Drop and return the Pod's storage reservation: the storage has been written, or never will be."""
         storage = self.catalog.storage
         reservation = storage.reservation(uid)
         if reservation:
@@ -214,7 +221,7 @@ class Cache:
         return reservation
 
     def settle(self, uid: str) -> None:
-        """The pod's storage need not be promised any more if the API server has shown all of it."""
+        """Drop the Pod's storage reservation if the API server has shown all of it."""
         storage = self.catalog.storage
         reservation = storage.reservation(uid)
         if reservation and storage.shows(reservation):
@@ -231,7 +238,7 @@ class Cache:
         return self._snapshot.catalog
 
     def _place(self, info: PodInfo, node: str) -> bool:
-        """False if the node is not known."""
+        """Return False if the node is unknown."""
         index = self._snapshot.nodes.index.get(node)
         if index is None or node not in self._rows:
             self._homeless.setdefault(node, {})[info.uid] = info
@@ -248,7 +255,7 @@ class Cache:
             self._snapshot = self._snapshot.forget(known.info)
 
     def _counts_alike(self, one: PodInfo, other: PodInfo) -> bool:
-        """Whether no decision about other pods can tell them apart."""
+        """Return whether no decision about other Pods distinguishes the two."""
         return (
             self._takes_alike(one, other)
             and one.labels == other.labels
@@ -257,7 +264,7 @@ class Cache:
         )
 
     def _takes_alike(self, one: PodInfo, other: PodInfo) -> bool:
-        """Whether they hold the same of a node, and what is said of others there."""
+        """Return whether both take the same from a node, and have equal terms for other Pods there."""
         given, known = one.pod.metadata.annotations, other.pod.metadata.annotations
         return (
             one.template is other.template

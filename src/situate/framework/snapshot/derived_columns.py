@@ -1,11 +1,11 @@
-"""Filters and scores that depend on amounts on a node alone, in a form that is cheap to work out over and over.
+"""Filters and scores that depend only on amounts on a node, in a form that is cheap to evaluate repeatedly.
 
-A plugin that compares numbers of a node with numbers of a pod can say which numbers of the node those are: *derived*
-columns, which hardly ever depend on the pod. They are worked out once and then follow the pods that come and go, row by
-row (`DerivedColumns`), while each pod of a cycle costs a few operations on them (`Gauge`).
+A plugin may compare numbers of a node with numbers of a Pod. It can then name the numbers of the node as *derived*
+columns, which hardly ever depend on the Pod. `DerivedColumns` computes them once and then updates them row by row as
+Pods come and go. A `Gauge` evaluates them for each Pod of a cycle with a few operations.
 
-A gauge is a second way to an answer that the plugin's own method gives as well. That they agree is for the tests of the
-plugin to show; `Shortcuts.gauges` switches them off.
+A gauge is a second way to the result of the plugin's own method. The plugin's tests check that both agree.
+`Shortcuts.gauges` switches gauges off.
 """
 
 from __future__ import annotations
@@ -23,55 +23,57 @@ if TYPE_CHECKING:
     from situate.framework.snapshot.snapshot import Snapshot
 
 Numbers = NDArray[np.floating[Any]]
-"""(width, nodes): derived columns of some nodes, in 64 bits or, where that is enough, 32."""
+"""(width, nodes): derived columns of some nodes, in 64 bits, or in 32 bits where that is enough."""
 
 _ONE_BY_ONE: Final = 8
-"""So many rows are followed one by one in Python numbers: that is cheaper than what NumPy takes for each call."""
+"""Up to this number of rows, Python numbers are cheaper than the cost of NumPy calls."""
 
 
 class Load(Protocol):
-    """What is on the nodes, in columns of integers."""
+    """The load of the nodes, in integer columns."""
 
     requested: NDArray[np.int64]
     """(resources, rows)"""
     scored: NDArray[np.int64]
-    """(cpu and memory, rows): with the defaults of containers that name no request."""
+    """(cpu and memory, rows): includes the defaults of containers without a request."""
     pod_count: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Derived:
-    """Columns that follow from what a node has and what is on it."""
+    """Columns that follow from a node's capacity and its load."""
 
     key: Hashable
-    """Begins with the plugin's name; equal keys mean equal columns."""
+    """Starts with the plugin's name; equal keys mean equal columns."""
     of: Callable[[Snapshot], Numbers]
     """(width, nodes)"""
     of_row: Callable[[NodeTable, Load, int], Sequence[float]]
-    """The same of one row of a table, as Python numbers: the first of the columns, up to those that pods do not change.
+    """The same for one row of a table, as Python numbers.
+
+    The result may end at the first column that Pods do not change.
     """
 
 
 class Gauge(msgspec.Struct, frozen=True, eq=False):
-    """What a plugin says of nodes, for pods of one template on one table of nodes."""
+    """A plugin's answer for Pods of one template on one table of nodes."""
 
     derived: Derived
     read: Callable[[Numbers], NDArray[Any]]
-    """A filter's mask, or a score's whole numbers, at most 100 in 16 bits; what it is given must not be written to."""
+    """Returns a filter's mask, or a score as 16-bit integers up to 100. It must not write to its argument."""
     where_it_fits: bool = False
-    """Whether a score is right only where the node has room for what the pod requests."""
+    """Whether a score is valid only where the node has enough free capacity for the Pod's request."""
 
 
 NO_SAY: Final = Gauge(Derived((), lambda _: np.zeros((0, 0)), lambda *_: ()), lambda _: np.zeros(0))
-"""Of a score: PreScore would skip the pod."""
+"""A score gauge whose PreScore would skip the Pod."""
 
 
 @runtime_checkable
 class GaugedFilter(Protocol):
-    """A filter that amounts on a node decide, for some pods at least."""
+    """A filter that depends only on amounts on a node, at least for some Pods."""
 
     def filter_gauge(self, template: Any, nodes: NodeTable) -> Gauge | None:
-        """None where only `filter` knows."""
+        """Return the gauge; None if only `filter` can answer."""
         ...
 
 
@@ -80,7 +82,7 @@ class GaugedScore(Protocol):
     """A score that is not normalized."""
 
     def score_gauge(self, template: Any, nodes: NodeTable) -> Gauge | None:
-        """None where only `pre_score` and `score` know."""
+        """Return the gauge; None if only `pre_score` and `score` can answer."""
         ...
 
 
@@ -92,7 +94,7 @@ class _Kept:
 
 
 class DerivedColumns:
-    """Those that were asked for, of one owner's load; mutable."""
+    """The requested columns of one owner's load; mutable."""
 
     def __init__(self) -> None:
         self._kept: dict[Hashable, _Kept] = {}
@@ -105,9 +107,10 @@ class DerivedColumns:
         position: int,
         changed: Callable[[int], list[int] | None],
     ) -> Numbers:
-        """(width, nodes) of a snapshot of all nodes; they go on changing with the owner.
+        """Return (width, nodes) for a snapshot of all nodes. The array changes as its owner changes.
 
-        `position` is that of the change log now, `changed` the rows since an earlier one.
+        `position` is the current position in the change log. `changed` returns the rows changed since an earlier
+        position.
         """
         kept = self._kept.get(derived.key)
         if kept is None or kept.nodes is not snapshot.nodes:

@@ -1,11 +1,11 @@
-"""What the pods in place hold of the nodes that they are on, unit by unit: this GPU, that one, not just so much of any.
+"""Units that placed Pods hold on their nodes, such as one specific GPU.
 
-An amount (`Snapshot.requested`) says how much of a resource is taken. Some resources come in units that cannot be
-added up: half a GPU here and half a GPU there are not a whole one. A holding counts each unit of each node. It is
-counted once over the pods in place, and then moves with each pod that comes or goes, as tallies do.
+An amount (`Snapshot.requested`) says how much of a resource is allocated. Some resources have units that cannot be
+added: half a GPU on one device and half on another are not a whole GPU. A holding counts each unit of each node. It is
+counted once over the placed Pods, and then updated with each Pod that comes or goes, like tallies.
 
-What a pod holds follows from the pod alone, mostly from an annotation that says which units it was given, so that
-taking it away is exactly the opposite of putting it there. `AllotPlugin` is how a pod comes by its units.
+A Pod's units follow from the Pod alone, mostly from an annotation that names its allocated units. Removing a Pod is
+therefore the exact inverse of adding it. `AllotPlugin` allocates the units.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from situate.framework.results.verdict import Indices
 from situate.framework.snapshot.labels import Ids
 
 Units = NDArray[np.int64]
-"""(units, nodes): how much of each unit is held."""
+"""(units, nodes): how much of each unit is allocated."""
 Placed = Callable[[], Iterable[tuple[PodInfo, int]]]
-"""Pods, and the rows that they are on; those on none have a negative one."""
+"""Returns Pods with their rows; a negative row means that the Pod is on none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Holding:
-    """What is counted."""
+    """The definition of a count."""
 
     key: Hashable
     """Equal keys count the same."""
     of: Callable[[PodInfo], Iterable[tuple[int, int]]]
-    """Units and how much of each a pod in place holds; units count from 0."""
+    """Returns the units that a placed Pod holds, numbered from 0, and the amount of each."""
 
 
 class Holdings:
-    """Those that were asked for; mutable, of one owner."""
+    """The requested holdings of one owner; mutable."""
 
     def __init__(self) -> None:
         self._held: dict[Hashable, tuple[Holding, Units]] = {}
 
     def get(self, holding: Holding, width: int, rows: int, placed: Placed) -> Units:
-        """(width, rows): the first units of each row. They go on changing with the owner."""
+        """Return (width, rows): the first units of each row. The array changes as its owner changes."""
         found = self._held.get(holding.key)
         if found is None:
             held = np.zeros((width, rows), dtype=np.int64)
@@ -56,14 +56,14 @@ class Holdings:
         return found[1][:width]
 
     def move(self, info: PodInfo, row: int, sign: int) -> None:
-        """A pod comes to the row (+1), or leaves it (-1)."""
+        """Add a Pod to the row (+1), or remove it (-1)."""
         for key, (holding, held) in self._held.items():
             moved = _moved(held, holding.of(info), row, sign)
             if moved is not held:
                 self._held[key] = (holding, moved)
 
     def move_each(self, infos: Sequence[PodInfo], rows: Indices) -> None:
-        """Many pods come, each to the row beside it."""
+        """Add many Pods, each to the row at the same position."""
         if self._held:
             for info, row in zip(infos, rows.tolist(), strict=True):
                 self.move(info, row, 1)
@@ -72,11 +72,11 @@ class Holdings:
         return self._with(lambda held: held.copy())
 
     def at(self, rows: Indices) -> Holdings:
-        """Of these rows alone, which may repeat."""
+        """Return the holdings of these rows only. Rows may repeat."""
         return self._with(lambda held: held[:, rows])
 
     def moved(self, kept: Indices, rows: Ids, count: int) -> Holdings:
-        """Over `count` rows: what was on each of `kept` is on the one of `rows` beside it."""
+        """Return holdings over `count` rows: each row of `kept` moves to the row of `rows` at the same position."""
 
         def elsewhere(held: Units) -> Units:
             moved = np.zeros((len(held), count), dtype=np.int64)
@@ -92,7 +92,7 @@ class Holdings:
 
 
 def _moved(held: Units, units: Iterable[tuple[int, int]], row: int, sign: int) -> Units:
-    """The same array, or a wider one."""
+    """Return the same array, or a wider one."""
     for unit, amount in units:
         if unit >= len(held):
             held = _widened(held, unit + 1)

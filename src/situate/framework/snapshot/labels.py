@@ -1,8 +1,8 @@
-"""The labels of many nodes: a few distinct sets, and each node's own name in some of them.
+"""Labels of many nodes: a few distinct label sets, and the nodes' own names in some labels.
 
-Nodes of one pool differ in `kubernetes.io/hostname` alone. So a set is kept once without the labels whose value is the
-node's own name (its *own keys*), a question about labels is asked once per distinct set, and the answer is spread over
-the nodes by indexing.
+Nodes of one pool differ only in `kubernetes.io/hostname`. Each set is therefore stored once, without the labels whose
+value is the node's own name (its *own keys*). A predicate on labels is evaluated once per distinct set, and the result
+is spread over the nodes by indexing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Labels = Mapping[str, str]
 Ids = NDArray[np.int32]
 
 EACH_NODE: Final = "\0node"
-"""Stands for a topology key by which every node is a domain of its own, whatever its labels."""
+"""A pseudo topology key: every node is a domain of its own, independent of its labels."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,7 +29,7 @@ class Domains:
 
     key: str
     of_node: Ids
-    """(nodes,): the node's domain; -1 where it lacks the key."""
+    """(nodes,): the node's domain; -1 if the node lacks the key."""
     values: Sequence[str]
     """The label value of each domain."""
     own: bool
@@ -43,7 +43,7 @@ class Domains:
 
 
 class LabelSets:
-    """Distinct label sets without own keys, numbered as they are met; shared by all tables of one cluster."""
+    """Distinct label sets without own keys, numbered in order of first use; shared by all tables of one cluster."""
 
     def __init__(self) -> None:
         self._number: dict[tuple[frozenset[tuple[str, str]], frozenset[str]], int] = {}
@@ -51,7 +51,7 @@ class LabelSets:
         self.own_keys: list[frozenset[str]] = []
 
     def number(self, name: str, labels: Labels) -> int:
-        """The set of a node with this name and these labels."""
+        """Return the number of the label set of a node with this name and these labels."""
         own = frozenset(key for key, value in labels.items() if value == name)
         rest = {key: value for key, value in labels.items() if key not in own}
         identity = (frozenset(rest.items()), own)
@@ -64,10 +64,10 @@ class LabelSets:
 
 
 class NodeLabels:
-    """The labels of a table's nodes. Answers are remembered: whoever asks often asks the same."""
+    """The labels of a table's nodes. Domains are cached, because callers repeat their questions."""
 
     def __init__(self, sets: LabelSets, names: Sequence[str], set_of_node: Ids) -> None:
-        """`set_of_node`: (nodes,), numbers of `sets`."""
+        """`set_of_node` is (nodes,), with numbers of `sets`."""
         self._sets = sets
         self._names = names
         self._set_of_node = set_of_node
@@ -75,12 +75,12 @@ class NodeLabels:
         self._domains: dict[str, Domains] = {}
 
     def of(self, node: int) -> dict[str, str]:
-        """The labels of the node at this index."""
+        """Return the labels of the node at this index."""
         number = int(self._set_of_node[node])
         return self._whole(number, self._names[node])
 
     def where(self, keys: Iterable[str], holds: Callable[[Labels], bool]) -> Mask:
-        """(nodes,): where it holds; `keys` are all that it looks at."""
+        """Return (nodes,): the nodes whose labels satisfy `holds`. `keys` must name every label that `holds` reads."""
         looked_at = frozenset(keys)
         of_set = np.zeros(len(self._sets.labels), dtype=np.bool_)
         one_by_one: list[int] = []
@@ -96,7 +96,7 @@ class NodeLabels:
         return answer
 
     def domains(self, key: str) -> Domains:
-        """The domains of a topology key, numbered by their first node."""
+        """Return the domains of a topology key, numbered by their first node."""
         known = self._domains.get(key)
         if known is None:
             known = self._domains[key] = self._find_domains(key)

@@ -1,6 +1,6 @@
-"""What is on the nodes, as columns that one snapshot of a chain holds, and how they get from one to the next.
+"""The load of the nodes, as columns that pass from one snapshot of a chain to the next.
 
-`Version` is what a snapshot holds, `Step` what leads to the next one, and `Ledger` the columns themselves.
+`Version` is the content of one snapshot, `Step` the change that leads to the next one. `Ledger` holds the columns.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ Shares = NDArray[np.float64]
 """(nodes,)"""
 
 SCORED: Final = 2
-"""The first so many resources, cpu and memory, have defaults for scores."""
+"""The number of resources that have defaults for scores: cpu and memory, the first two."""
 _PORTS: Final = 256
-"""Host ports that are looked for before all are looked for anew."""
+"""Number of cached host-port masks at which the cache is cleared."""
 _FEW: Final = 16
-"""So many equal pods are counted sooner one by one than all nodes at once."""
+"""Up to this number, equal Pods are counted faster one by one than for all nodes at once."""
 _LOG: Final = 2**16
-"""Changed rows that are remembered for those who rescore only these."""
+"""Number of changed rows to keep in the log for callers that rescore only changed rows."""
 
 
 class Version:
-    """What is on the nodes, as one snapshot and the views on it see it."""
+    """The load of the nodes as one snapshot and its views see it."""
 
     __slots__ = ("ledger", "newer", "step")
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger: Ledger | None = ledger
-        """None once a newer version has taken it over."""
+        """None once a newer version has taken the columns over."""
         self.newer: Version | None = None
         self.step: Step | None = None
-        """What leads to the newer version."""
+        """The change that leads to the newer version."""
 
     def now(self) -> Ledger:
-        """The columns of this version."""
+        """Return the columns of this version."""
         ledger = self.ledger
         if ledger is None:
             ledger = self.ledger = self._reconstructed()
@@ -62,7 +62,7 @@ class Version:
         return ledger
 
     def after(self, step: Step) -> Version:
-        """The version after one more step; it takes the columns over."""
+        """Return the version after one more step; the new version takes the columns over."""
         ledger = self.now()
         ledger.apply(step)
         self.ledger, self.newer, self.step = None, Version(ledger), step
@@ -83,9 +83,9 @@ class Version:
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
-    """Pods that come to (+1) or leave (-1) the rows beside them; made for every placement.
+    """Pods that join (+1) or leave (-1) the rows at the same positions; created for every placement.
 
-    Or a pod that stays on its row (0), as it was and as it is.
+    With sign 0, one Pod that stays on its row: its old and its new state.
     """
 
     infos: tuple[PodInfo, ...]
@@ -98,28 +98,28 @@ class Step(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(slots=True, eq=False)
 class Ledger:
-    """The columns themselves; whoever is the newest snapshot of a chain holds them."""
+    """The columns themselves. The newest snapshot of a chain owns them."""
 
     resources: ResourceColumns
-    """Those that are known so far; `requested` has a row for as many as there were when it was made."""
+    """The resources known so far. `requested` has a row for each resource known when it was created."""
     requested: Columns
     scored: Columns
     pod_count: Amounts
     ports: dict[tuple[str, int], dict[str, dict[int, int]]] = field(default_factory=dict)
-    """By protocol and port, address, row: so many pods."""
+    """By protocol and port, then address, then row: the number of Pods."""
     placed: PlacedPods = field(default_factory=PlacedPods)
     tallies: Tallies = field(default_factory=Tallies)
     live_terms: LiveTerms = field(default_factory=LiveTerms)
     volumes: VolumeUse = field(default_factory=VolumeUse)
     holdings: Holdings = field(default_factory=Holdings)
     alone: bool = False
-    """Whether its rows are those of the snapshot, whatever their nodes; else they are those of the table."""
+    """Whether the rows are those of the snapshot, independent of their nodes. Otherwise they are those of the table."""
     changed: list[int] = field(default_factory=list)
     log_begin: int = 0
     floats: dict[tuple[tuple[int, ...], bool], Shares] = field(default_factory=dict)
-    """Columns of `requested`, or of `scored` if the key says so, as floats: those that were asked for together."""
+    """Float copies of columns of `requested`, or of `scored` if the key says so; one entry per requested group."""
     ports_in_use: dict[HostPort, Mask] = field(default_factory=dict)
-    """(rows,): where the port is taken, of those that were asked for."""
+    """(rows,): where the port is in use; only the ports requested so far."""
     derived: DerivedColumns = field(default_factory=DerivedColumns)
 
     @classmethod
@@ -188,7 +188,7 @@ class Ledger:
             if column >= len(requested):
                 self._grow()
                 requested = self.requested
-            requested[column, row] = requested.item(column, row) + sign * amount  # half the time of `+=`
+            requested[column, row] = requested.item(column, row) + sign * amount  # takes half the time of `+=`
         scored_columns[0, row] = scored_columns.item(0, row) + sign * request.scored_cpu
         scored_columns[1, row] = scored_columns.item(1, row) + sign * request.scored_memory
         for (columns, scored), values in self.floats.items():
@@ -253,15 +253,15 @@ class Ledger:
         return used
 
     def _conflicting(self, wanted: HostPort) -> list[dict[int, int]]:
-        """Who has that port, at that address or at any."""
+        """Return the rows that use this port at this address, or at any address if one side is the wildcard."""
         address, protocol, port = wanted
         addresses = self.ports.get((protocol, port), {})
         return [on for other, on in addresses.items() if other == address or ANY_ADDRESS in (other, address)]
 
     def _grow(self) -> None:
-        """To all resources that are known, and at least twofold: there may be thousands, a node's or a pod's each.
+        """Extend `requested` to all known resources, and at least to twice its size.
 
-        Rows that nobody writes to take no memory.
+        There may be thousands of resources, one per node or per Pod. Rows that are never written take no memory.
         """
         rows = max(len(self.resources), 2 * len(self.requested))
         grown = np.zeros((rows, self.requested.shape[1]), dtype=np.int64)
@@ -284,7 +284,7 @@ class Ledger:
         )
 
     def moved(self, row_of: Ids, count: int) -> Ledger:
-        """The same pods on other rows: `row_of` each old row, `NOWHERE` for one that is gone."""
+        """Return the same Pods on other rows. `row_of` maps each old row; `NOWHERE` marks a removed row."""
         kept = np.flatnonzero(row_of[:-1] >= 0)
         rows = row_of[kept]
         requested = np.zeros((len(self.requested), count), dtype=np.int64)
@@ -311,7 +311,7 @@ class Ledger:
         return moved
 
     def loaded_at(self, info: PodInfo, rows: Indices, further: Amounts) -> Ledger:
-        """Rows of their own for these, each with so many further pods."""
+        """Return a ledger with separate rows for these nodes, each with this number of further Pods."""
         for column, _ in info.template.columns:
             if column >= len(self.requested):
                 self._grow()
@@ -326,7 +326,7 @@ class Ledger:
         return laden
 
     def with_promised(self, promised: Promised, rows: Indices) -> Ledger:
-        """Rows of their own for these, which may not repeat."""
+        """Return a ledger with separate rows for these nodes, which must not repeat, with the nominated Pods added."""
         requested, pods = promised.at(rows, len(self.requested))
         requested[: len(self.requested)] += self.requested[:, rows]
         crowded = Ledger(self.resources, requested, self.scored[:, rows], self.pod_count[rows] + pods, alone=True)

@@ -1,7 +1,7 @@
-"""Some of the nodes, with what has been worked out for them.
+"""A subset of the nodes, with cached results that depend on it.
 
-Pods of a class are compared on the same nodes again and again: those where its filters pass. What depends on which
-nodes these are, and on nothing that pods change, is worked out once (`Snapshot.plan`).
+Pods of a class are compared on the same nodes repeatedly: those where all its filters pass. Results that depend only on
+this subset, and not on placed Pods, are computed once (`Snapshot.plan`).
 """
 
 from __future__ import annotations
@@ -16,21 +16,24 @@ from situate.framework.results.verdict import Indices, Mask
 P = TypeVar("P")
 
 _KEPT: Final = 2**18
-"""Nodes of all parts that are remembered; 8 bytes each, and as many for each topology key that is asked about."""
+"""Number of nodes in all cached parts together: 8 bytes each, and 8 more for each requested topology key."""
 
 
 class Part:
-    """Of one node table; lives as long as somebody goes on asking about these nodes."""
+    """A subset of one node table. It lives as long as callers use it."""
 
     __slots__ = ("_plans", "nodes")
 
     def __init__(self, nodes: Indices) -> None:
         self.nodes = nodes
-        """Must not be written to any more."""
+        """Must not be modified."""
         self._plans: dict[Hashable, Any] = {}
 
     def plan(self, key: Hashable, build: Callable[[], P]) -> P:
-        """What `build` makes, made once; whatever a key names by `id` has to be kept by the result."""
+        """Return the result of `build`, computed once.
+
+        The result must reference each object that the key names by `id`.
+        """
         known: P | None = self._plans.get(key)
         if known is None:
             known = self._plans[key] = build()
@@ -38,13 +41,13 @@ class Part:
 
 
 class Parts:
-    """Gives the same part for equal masks, as many classes have: what is shared stays in the processor's cache."""
+    """One part for equal masks, which many classes have. Shared parts stay in the processor's cache."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, Part] = {}
 
     def of(self, passes: Mask) -> Part:
-        """The nodes of the mask."""
+        """Return the part with the nodes of the mask."""
         key = passes.tobytes()
         known = self._known.get(key)
         if known is None:

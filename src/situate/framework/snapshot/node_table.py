@@ -1,7 +1,7 @@
-"""Static columns over nodes: what changes only when somebody changes a node.
+"""Static columns over nodes: values that change only when a Node object changes.
 
-Sets that many nodes share (labels, taints, images, features) are numbered, and the columns hold the numbers, so that
-a question is asked once per distinct set and spread over the nodes by indexing.
+Sets that many nodes share (labels, taints, images, features) are numbered, and the columns hold the numbers. A
+predicate is evaluated once per distinct set, and its result is spread over the nodes by indexing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OLD_REGION: Final = "failure-domain.beta.kubernetes.io/region"
 
 
 class Numbers(Generic[T]):
-    """Distinct values, numbered as they are met."""
+    """Distinct values, numbered in order of first use."""
 
     def __init__(self) -> None:
         self._number: dict[T, int] = {}
@@ -49,16 +49,16 @@ class Numbers(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """The sets that nodes share, of one cluster. It only grows, so that numbers stay true over all of its tables."""
+    """The sets that the nodes of one cluster share. It only grows, so numbers stay valid for all its tables."""
 
     resources: ResourceColumns
     labels: LabelSets
     taints: Numbers[tuple[Taint, ...]]
     images: Numbers[frozenset[tuple[str, int]]]
-    """Name and bytes."""
+    """Image name and size in bytes."""
     features: Numbers[frozenset[str]]
     rooms: dict[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
-    """Each set of allocatable amounts, by itself: most nodes share one of a few."""
+    """Each set of allocatable amounts, mapped to itself: most nodes share one of a few sets."""
 
     @classmethod
     def new(cls) -> Vocabulary:
@@ -67,7 +67,7 @@ class Vocabulary:
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """One node, in numbers; equal rows of one name make no difference to any decision."""
+    """One node, in numbers. Equal rows with one name are equal for every decision."""
 
     name: str
     allocatable: tuple[tuple[int, int], ...]
@@ -79,11 +79,11 @@ class NodeRow:
     features: int
     unschedulable: bool
     zone: str
-    """Region and zone; what the order of visits alternates over."""
+    """Region and zone. The visiting order alternates over this value."""
 
 
 def node_row(node: Node, vocabulary: Vocabulary) -> NodeRow:
-    """What the framework reads of a node."""
+    """Return the values that the framework reads of a Node."""
     room = amounts(node.status.allocatable)
     labels = node.metadata.labels
     region = labels.get(_REGION) or labels.get(_OLD_REGION, "")
@@ -107,7 +107,7 @@ def node_row(node: Node, vocabulary: Vocabulary) -> NodeRow:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeTable:
-    """Columns over nodes in the order in which they are visited. Frozen: a change gives another table."""
+    """Columns over nodes in visiting order. Immutable: a change returns another table."""
 
     vocabulary: Vocabulary
     names: Sequence[str]
@@ -121,20 +121,20 @@ class NodeTable:
     feature_set: Ids
     unschedulable: Mask
     memo: dict[Hashable, NDArray[Any]]
-    """Answers that depend on nothing else; each plugin's keys begin with its name."""
+    """Cached results that depend on the table only; each plugin's keys start with its name."""
     plans: dict[Hashable, Any]
-    """What plugins have worked out for this table that is no column."""
+    """Cached results of plugins for this table that are not columns."""
 
     def __len__(self) -> int:
         return len(self.names)
 
     @property
     def _kept(self) -> int:
-        """So many answers are remembered."""
+        """The maximum number of cached results."""
         return max(_LEAST_KEPT, _KEPT // max(len(self), 1))
 
     def static(self, key: Hashable, build: Callable[[NodeTable], NDArray[A]]) -> NDArray[A]:
-        """What `build` makes of this table, made once."""
+        """Return the result of `build` for this table, computed once."""
         known = self.memo.get(key)
         if known is None:
             if len(self.memo) >= self._kept:
@@ -144,7 +144,10 @@ class NodeTable:
         return known
 
     def plan(self, key: Hashable, build: Callable[[], P]) -> P:
-        """What `build` makes, made once for this table; whatever a key names by `id` has to be kept by the result."""
+        """Return the result of `build`, computed once for this table.
+
+        The result must reference each object that the key names by `id`.
+        """
         known: P | None = self.plans.get(key)
         if known is None:
             if len(self.plans) >= self._kept:
@@ -153,11 +156,11 @@ class NodeTable:
         return known
 
     def room(self, columns: tuple[int, ...]) -> NDArray[np.float64]:
-        """`allocatable` of these resources, (resources, nodes), as floats."""
+        """Return `allocatable` of these resources, (resources, nodes), as floats."""
         return self.plan(("room", columns), lambda: self.allocatable[list(columns)].astype(np.float64))
 
     def range_of(self, column: int) -> tuple[int, int]:
-        """The least and the most that a node has of the resource with this column; zeros where there is no node."""
+        """Return the lowest and highest allocatable amount of this column over the nodes; zeros without nodes."""
 
         def found() -> tuple[int, int]:
             if column >= len(self.allocatable) or not len(self):
@@ -167,27 +170,27 @@ class NodeTable:
         return self.plan(("range", column), found)
 
     def where_taints(self, holds: Callable[[tuple[Taint, ...]], bool]) -> Mask:
-        """(nodes,): where it holds of the node's taints."""
+        """Return (nodes,): the nodes whose taints satisfy `holds`."""
         return _spread(self.taint_set, self.vocabulary.taints.values, holds, np.bool_)
 
     def of_taints(self, count: Callable[[tuple[Taint, ...]], int]) -> NDArray[np.int64]:
-        """(nodes,): a number for the node's taints."""
+        """Return (nodes,): a number for the taints of each node."""
         return _spread(self.taint_set, self.vocabulary.taints.values, count, np.int64)
 
     def where_features(self, holds: Callable[[frozenset[str]], bool]) -> Mask:
-        """(nodes,): where it holds of the features that the node declares."""
+        """Return (nodes,): the nodes whose declared features satisfy `holds`."""
         return _spread(self.feature_set, self.vocabulary.features.values, holds, np.bool_)
 
     def of_images(self, count: Callable[[frozenset[tuple[str, int]]], int]) -> NDArray[np.int64]:
-        """(nodes,): a number for the images on the node."""
+        """Return (nodes,): a number for the images on each node."""
         return _spread(self.image_set, self.vocabulary.images.values, count, np.int64)
 
     def taints(self, node: int) -> tuple[Taint, ...]:
-        """Of the node at this index."""
+        """Return the taints of the node at this index."""
         return self.vocabulary.taints.values[int(self.taint_set[node])]
 
     def with_rows(self, changed: Mapping[int, NodeRow]) -> NodeTable:
-        """The table with some rows changed in place; names and zones are as before."""
+        """Return the table with some rows replaced; names and zones stay the same."""
         allocatable = _room(self.allocatable, len(self.vocabulary.resources))
         allowed_pods, unschedulable = self.allowed_pods.copy(), self.unschedulable.copy()
         sets = [each.copy() for each in (self.label_set, self.taint_set, self.image_set, self.feature_set)]
@@ -216,12 +219,12 @@ class NodeTable:
 
 
 _KEPT: Final = 2**23
-"""Entries of all remembered columns together, of 1 to 8 bytes each."""
+"""Number of entries in all cached columns together, of 1 to 8 bytes each."""
 _LEAST_KEPT: Final = 128
 
 
 def node_table(vocabulary: Vocabulary, rows: Iterable[NodeRow]) -> NodeTable:
-    """A table of these nodes, in this order."""
+    """Return a table of these nodes, in this order."""
     listed = list(rows)
     names = tuple(row.name for row in listed)
     allocatable = np.zeros((len(vocabulary.resources), len(listed)), dtype=np.int64)
@@ -247,9 +250,9 @@ def node_table(vocabulary: Vocabulary, rows: Iterable[NodeRow]) -> NodeTable:
 
 
 def alternating(rows: Iterable[NodeRow]) -> list[NodeRow]:
-    """One node of each zone in turn (upstream backend/cache node_tree.go list).
+    """Take one node of each zone in turn (upstream backend/cache node_tree.go list).
 
-    Zones come in the order in which they are met, a zone's nodes as well.
+    Zones, and the nodes of a zone, keep the order of their first appearance.
     """
     zones: dict[str, list[NodeRow]] = {}
     for row in rows:
@@ -271,12 +274,12 @@ def _spread(set_of_node: Ids, values: Sequence[Any], answer: Callable[[Any], Any
 
 
 def _room(columns: Columns, count: int) -> Columns:
-    """A copy with room for so many resources."""
+    """Return a copy with rows for this number of resources."""
     grown = np.zeros((count, columns.shape[1]), dtype=np.int64)
     grown[: columns.shape[0]] = columns
     return grown
 
 
 def take(column: NDArray[A], nodes: Indices | None) -> NDArray[A]:
-    """Of these nodes; None is all of them."""
+    """Return the entries of these nodes; None means all nodes."""
     return column if nodes is None else column.take(nodes)

@@ -1,6 +1,6 @@
-"""Pods that nodes are promised to, and as columns what has to be kept free for them.
+"""Nominated Pods by node, and the capacity to keep free for them as columns.
 
-A burst of preemptors may hold a thousand promises, and every pod that is placed meanwhile has to heed them.
+A burst of preemptors may cause a thousand nominations. Every Pod placed in the meantime must respect them.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ Amounts = NDArray[np.int64]
 
 
 class Promised(dict[int, tuple[PodInfo, ...]]):
-    """The pods by their node's index; mutable, of one owner, and changed by `put` alone."""
+    """The nominated Pods by the index of their node; mutable, of one owner, and changed only by `put`."""
 
     def __init__(self, nodes: int) -> None:
         super().__init__()
         self.pod_count: Amounts = np.zeros(nodes, dtype=np.int64)
-        """(nodes,): so many pods."""
+        """(nodes,): the number of Pods."""
         self.version = 0
-        """Counts up with every change."""
+        """Increased with every change."""
         self._requested: dict[int, Amounts] = {}
 
     def put(self, node: int, pods: tuple[PodInfo, ...]) -> None:
-        """The node is promised to these now."""
+        """Replace the Pods that are nominated to the node."""
         self.version += 1
         self._count(node, self.pop(node, ()), -1)
         self._count(node, pods, 1)
@@ -36,7 +36,7 @@ class Promised(dict[int, tuple[PodInfo, ...]]):
             self[node] = pods
 
     def without(self, node: int, uid: str) -> Promised:
-        """A copy without a pod that is promised the node."""
+        """Return a copy without one Pod that is nominated to the node."""
         twin = Promised(0)
         twin.update(self)
         twin.pod_count = self.pod_count.copy()
@@ -46,16 +46,19 @@ class Promised(dict[int, tuple[PodInfo, ...]]):
 
     @property
     def nodes(self) -> Indices:
-        """Those that are promised to anyone."""
+        """The nodes with nominated Pods."""
         return np.flatnonzero(self.pod_count)
 
     def requested(self, column: int) -> Amounts:
-        """(nodes,): what the pods ask for of the resource with this column."""
+        """Return (nodes,): the nominated Pods' requests of the resource with this column."""
         amounts = self._requested.get(column)
         return np.zeros(len(self.pod_count), dtype=np.int64) if amounts is None else amounts
 
     def at(self, nodes: Indices, columns: int) -> tuple[Amounts, Amounts]:
-        """What is asked for on these nodes, (resources, nodes), of so many resources; and by how many pods."""
+        """Return the requests on these nodes, (resources, nodes), and the Pod counts.
+
+        The first array has at least `columns` rows.
+        """
         requested = np.zeros((max([columns, *(column + 1 for column in self._requested)]), len(nodes)), dtype=np.int64)
         for column, amounts in self._requested.items():
             requested[column] = amounts[nodes]

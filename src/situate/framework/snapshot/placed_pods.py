@@ -1,4 +1,4 @@
-"""The pods in place, as columns: one slot a pod."""
+"""The placed Pods, as columns: one slot per Pod."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOT_STARTED: Final = float("inf")
 
 
 class PlacedPods:
-    """Mutable, of one owner; grows by doubling."""
+    """Slots of the placed Pods; mutable, of one owner. The columns grow by doubling."""
 
     def __init__(self) -> None:
         self._infos: list[PodInfo | None] = []
@@ -27,7 +27,7 @@ class PlacedPods:
         self._free: list[int] = []
         self._node: NDArray[np.int32] = np.full(16, NOWHERE, dtype=np.int32)
         self._priority: NDArray[np.int64] = np.zeros(16, dtype=np.int64)
-        # What only preemption asks for is filled in when it does: for slots from `_told` on, and those in `_stale`.
+        # Columns that only preemption needs are filled on demand: for slots from `_told` on, and for those in `_stale`.
         self._told = 0
         self._stale: list[int] = []
         self._started: NDArray[np.float64] = np.zeros(0, dtype=np.float64)
@@ -45,7 +45,7 @@ class PlacedPods:
         return uid in self._slot
 
     def get(self, uid: str) -> tuple[PodInfo, int] | None:
-        """The pod and its node."""
+        """Return the Pod and its node."""
         slot = self._slot.get(uid)
         if slot is None:
             return None
@@ -54,7 +54,7 @@ class PlacedPods:
         return info, int(self._node[slot])
 
     def add(self, info: PodInfo, node: int) -> None:
-        """The pod must not be here yet."""
+        """Add a Pod that is not placed yet."""
         if info.uid in self._slot:
             raise ValueError(f"pod {info} is in place already")
         if self._free:
@@ -72,7 +72,7 @@ class PlacedPods:
         self._priority[slot] = info.priority
 
     def extend(self, infos: Sequence[PodInfo], nodes: NDArray[np.integer[Any]], priority: int | None = None) -> None:
-        """Many at once; none of them may be here yet. `priority`: of them all, if they have the same."""
+        """Add many Pods that are not placed yet. `priority` is their common priority, if they have one."""
         begin, end = len(self._infos), len(self._infos) + len(infos)
         self._grow(end)
         self._slot.update(zip([info.uid for info in infos], range(begin, end), strict=True))
@@ -83,14 +83,14 @@ class PlacedPods:
         self._priority[begin:end] = [info.priority for info in infos] if priority is None else priority
 
     def replace(self, info: PodInfo) -> None:
-        """The pod stays where it is, and has the same template and priority; `KeyError` if it is not here."""
+        """Replace a Pod that keeps its node, template and priority; `KeyError` if it is not placed."""
         slot = self._slot[info.uid]
         self._infos[slot] = info
         if slot < self._told:
             self._stale.append(slot)
 
     def remove(self, uid: str) -> tuple[PodInfo, int]:
-        """The pod and the node that it was on; `KeyError` if it is not here."""
+        """Remove a Pod and return it with its node; `KeyError` if it is not placed."""
         slot = self._slot.pop(uid)
         info = self._infos[slot]
         assert info is not None
@@ -101,7 +101,7 @@ class PlacedPods:
         return info, node
 
     def on(self, node: int) -> list[PodInfo]:
-        """The pods on one node, in the order in which they came, as far as slots were not used again."""
+        """Return the Pods on one node in the order of arrival, except where slots were reused."""
         return [self._info(slot) for slot in np.flatnonzero(self._nodes == node).tolist()]
 
     def __iter__(self) -> Iterator[tuple[PodInfo, int]]:
@@ -109,22 +109,22 @@ class PlacedPods:
             yield self._info(slot), int(self._node[slot])
 
     def columns(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Node (`NOWHERE` for a free slot) and priority of each slot; `info_at` gives the pod."""
+        """Return node (`NOWHERE` for a free slot) and priority of each slot; `info_at` returns the Pod."""
         return self._nodes, self._priority[: len(self._infos)]
 
     @property
     def started(self) -> NDArray[np.float64]:
-        """When the pod of each slot started, as `started_at`."""
+        """The start time of the Pod in each slot, as `started_at`."""
         self._tell()
         return self._started[: len(self._infos)]
 
     def kinds(self, slots: Indices) -> NDArray[np.int32]:
-        """A number for each template, of the pods in these slots."""
+        """Return the template number of the Pod in each of these slots."""
         self._tell()
         return self._template.take(slots)
 
     def asked(self, column: int) -> NDArray[np.int64]:
-        """(kinds,): what pods of each kind ask for of the resource with this column."""
+        """Return (kinds,): the request of each template for the resource with this column."""
         self._tell()
         known = self._asked.get(column)
         if known is None or len(known) < len(self._templates):
@@ -133,7 +133,7 @@ class PlacedPods:
         return known
 
     def where(self, holds: Callable[[PodInfo], bool], slots: Indices) -> Mask:
-        """For which of these slots it holds, which depends on nothing but a pod's namespace and labels."""
+        """Return for which of these slots `holds` is true. It must depend only on a Pod's namespace and labels."""
         self._tell()
         return np.array([holds(info) for info in self._examples], dtype=np.bool_).take(self._identity.take(slots))
 
@@ -141,7 +141,10 @@ class PlacedPods:
         return [self._info(slot) for slot in slots.tolist()]
 
     def moved(self, row_of: NDArray[np.int32]) -> PlacedPods:
-        """The same pods on other nodes: `row_of` each node, `NOWHERE` for one that is gone, as the last entry is."""
+        """Return the same Pods on other nodes. `row_of` maps each node.
+
+        A removed node maps to `NOWHERE`, as does the last entry.
+        """
         moved = PlacedPods()
         nodes = row_of[self._nodes]
         slots = np.flatnonzero(nodes >= 0)
@@ -161,7 +164,7 @@ class PlacedPods:
         return self._node[: len(self._infos)]
 
     def _tell(self) -> None:
-        """Fills in what has changed since it was asked for last."""
+        """Fill the columns in for all changes since the last call."""
         if len(self._started) < len(self._node):
             self._started = _grown(self._started, len(self._node), 0)
             self._template = _grown(self._template, len(self._node), 0)
@@ -193,7 +196,7 @@ class PlacedPods:
 
 
 def started_at(info: PodInfo) -> float:
-    """Seconds since the epoch; infinite while no kubelet has seen the pod, which is later than any other."""
+    """Return seconds since the epoch; infinite, later than any other, until a kubelet has reported the Pod."""
     started = info.started
     return NOT_STARTED if started is None else started.timestamp()
 

@@ -1,7 +1,7 @@
-"""Which pods in place attract or repel others.
+"""Templates of placed Pods whose affinity terms attract or repel other Pods.
 
-Most pods say nothing about others. So the templates of those that do are kept apart, and whoever asks what the pods in
-place think of a new one looks at these alone.
+Most Pods have no such terms. The templates that have some are listed separately, so that a search for terms that match
+a new Pod reads only these.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _REMEMBERED: Final = 4096
 
 
 class LiveTerms:
-    """The templates with affinity terms, and so many pods of each; mutable, of one owner."""
+    """The templates with affinity terms, and the number of Pods of each; mutable, of one owner."""
 
     def __init__(self) -> None:
         self._pods: dict[PodTemplate, int] = {}
@@ -26,16 +26,16 @@ class LiveTerms:
 
     @property
     def templates(self) -> Collection[PodTemplate]:
-        """In the order in which they came."""
+        """The templates in the order of arrival."""
         return self._pods.keys()
 
     @property
     def select_namespaces(self) -> bool:
-        """Whether the labels of namespaces matter to one of the terms."""
+        """Whether one of the terms selects namespaces by their labels."""
         return self._selecting > 0
 
     def move(self, template: PodTemplate, change: int) -> None:
-        """So many pods of a template come, or go if it is negative."""
+        """Add this number of Pods of a template, or remove them if the number is negative."""
         if not template.has_terms:
             return
         before = self._pods.get(template, 0)
@@ -49,9 +49,9 @@ class LiveTerms:
                 self._selecting += 1 if before + change else -1
 
     def plan(self, key: Hashable, build: Callable[[], T]) -> T:
-        """What `build` makes of the templates, made once while they are the same.
+        """Return the result of `build`, computed once while the set of templates stays the same.
 
-        Whatever a key names by `id` has to be kept by the result.
+        The result must reference each object that the key names by `id`.
         """
         known: T | None = self._plans.get(key)
         if known is None:

@@ -1,9 +1,9 @@
-"""All that a decision looks at: frozen columns over nodes, and the pods on them.
+"""The complete input of a decision: immutable columns over nodes, and the Pods on them.
 
-A snapshot never changes. `assume` and `forget` return another one, which takes the columns over and alters the entries
-of one node; the older snapshot remembers how to undo that, and makes itself a copy should anyone still ask it. So the
-usual chain of decisions costs a few entries each, and a branch ("what if") costs one copy (after Baker, "Shallow
-binding makes functional arrays fast", 1991).
+A snapshot never changes. `assume` and `forget` return another snapshot, which takes the columns over and changes the
+entries of one node. The older snapshot records how to undo that change, and rebuilds its columns if it is read again.
+Each decision of the usual chain therefore costs a few entries, and a branch costs one copy. The method follows Baker,
+"Shallow binding makes functional arrays fast", 1991.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ P = TypeVar("P")
 
 
 class Snapshot:
-    """Columns over some nodes. Arrays that it gives must not be written to."""
+    """Columns over some nodes. Callers must not modify the arrays that it returns."""
 
     __slots__ = ("_chosen", "_part", "_version", "catalog", "nodes")
 
@@ -46,7 +46,7 @@ class Snapshot:
         chosen: Indices | None = None,
         part: Part | None = None,
     ) -> None:
-        """No pods are in place yet; `version`, `chosen` and `part` are for this module."""
+        """Create a snapshot without placed Pods. `version`, `chosen` and `part` are for this module."""
         self.nodes = nodes
         self.catalog = catalog
         self._version = version or Version(Ledger.empty(nodes))
@@ -57,26 +57,26 @@ class Snapshot:
 
     @property
     def count(self) -> int:
-        """So many nodes."""
+        """The number of nodes."""
         return len(self.nodes) if self._chosen is None else len(self._chosen)
 
     @property
     def chosen(self) -> Indices | None:
-        """Which nodes of `nodes` this is about; None is all of them."""
+        """The indices of this snapshot's nodes in `nodes`; None means all nodes."""
         return self._chosen
 
     def name(self, index: int) -> str:
         return self.nodes.names[index if self._chosen is None else int(self._chosen[index])]
 
     def allocatable(self, column: int) -> Amounts:
-        """Of the resource with this column (`ResourceColumns`)."""
+        """Return the allocatable amounts of the resource with this column (`ResourceColumns`)."""
         columns = self.nodes.allocatable
         if column >= len(columns):
             return np.zeros(self.count, dtype=np.int64)
         return take(columns[column], self._chosen)
 
     def room(self, columns: tuple[int, ...]) -> Shares:
-        """`allocatable` of these resources, (resources, nodes), as floats, which are exact up to 2^53."""
+        """Return `allocatable` of these resources, (resources, nodes), as floats, which are exact up to 2^53."""
         room = self.nodes.room(columns)
         return room if self._chosen is None else room.take(self._chosen, axis=1)
 
@@ -89,39 +89,40 @@ class Snapshot:
         return take(self.nodes.unschedulable, self._chosen)
 
     def static(self, key: Hashable, build: Callable[[NodeTable], NDArray[A]]) -> NDArray[A]:
-        """(nodes,): what depends on labels, taints, names and images alone; built once for each key and table.
+        """Return (nodes,): a column that depends only on labels, taints, names and images.
 
-        `key` begins with the plugin's name and holds all that `build` depends on besides the table.
+        It is built once for each key and table. `key` starts with the plugin's name and holds every other input of
+        `build`.
         """
         return take(self.nodes.static(key, build), self._chosen)
 
     @property
     def remembers(self) -> bool:
-        """Whether `plan` gives again what it has given."""
+        """Whether `plan` caches its results."""
         return self._part is not None or self._chosen is None
 
     def plan(self, key: Hashable, build: Callable[[], P]) -> P:
-        """What depends on which nodes these are and on their static columns alone.
+        """Return a result that depends only on the selection of nodes and on their static columns.
 
-        Made once for each key where `at` was given a part, or nothing is left out; whatever a key names by `id` has to
-        be kept by the result.
+        It is computed once for each key if `at` was given a part, or if the snapshot has all nodes. The result must
+        reference each object that the key names by `id`.
         """
         if self._part is not None:
             return self._part.plan(key, build)
         return self.nodes.plan(key, build) if self._chosen is None else build()
 
     def domains(self, key: str) -> Domains:
-        """The domains of a topology key, over all nodes."""
+        """Return the domains of a topology key, over all nodes."""
         return self.nodes.labels.domains(key)
 
     def domain_of_node(self, key: str) -> Ids:
-        """(nodes,): each node's domain; -1 where it lacks the key."""
+        """Return (nodes,): each node's domain; -1 if the node lacks the key."""
         return take(self.nodes.labels.domains(key).of_node, self._chosen)
 
     def over_nodes(self, key: str, values: NDArray[A], missing: float) -> NDArray[A]:
-        """(nodes,): of each node's domain the entry of `values`, (domains,); `missing` where it lacks the key.
+        """Return (nodes,): the entry of `values`, (domains,), for each node's domain.
 
-        Not to be written to: it may be `values` itself.
+        A node without the key gets `missing`. Callers must not modify the result, which may be `values` itself.
         """
         domains = self.nodes.labels.domains(key)
         if domains.own:
@@ -134,7 +135,7 @@ class Snapshot:
         return padded.take(self.place_of_node(key))
 
     def place_of_node(self, key: str) -> Indices:
-        """(nodes,): each node's domain; where it lacks the key the number behind the last one."""
+        """Return (nodes,): each node's domain; for a node without the key, the number after the last domain."""
         domains = self.nodes.labels.domains(key)
 
         def build() -> Indices:
@@ -144,7 +145,7 @@ class Snapshot:
         return self.plan(("place", key), build)
 
     def present(self, key: str) -> Mask:
-        """(domains + 1,): which of the entries of `place_of_node` there are."""
+        """Return (domains + 1,): which values occur in `place_of_node`."""
 
         def build() -> Mask:
             there = np.zeros(self.nodes.labels.domains(key).count + 1, dtype=np.bool_)
@@ -156,19 +157,21 @@ class Snapshot:
     # Dynamic columns
 
     def requested(self, column: int) -> Amounts:
-        """What the pods in place ask for of the resource with this column."""
+        """Return the placed Pods' requests of the resource with this column."""
         columns = self._version.now().requested
         if column >= len(columns):
             return np.zeros(self.count, dtype=np.int64)
         return self._local(columns[column])
 
     def scored_requested(self, column: int) -> Amounts:
-        """The same with the defaults of containers that name no request; cpu (0) and memory (1) only."""
+        """Return the same for cpu (0) or memory (1), with the defaults of containers without a request."""
         return self._local(self._version.now().scored[column])
 
     def in_use(self, columns: tuple[int, ...], *, scored: bool) -> Shares:
-        """`requested`, (resources, nodes), as floats, which are exact up to 2^53; `scored_requested` if that is wanted,
-        of cpu and memory."""
+        """Return `requested`, (resources, nodes), as floats, which are exact up to 2^53.
+
+        With `scored`, cpu and memory come from `scored_requested`.
+        """
         ledger = self._version.now()
         used = ledger.in_use(columns, scored=scored)
         return used if self._chosen is None or ledger.alone else used.take(self._chosen, axis=1)
@@ -178,33 +181,33 @@ class Snapshot:
         return self._local(self._version.now().pod_count)
 
     def port_in_use(self, wanted: HostPort) -> Mask:
-        """(nodes,): whether a pod there has that port, at that address or at any."""
+        """Return (nodes,): whether a Pod uses this port, at this address or where one of the two is the wildcard."""
         return self._local(self._version.now().port_in_use(wanted))
 
     @property
     def volume_use(self) -> VolumeUse:
-        """Which pods in place use which volumes, to be read only; its rows are those of `row_names`."""
+        """The volumes that placed Pods use; read-only. Its rows are those of `row_names`."""
         return self._version.now().volumes
 
     @property
     def row_names(self) -> Sequence[str]:
-        """The nodes of the rows on which pods are counted: those of the table, or of a snapshot that is cut off."""
+        """The nodes of the rows that count Pods: those of the table, or of a snapshot with separate rows."""
         return [self.name(index) for index in range(self.count)] if self._version.now().alone else self.nodes.names
 
     def of_rows(self, column: NDArray[A]) -> NDArray[A]:
-        """(nodes,): the entries of a column over the rows."""
+        """Return (nodes,): the entries of a column over the rows."""
         return self._local(column)
 
     def tally(self, question: Question) -> NDArray[np.int64]:
-        """(domains,): the pods that a question is about, over all nodes; copy what is to be kept.
+        """Return (domains,): the Pod counts that the question defines, over all nodes; copy them to keep them.
 
-        Only of a snapshot of all nodes.
+        Only for a snapshot of all nodes.
         """
         ledger = self._version.now()
         return ledger.tallies.get(question, self.domains(question.topology_key), lambda: ledger.placed)
 
     def derived(self, derived: Derived) -> Numbers:
-        """(width, nodes): columns that follow from what is on a node; of all nodes they are kept."""
+        """Return (width, nodes): columns derived from the load of a node; cached if the snapshot has all nodes."""
         ledger = self._version.now()
         if ledger.alone or self._chosen is not None:
             return derived.of(self)
@@ -212,79 +215,79 @@ class Snapshot:
 
     @property
     def load(self) -> Load:
-        """What is on all the nodes, to be read only, at once."""
+        """The current load of all nodes, read-only. Later steps change it."""
         return self._version.now()
 
     def held(self, holding: Holding, width: int) -> Units:
-        """(width, nodes): what the pods on each node hold of its first units; not to be written to."""
+        """Return (width, nodes): the first units that the Pods on each node hold; read-only."""
         ledger = self._version.now()
         held = ledger.holdings.get(holding, width, len(ledger.pod_count), lambda: ledger.placed)
         return held if ledger.alone or self._chosen is None else held.take(self._chosen, axis=1)
 
     @property
     def live_terms(self) -> LiveTerms:
-        """What the pods in place say about others, to be read only."""
+        """The affinity terms of the placed Pods, read-only."""
         return self._version.now().live_terms
 
     def pods_on(self, index: int) -> list[PodInfo]:
-        """The pods on the node at this index."""
+        """Return the Pods on the node at this index."""
         ledger = self._version.now()
         return ledger.placed.on(index if self._chosen is None or ledger.alone else int(self._chosen[index]))
 
     @property
     def placed(self) -> PlacedPods:
-        """All pods in place, to be read only."""
+        """All placed Pods, read-only."""
         return self._version.now().placed
 
-    # Others like it
+    # Derived snapshots
 
     def branch(self) -> Snapshot:
-        """The same over columns of its own: what is tried there costs this one and its successors nothing."""
+        """Return an equal snapshot with separate columns. Changes to it do not slow this one or its successors."""
         return Snapshot(self.nodes, self.catalog, Version(self._version.now().copy()), self._chosen)
 
     def at(self, nodes: Indices | Part) -> Snapshot:
-        """Of these nodes alone. A part is of the whole table."""
+        """Return a snapshot of these nodes only. A part refers to the whole table."""
         if isinstance(nodes, Part):
             return Snapshot(self.nodes, self.catalog, self._version, nodes.nodes, nodes)
         chosen = nodes if self._chosen is None else self._chosen[nodes]
         return Snapshot(self.nodes, self.catalog, self._version, chosen)
 
     def alone(self, index: int) -> Snapshot:
-        """One node with its pods, cut off from the others: for trying which of its pods would have to go."""
+        """Return one node with its Pods, separate from the others, to find the Pods to evict from it."""
         node = index if self._chosen is None else int(self._chosen[index])
         cut = Version(self._version.now().alone_at(node))
         return Snapshot(self.nodes, self.catalog, cut, np.array([node], dtype=np.intp))
 
     def loaded(self, info: PodInfo, nodes: Indices, further: Amounts) -> Snapshot:
-        """These nodes, which may repeat, each with so many further pods like `info` on it.
+        """Return these nodes, which may repeat, each with this number of further Pods like `info`.
 
-        It knows amounts and pod counts, not which pods are there, which ports they have or which units they would be
-        given. Only of all nodes.
+        The result has amounts and Pod counts. It has no Pods, host ports or allocated units. Only for a snapshot of all
+        nodes.
         """
         laden = self._version.now().loaded_at(info, nodes, further)
         return Snapshot(self.nodes, self.catalog, Version(laden), nodes)
 
     def with_promised(self, promised: Promised, nodes: Indices) -> Snapshot:
-        """These nodes with the pods that they are promised to on them; it knows no more of them than `loaded` does."""
+        """Return these nodes with their nominated Pods counted. The result has the same limits as that of `loaded`."""
         crowded = self._version.now().with_promised(promised, nodes)
         return Snapshot(self.nodes, self.catalog, Version(crowded), nodes)
 
     def assume(self, info: PodInfo, index: int) -> Snapshot:
-        """With the pod on the node at this index."""
+        """Return the snapshot with the Pod on the node at this index."""
         return self._after(Step((info,), (self._row(index),), 1))
 
     def forget(self, info: PodInfo) -> Snapshot:
-        """Without the pod; `KeyError` if it is not in place."""
+        """Return the snapshot without the Pod; `KeyError` if it is not placed."""
         found = self._version.now().placed.get(info.uid)
         if found is None:
             raise KeyError(str(info))
         return self._after(Step((found[0],), (found[1],), -1))
 
     def retold(self, info: PodInfo) -> Snapshot:
-        """With a pod that is in place said anew: with other labels, begun or ending, and nothing else that counts.
+        """Return the snapshot with a new state of a placed Pod: its labels, its start or its deletion.
 
-        Most pods are once, as soon as they are bound: kube-apiserver gives them labels of their nodes then. It comes to
-        what `forget` and `assume` would, and the amounts of the node stay as they are.
+        Most Pods change in this way once: kube-apiserver adds labels of the node when it binds them. The result is that
+        of `forget` and `assume`, but the amounts of the node are not touched.
         """
         known = self._version.now().placed.get(info.uid)
         if known is None:
@@ -292,27 +295,30 @@ class Snapshot:
         return self._after(Step((known[0], info), (known[1],), 0))
 
     def assume_equal(self, infos: Sequence[PodInfo], nodes: Indices) -> Snapshot:
-        """With pods of one template, one labels object, one priority and equal volumes, each on the node beside it."""
+        """Return the snapshot with these Pods, each on the node at the same position.
+
+        The Pods have one template, one labels object, one priority and equal volumes.
+        """
         return self._after(Step(tuple(infos), nodes, 1))
 
     def with_catalog(self, catalog: Catalog) -> Snapshot:
-        """With other objects around it."""
+        """Return the snapshot with other cluster objects."""
         return Snapshot(self.nodes, catalog, self._version, self._chosen, self._part)
 
     def with_changed_nodes(self, nodes: NodeTable) -> Snapshot:
-        """Over a table of the same nodes in the same order, some of which have changed."""
+        """Return the snapshot over a table with the same nodes in the same order, some of them changed."""
         self._version.now().tallies.clear()
         return Snapshot(nodes, self.catalog, self._version, self._chosen)
 
     def with_nodes(self, nodes: NodeTable) -> Snapshot:
-        """Over another table; pods on nodes that it lacks are not in place any more. Only of all nodes."""
+        """Return the snapshot over another table, without the Pods on nodes that it lacks. Only for all nodes."""
         old = self.nodes
         moved = np.full(len(old) + 1, NOWHERE, dtype=np.int32)  # the last entry is for NOWHERE itself
         moved[:-1] = [nodes.index.get(name, NOWHERE) for name in old.names]
         return Snapshot(nodes, self.catalog, Version(self._version.now().moved(moved, len(nodes))))
 
     def changed_since(self, position: int) -> list[int] | None:
-        """Rows that changed since `position` was `log_position`, with repetitions; None if that is forgotten."""
+        """Return rows changed since this `log_position`, with repetitions; None if the log no longer has them."""
         return self._version.now().changed_since(position)
 
     @property
@@ -321,11 +327,11 @@ class Snapshot:
 
     @property
     def lineage(self) -> object:
-        """The same object for snapshots whose log positions can be compared."""
+        """The same object for snapshots whose log positions are comparable."""
         return self._version.now()
 
     def _row(self, index: int) -> int:
-        """Where the ledger keeps the node at this index."""
+        """Return the ledger's row for the node at this index."""
         return index if self._chosen is None or self._version.now().alone else int(self._chosen[index])
 
     def _local(self, column: NDArray[A]) -> NDArray[A]:
@@ -336,7 +342,7 @@ class Snapshot:
 
 
 def snapshot_of(nodes: NodeTable, placed: Iterable[tuple[PodInfo, int]], catalog: Catalog = EMPTY) -> Snapshot:
-    """A snapshot with these pods in place."""
+    """Return a snapshot with these placed Pods."""
     snapshot = Snapshot(nodes, catalog)
     for info, index in placed:
         snapshot = snapshot.assume(info, index)

@@ -1,7 +1,7 @@
-"""Counts of pods per topology domain, kept up to date pod by pod.
+"""Pod counts per topology domain, updated Pod by Pod.
 
-Affinity and spread ask over and over how many pods of a kind are in each domain. A tally answers in no time: it is
-counted once, and then moves by one entry for each pod that comes or goes.
+Affinity and spread repeatedly need the number of matching Pods in each domain. A tally is counted once, and then
+changes by one entry for each Pod that comes or goes.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from situate.framework.results.verdict import Indices, Mask
 from situate.framework.snapshot.labels import Domains
 
 Weight = Callable[[PodInfo], int]
-"""How much a pod counts; depends on its template, its labels and whether it is terminating, nothing else."""
+"""The weight of a Pod. It depends only on its template, its labels and whether the Pod is terminating."""
 
 _KEPT: Final = 1024
-"""Tallies before all are counted afresh."""
+"""Number of tallies at which all are dropped."""
 _CLASSES: Final = 2**16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
-    """What a tally counts."""
+    """The definition of a tally."""
 
     key: Hashable
-    """Equal keys ask the same about the same domains and eligible nodes."""
+    """Equal keys count the same for equal domains and eligible nodes."""
     topology_key: str
     weight: Weight
     eligible: Mask | None = None
-    """(nodes,): only pods there count; None is everywhere."""
+    """(nodes,): only Pods on these nodes count; None means all nodes."""
 
 
 @dataclass(slots=True, eq=False)
@@ -42,13 +42,13 @@ class _Tally:
     question: Question
     domains: Domains
     domain: NDArray[np.int32]
-    """(nodes,): -1 where pods do not count."""
+    """(nodes,): -1 where Pods do not count."""
     counts: NDArray[np.int64]
     """(domains,)"""
 
 
 class Tallies:
-    """Those that were asked for, over one node table; mutable, of one owner."""
+    """The requested tallies over one node table; mutable, of one owner."""
 
     def __init__(self) -> None:
         self._tallies: dict[Hashable, _Tally] = {}
@@ -57,8 +57,8 @@ class Tallies:
     def get(
         self, question: Question, domains: Domains, placed: Callable[[], Iterable[tuple[PodInfo, int]]]
     ) -> NDArray[np.int64]:
-        """(domains,): the counts. They go on changing with the owner; whoever wants to keep them copies them."""
-        key = (question.key, id(domains), id(question.eligible))  # the tally keeps both, so that the ids stay theirs
+        """Return (domains,): the counts. They change as their owner changes, so copy them to keep them."""
+        key = (question.key, id(domains), id(question.eligible))  # the tally references both, so the ids stay valid
         tally = self._tallies.get(key)
         if tally is None:
             if len(self._tallies) >= _KEPT:
@@ -68,22 +68,22 @@ class Tallies:
         return tally.counts
 
     def move(self, info: PodInfo, node: int, sign: int) -> None:
-        """A pod comes to the node (+1), or leaves it (-1)."""
+        """Add a Pod to the node (+1), or remove it (-1)."""
         if not self._tallies:
             return
         for tally, weight in self._concerning(info):
             domain, counts = tally.domain.item(node), tally.counts
             if domain >= 0:
-                counts[domain] = counts.item(domain) + sign * weight  # half the time of `+=`
+                counts[domain] = counts.item(domain) + sign * weight  # takes half the time of `+=`
 
     def move_equal(self, info: PodInfo, nodes: Indices, sign: int) -> None:
-        """Many pods like `info`, one for each entry of `nodes`, which may repeat."""
+        """Count many Pods like `info`, one for each entry of `nodes`, which may repeat."""
         for tally, weight in self._concerning(info):
             domains = tally.domain[nodes]
             np.add.at(tally.counts, domains[domains >= 0], sign * weight)
 
     def clear(self) -> None:
-        """They are counted afresh when they are asked for again."""
+        """Drop all tallies. Each is counted again when it is requested again."""
         self._tallies.clear()
         self._concerned.clear()
 
@@ -104,7 +104,7 @@ class Tallies:
             if len(self._concerned) >= _CLASSES:
                 self._concerned.clear()
             weighed = ((tally, tally.question.weight(info)) for tally in self._tallies.values())
-            # the pod is kept, so that nothing else can get its template's identity
+            # the entry references the Pod, so that no other object gets its template's identity
             known = self._concerned[identity] = (info, tuple(pair for pair in weighed if pair[1]))
         return known[1]
 

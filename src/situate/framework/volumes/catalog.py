@@ -1,4 +1,4 @@
-"""What plugins read besides nodes and pods: namespaces, owners of pods, budgets, storage."""
+"""Data that plugins read besides Nodes and Pods: namespaces, owners of Pods, budgets and storage."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from situate.framework.volumes.storage import EMPTY_STORAGE, Storage
 from situate.objects.selection.label_selectors import Selector
 
 Name = tuple[str, str]
-"""Namespace and name; the namespace is empty for objects of the cluster."""
+"""Namespace and name; the namespace is empty for cluster-scoped objects."""
 _NONE: Final[Mapping[Any, Any]] = MappingProxyType({})
 _NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -28,25 +28,25 @@ class Budget:
     selector: Selector
     disruptions_allowed: int
     disrupted_pods: frozenset[str] = frozenset()
-    """Names of pods whose eviction has been granted already."""
+    """Names of Pods whose eviction is already granted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """Frozen; a change of any object gives another one."""
+    """The cluster data of one moment; immutable. A change of an object makes a new catalog."""
 
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=_nothing)
     """The labels of each namespace."""
     services: Mapping[str, tuple[Mapping[str, str], ...]] = field(default_factory=_nothing)
     """By namespace: the selectors of its services that have one."""
     owners: Mapping[tuple[str, str, str], Selector] = field(default_factory=_nothing)
-    """By kind, namespace and name of a ReplicationController, ReplicaSet or StatefulSet: which pods are its own."""
+    """By kind, namespace and name of a ReplicationController, ReplicaSet or StatefulSet: its Pod selector."""
     budgets: Mapping[str, tuple[Budget, ...]] = field(default_factory=_nothing)
     """By namespace, in the order of their names."""
     storage: Storage = EMPTY_STORAGE
 
     def namespace_labels(self, namespace: str) -> Mapping[str, str]:
-        """None if the namespace is not known."""
+        """Return the labels of the namespace; empty if the namespace is unknown."""
         return self.namespaces.get(namespace, _NO_LABELS)
 
 

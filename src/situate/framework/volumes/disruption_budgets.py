@@ -1,4 +1,4 @@
-"""Disruption budgets, as preemption heeds them (upstream default_preemption.go filterPodsWithPDBViolation)."""
+"""PodDisruptionBudgets in preemption (upstream default_preemption.go filterPodsWithPDBViolation)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from situate.framework.volumes.catalog import Budget, Catalog
 
 
 def guards(budget: Budget, namespace: str, pod: PodInfo) -> bool:
-    """Whether a budget of this namespace is about the pod.
+    """Return whether a budget of this namespace covers the Pod.
 
-    As upstream, a budget whose selector is empty guards nothing, nor does any budget guard a pod without labels.
+    As upstream, a budget with an empty selector covers no Pod, and a Pod without labels is covered by no budget.
     """
     selector = budget.selector
     return (
@@ -20,7 +20,10 @@ def guards(budget: Budget, namespace: str, pod: PodInfo) -> bool:
 
 
 def split_by_budget(pods: Iterable[PodInfo], catalog: Catalog) -> tuple[list[PodInfo], list[PodInfo]]:
-    """Those whose eviction would break a budget once all before them have been evicted, and the others."""
+    """Split the Pods by whether an eviction violates a budget once all earlier Pods have been evicted.
+
+    The violating Pods come first.
+    """
     if not catalog.budgets:
         return [], list(pods)
     spent: dict[tuple[str, str], int] = {}

@@ -1,7 +1,7 @@
-"""A map that never changes: another one with one entry more costs a few hundred pointers, however many there are.
+"""An immutable map: a copy with one more entry costs a few hundred pointers at any size.
 
-Two levels of 64 branches, and dicts as leaves. What two maps have in common is the same object, so that the difference
-between any two of them is found by looking where they differ.
+It has two levels of 64 branches, with dicts as leaves. Two maps share their equal parts as the same objects. The
+difference of two maps is found by comparing only the parts that are not shared.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ _Branch = tuple[_Leaf[K, V], ...] | None
 
 
 class PersistentMap(Mapping[K, V]):
-    """In no particular order: whoever needs one sorts. Values are compared by identity alone."""
+    """An immutable map without a defined order. Values are compared by identity only."""
 
     __slots__ = ("_branches", "_count")
 
     def __init__(self) -> None:
-        """Empty; `PersistentMap.of` fills one."""
+        """Create an empty map; `PersistentMap.of` creates one with entries."""
         self._branches: tuple[_Branch[K, V], ...] = (None,) * (_MASK + 1)
         self._count = 0
 
     @classmethod
     def of(cls, entries: Iterable[tuple[K, V]]) -> PersistentMap[K, V]:
-        """With these entries, at once; of equal keys the last one counts."""
+        """Create a map with these entries at once. Of equal keys the last one counts."""
         branches: list[list[dict[K, V] | None] | None] = [None] * (_MASK + 1)
         for key, value in entries:
             one, two = _place(key)
@@ -48,7 +48,7 @@ class PersistentMap(Mapping[K, V]):
         return made
 
     def with_(self, key: K, value: V) -> PersistentMap[K, V]:
-        """With this entry instead of the one that the key has, if any."""
+        """Return the map with this entry, which replaces that of an equal key."""
         one, two = _place(key)
         branch = self._branches[one]
         leaf = branch[two] if branch is not None else None
@@ -56,7 +56,7 @@ class PersistentMap(Mapping[K, V]):
         return self._with_leaf(one, two, changed, self._count + len(changed) - len(leaf or ()))
 
     def without(self, key: K) -> PersistentMap[K, V]:
-        """The same map if it has no such key."""
+        """Return the map without the key; the same map if it has no such key."""
         if key not in self:
             return self
         one, two = _place(key)
@@ -67,7 +67,7 @@ class PersistentMap(Mapping[K, V]):
         return self._with_leaf(one, two, changed or None, self._count - 1)
 
     def differing(self, other: PersistentMap[K, V]) -> set[K]:
-        """The keys that only one of the two has, or that have other values."""
+        """Return the keys that only one of the two maps has, or whose values differ."""
         found: set[K] = set()
         for mine, theirs in zip(self._branches, other._branches, strict=True):
             if mine is theirs:
@@ -94,7 +94,7 @@ class PersistentMap(Mapping[K, V]):
     def get(self, key: K, /, default: V | T) -> V | T: ...
 
     def get(self, key: K, /, default: V | T | None = None) -> V | T | None:
-        """A third of the time that `Mapping` takes for it."""
+        """Return the value, in a third of the time of `Mapping`."""
         one, two = _place(key)
         branch = self._branches[one]
         leaf = branch[two] if branch is not None else None
@@ -115,7 +115,7 @@ class PersistentMap(Mapping[K, V]):
         return self._count
 
     def __eq__(self, other: object) -> bool:
-        """Whether it is the same map: comparing all entries is `differing`'s work."""
+        """Return whether it is the same map. `differing` compares the entries."""
         return self is other
 
     def __hash__(self) -> int:
@@ -140,4 +140,4 @@ def _place(key: object) -> tuple[int, int]:
 _NO_LEAVES: Final = (None,) * (_MASK + 1)
 _ABSENT: Final[Any] = object()
 EMPTY_MAP: Final[PersistentMap[Any, Any]] = PersistentMap()
-"""The one empty map."""
+"""The only empty map."""

@@ -1,8 +1,8 @@
-"""Claims, volumes and what is said about them, as one frozen value; and what of it has been promised to pods.
+"""Claims, volumes and related objects as one immutable value, and the part reserved for Pods.
 
-What a scheduler has decided about storage is not known to the API server before it is written. Until then it is a
-*promise*: whoever asks here sees volumes and claims as they will be. A promise counts only for the very version of the
-object that it was made for: once the watch shows another one, that is what is true (upstream plugins/volumebinding
+A scheduler's decision about storage reaches the API server only when it is written. Until then it is a *promise*, and
+the methods here return volumes and claims as they will be. A promise counts only for the version of the object that it
+was made for. As soon as the watch shows another version, that version is valid (upstream plugins/volumebinding
 passive_assume_cache.go).
 """
 
@@ -34,28 +34,28 @@ Name: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GivenVolume:
-    """A volume that there is, and the claim that it is given to."""
+    """An existing volume, and the claim that it is reserved for."""
 
     volume: PersistentVolume
-    """As it will be: with its claim."""
+    """The volume as it will be, with its claim."""
     claim: PersistentVolumeClaim
     write: bool
-    """Whether the API server has to be told."""
+    """Whether the change must be written to the API server."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WantedVolume:
-    """A claim for which a volume is to be made where the pod goes."""
+    """A claim whose volume must be provisioned for the Pod's node."""
 
     claim: PersistentVolumeClaim
-    """As it will be: with the node."""
+    """The claim as it will be, with the node."""
     write: bool
-    """Whether the API server has to be told."""
+    """Whether the change must be written to the API server."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reservation:
-    """What a pod is promised with its node."""
+    """The storage reserved for a Pod together with its node."""
 
     given: tuple[GivenVolume, ...] = ()
     wanted: tuple[WantedVolume, ...] = ()
@@ -66,17 +66,17 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Promises:
-    """All reservations of pods that are being bound. Several pods may be promised the same volume for one claim."""
+    """The reservations of all Pods that are being bound. Several Pods may reserve the same volume for one claim."""
 
     by_pod: PersistentMap[str, Reservation] = EMPTY_MAP
-    """By the pod's uid."""
+    """By the Pod's uid."""
     volumes: PersistentMap[str, tuple[PersistentVolume, ...]] = EMPTY_MAP
     claims: PersistentMap[Name, tuple[PersistentVolumeClaim, ...]] = EMPTY_MAP
     by_claim: PersistentMap[Name, tuple[str, ...]] = EMPTY_MAP
-    """The names of the volumes that a claim is to get, in the order of the promises, with repetitions."""
+    """The names of the volumes reserved for a claim, in order of reservation, with repetitions."""
 
     def with_(self, uid: str, reservation: Reservation) -> Promises:
-        """With what a pod is promised, instead of what it was promised before."""
+        """Return the promises with this reservation of a Pod, which replaces its earlier one."""
         volumes, claims, by_claim = self._rest(uid)
         for given in reservation.given:
             volumes = _pushed(volumes, given.volume.metadata.name, given.volume)
@@ -86,7 +86,7 @@ class Promises:
         return Promises(self.by_pod.with_(uid, reservation), volumes, claims, by_claim)
 
     def without(self, uid: str) -> Promises:
-        """Without those of one pod; the same if it has none."""
+        """Return the promises without those of one Pod; the same object if it has none."""
         if uid not in self.by_pod:
             return self
         return Promises(self.by_pod.without(uid), *self._rest(uid))
@@ -107,16 +107,16 @@ NO_PROMISES: Final = Promises()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Storage:
-    """Frozen; a change of one object gives another one, at the cost of that object."""
+    """Storage objects and promises; immutable. A change of one object costs only that object."""
 
     claims: PersistentMap[Name, PersistentVolumeClaim] = EMPTY_MAP
-    """As the API server has them; `claim` is what they will be."""
+    """As the API server has them; `claim` includes promises."""
     volumes: PersistentMap[str, PersistentVolume] = EMPTY_MAP
-    """As the API server has them; `volume` is what they will be."""
+    """As the API server has them; `volume` includes promises."""
     unclaimed: PersistentMap[str, tuple[PersistentVolume, ...]] = EMPTY_MAP
-    """By class: those that nobody has claimed, the smallest first, then by name."""
+    """By class: the volumes without a claim, the smallest first, then by name."""
     claimed: PersistentMap[Name, tuple[str, ...]] = EMPTY_MAP
-    """By claim: the names of the volumes that are bound to it or meant for it, in order."""
+    """By claim: the names of the volumes that are bound to it or reserved for it, in order."""
     classes: PersistentMap[str, StorageClass] = EMPTY_MAP
     csi_nodes: PersistentMap[str, CSINode] = EMPTY_MAP
     csi_drivers: PersistentMap[str, CSIDriver] = EMPTY_MAP
@@ -128,7 +128,7 @@ class Storage:
 
     @classmethod
     def of(cls, objects: Iterable[Stored]) -> Storage:
-        """What is known of these, at once."""
+        """Build the value from these objects at once."""
         kinds: dict[type, list[Any]] = {}
         for each in objects:
             kinds.setdefault(type(each), []).append(each)
@@ -158,10 +158,10 @@ class Storage:
             ),
         )
 
-    # As it will be
+    # With promises
 
     def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
-        """With the node for which its volume is to be made, if that has been decided."""
+        """Return the claim, with its node if one has been selected for provisioning."""
         stored = self.claims.get((namespace, name))
         for promised in self.promises.claims.get((namespace, name), ())[-1:]:
             if stored is not None and _same_version(promised, stored):
@@ -169,7 +169,7 @@ class Storage:
         return stored
 
     def volume(self, name: str) -> PersistentVolume | None:
-        """With its claim, if that has been decided."""
+        """Return the volume, with its claim if one has been selected."""
         stored = self.volumes.get(name)
         for promised in self.promises.volumes.get(name, ())[-1:]:
             if stored is not None and _same_version(promised, stored):
@@ -177,18 +177,18 @@ class Storage:
         return stored
 
     def volumes_for(self, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
-        """Those that are bound to the claim or meant for it, by name."""
+        """Return the volumes that are bound to the claim or reserved for it, by name."""
         name = name_of(claim)
         names = {*self.claimed.get(name, ()), *self.promises.by_claim.get(name, ())}
         found = (self.volume(each) for each in sorted(names))
         return [volume for volume in found if volume is not None and volume.is_for(claim)]
 
     def reservation(self, uid: str) -> Reservation:
-        """What the pod with this uid is promised."""
+        """Return the reservation of the Pod with this uid."""
         return self.promises.by_pod.get(uid, _NOTHING_RESERVED)
 
     def shows(self, reservation: Reservation) -> bool:
-        """Whether the API server knows of all that was promised, so that nobody need remember it."""
+        """Return whether the API server has the whole reservation, so that it can be dropped."""
         for given in reservation.given:
             stored = self.volumes.get(given.volume.metadata.name)
             if given.write and stored is not None and _same_version(given.volume, stored):
@@ -199,10 +199,10 @@ class Storage:
                 return False
         return True
 
-    # Others like it
+    # Changed copies
 
     def known(self, stored: Stored) -> Stored | None:
-        """The object of this kind and name as it is here; None if it is not."""
+        """Return the stored object of this kind and name; None if there is none."""
         name = stored.metadata.name
         match stored:
             case PersistentVolumeClaim():
@@ -221,15 +221,15 @@ class Storage:
                 return self.attachments.get(stored.spec.node_name, EMPTY_MAP).get(name)
 
     def with_(self, stored: Stored) -> Storage:
-        """With this object, new or changed."""
+        """Return the storage with this object added or replaced."""
         return self._changed(stored, stored)
 
     def without(self, stored: Stored) -> Storage:
-        """Without the object of this kind and name, if it is here."""
+        """Return the storage without the object of this kind and name."""
         return self._changed(stored, None)
 
     def with_promises(self, promises: Promises) -> Storage:
-        """With these instead."""
+        """Return the storage with these promises in place of its own."""
         return self if promises is self.promises else replace(self, promises=promises)
 
     def _changed(self, named: Stored, new: Any) -> Storage:
@@ -276,7 +276,7 @@ _NOTHING_RESERVED: Final = Reservation()
 
 
 def name_of(stored: PersistentVolumeClaim | CSIStorageCapacity) -> Name:
-    """Of an object that has a namespace."""
+    """Return the namespace and name of a namespaced object."""
     return stored.metadata.namespace, stored.metadata.name
 
 
@@ -306,7 +306,7 @@ def _grouped(listed: Iterable[tuple[str, Any, Any]]) -> PersistentMap[str, Persi
 
 
 def _put(table: PersistentMap[K, V], key: K, value: V | None) -> PersistentMap[K, V]:
-    """None takes the entry out."""
+    """Store the value, or remove the entry if the value is None."""
     return table.without(key) if value is None else table.with_(key, value)
 
 
@@ -322,7 +322,7 @@ def _pushed(table: PersistentMap[K, tuple[V, ...]], key: K, value: V) -> Persist
 
 
 def _popped(table: PersistentMap[K, tuple[V, ...]], key: K, value: V) -> PersistentMap[K, tuple[V, ...]]:
-    """Without one occurrence of the value."""
+    """Remove one occurrence of the value."""
     held = list(table[key])
     held.remove(value)
     return _put(table, key, tuple(held) or None)

@@ -1,7 +1,7 @@
-"""Which pods use which volumes, on which nodes.
+"""The volumes that Pods use, and the nodes of these Pods.
 
-Most pods use none. So those that do are kept apart, by node and by what they use: whoever asks about a claim or a disk
-looks at these alone.
+Most Pods use no volumes. The others are listed separately, by node and by volume. A search for the users of a claim or
+disk reads only these.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from situate.framework.pod.pods import PodInfo
 from situate.objects.kinds.pods import Volume
 
 VolumeKey: TypeAlias = tuple[str, ...]
-"""`claim_key` or `own_claim_key`, or a disk that pods name themselves: its kind, and what it is known by.
+"""A `claim_key` or `own_claim_key`, or the kind and identity of a disk that Pods name directly.
 
-Disks of equal keys may still be different ones: an RBD image has its key whatever its monitors.
+Disks with equal keys may still differ: the key of an RBD image does not include its monitors.
 """
 _NOWHERE: Final[Mapping[int, int]] = MappingProxyType({})
 
@@ -29,19 +29,19 @@ def claim_key(namespace: str, name: str) -> VolumeKey:
 
 
 def own_claim_key(namespace: str, name: str) -> VolumeKey:
-    """Of a claim that is made for the pod that uses it."""
+    """Return the key of a claim that is created for the Pod that uses it."""
     return "own claim", namespace, name
 
 
 def claim_name(pod: str, volume: Volume) -> str:
-    """The claim that a volume of the pod with this name uses; empty if it uses none."""
+    """Return the claim that a volume of the Pod with this name uses; empty if there is none."""
     if volume.persistent_volume_claim is not None:
         return volume.persistent_volume_claim.claim_name
     return f"{pod}-{volume.name}" if volume.ephemeral is not None else ""
 
 
 def disk_key(volume: Volume) -> VolumeKey | None:
-    """Of a disk that may exclude pods from a node; None if it is of another kind."""
+    """Return the key of a disk whose users may exclude a Pod from a node; None for other kinds of volume."""
     if volume.gce_persistent_disk is not None:
         return "gce", volume.gce_persistent_disk.pd_name
     if volume.aws_elastic_block_store is not None:
@@ -54,7 +54,7 @@ def disk_key(volume: Volume) -> VolumeKey | None:
 
 
 def volume_keys(pod: PodInfo) -> Iterator[VolumeKey]:
-    """Of all its claims and disks."""
+    """Yield the keys of all claims and disks of the Pod."""
     for volume in pod.volumes:
         key = disk_key(volume)
         if volume.persistent_volume_claim is not None:
@@ -66,17 +66,17 @@ def volume_keys(pod: PodInfo) -> Iterator[VolumeKey]:
 
 
 class Derived(Protocol):
-    """What somebody has worked out for each row, and keeps up to date."""
+    """Cached values per row that their owner updates."""
 
     touched: set[int]
-    """Rows to which pods with volumes came since, or from which they went."""
+    """Rows that Pods with volumes have joined or left since the last update."""
 
 
 D = TypeVar("D", bound=Derived)
 
 
 class VolumeUse:
-    """The pods in place that have volumes; mutable, of one owner. Rows are the owner's."""
+    """The placed Pods with volumes, by row of the owner; mutable, of one owner."""
 
     def __init__(self) -> None:
         self._users: dict[int, dict[str, PodInfo]] = {}
@@ -84,27 +84,27 @@ class VolumeUse:
         self._derived: dict[Hashable, Derived] = {}
 
     def users(self, row: int) -> Collection[PodInfo]:
-        """The pods with volumes there."""
+        """Return the Pods with volumes on this row."""
         return self._users.get(row, {}).values()
 
     @property
     def rows(self) -> Collection[int]:
-        """Where there are such pods."""
+        """The rows that have such Pods."""
         return self._users.keys()
 
     def where(self, key: VolumeKey) -> Mapping[int, int]:
-        """The rows on which it is used, and how many times."""
+        """Return the rows on which the volume is used, with the number of uses."""
         return self._rows.get(key, _NOWHERE)
 
     def derived(self, key: Hashable, make: Callable[[], D]) -> D:
-        """What `make` made once; from then on it is told which rows have been touched."""
+        """Return the result of `make`, created once. From then on, changed rows are added to its `touched`."""
         known: D | None = self._derived.get(key)  # type: ignore[assignment]  # a key belongs to one type
         if known is None:
             known = self._derived[key] = make()
         return known
 
     def move(self, pod: PodInfo, row: int, sign: int) -> None:
-        """A pod comes to the row (+1), or leaves it (-1)."""
+        """Add a Pod to the row (+1), or remove it (-1)."""
         if sign > 0:
             self._users.setdefault(row, {})[pod.uid] = pod
         else:
@@ -123,14 +123,14 @@ class VolumeUse:
             each.touched.add(row)
 
     def copy(self) -> VolumeUse:
-        """Nothing derived is copied: it is worked out afresh where it is asked for."""
+        """Return a copy without derived values, which are computed again on demand."""
         twin = VolumeUse()
         twin._users = {row: dict(there) for row, there in self._users.items()}
         twin._rows = {key: dict(rows) for key, rows in self._rows.items()}
         return twin
 
     def moved(self, row_of: NDArray[np.int32]) -> VolumeUse:
-        """The same pods on other rows; those whose row is negative are left out."""
+        """Return the same Pods on other rows, without those whose new row is negative."""
         moved = VolumeUse()
         for row, there in self._users.items():
             if row_of[row] >= 0:

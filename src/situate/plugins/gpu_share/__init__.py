@@ -1,8 +1,9 @@
-"""GPUs that pods share: which devices a pod gets, and six policies of where to put it.
+"""Shared GPUs: selection of a Pod's devices, and six policies for its node.
 
-Pods ask, and are told, by the annotations of Alibaba's GPU sharing (`requests.py`). Each policy is a plugin that does
-all of it: it refuses nodes without room on their devices, scores the others, and picks the devices. A profile enables
-one of them, or `GpuShare` alone, which leaves the scores to others. None is part of the default profile.
+Pods request GPUs, and the scheduler records their devices, in the annotations of Alibaba's GPU sharing (`requests.py`).
+Each policy is a complete plugin: it refuses nodes without free capacity on their devices, scores the others, and
+selects the devices. A profile enables one of them, or only `GpuShare`, which does not score. The default profile has
+none.
 
 The policies are those compared in "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation
 Gradient Descent" (Weng et al., USENIX ATC 2023), with the formulas of its simulator,

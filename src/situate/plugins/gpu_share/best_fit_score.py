@@ -1,4 +1,4 @@
-"""BestFitScore: the node on which the least would be left."""
+"""BestFitScore: prefers the node with the least remaining capacity."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from situate.plugins.gpu_share.requests import GpuRequest
 
 
 class BestFitScore(GpuShare):
-    """`trunc((1 - (cpu left + GPU left) / 2) * 100)`, both as shares of the largest node; then stretched to 0..100."""
+    """Scores `trunc((1 - (cpu left + GPU left) / 2) * 100)`, as shares of the largest node; normalized to 0..100."""
 
     name = "BestFitScore"
 
@@ -29,7 +29,7 @@ class BestFitScore(GpuShare):
         return scores
 
     def normalize(self, state: Any, pod: PodInfo, raw: Scores) -> Scores:  # noqa: ARG002
-        """The lowest becomes 0 and the highest 100; all 0 where they are equal."""
+        """Normalize so that the lowest becomes 0 and the highest 100; all 0 if they are equal."""
         if not len(raw):
             return raw
         low, high = int(raw.min()), int(raw.max())

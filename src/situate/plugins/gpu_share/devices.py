@@ -1,4 +1,4 @@
-"""The GPUs of nodes, and which of them a pod gets."""
+"""The GPUs of nodes, and the selection of a Pod's devices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from situate.framework.snapshot.snapshot import Snapshot
 from situate.plugins.gpu_share.requests import COUNT, MODEL, MOST_DEVICES, WHOLE, GpuRequest, held_devices
 
 Idle = NDArray[np.int64]
-"""(devices, nodes): thousandths of each GPU that nobody holds; 0 where the node has no such device."""
+"""(devices, nodes): unallocated thousandths of each GPU; 0 if the node has no such device."""
 
 _HELD: Final = Holding("GpuShare", held_devices)
 
@@ -28,15 +28,15 @@ class Devices:
     count: NDArray[np.int64]
     """(nodes,)"""
     capacity: Idle
-    """(devices, nodes): `WHOLE` where there is a device."""
+    """(devices, nodes): `WHOLE` if the device exists."""
     model: Ids
-    """(nodes,): number of the model; -1 where the node does not say."""
+    """(nodes,): number of the model; -1 if the node has no model label."""
     models: tuple[str, ...]
     """By number."""
 
     @classmethod
     def of(cls, nodes: NodeTable) -> Devices:
-        """Worked out once for each table."""
+        """Return the GPUs of the table's nodes, computed once for each table."""
         return nodes.plan(("GpuShare", "devices"), lambda: cls._read(nodes))
 
     @classmethod
@@ -51,7 +51,7 @@ class Devices:
         return cls(count, capacity, domains.of_node, tuple(domains.values))
 
     def are(self, models: tuple[str, ...]) -> Mask:
-        """(nodes,): whether the node's GPUs are of one of these models; no models are any."""
+        """Return (nodes,): whether the node's GPUs are of one of these models; no models means any."""
         if not models:
             return np.ones(len(self.count), dtype=np.bool_)
         wanted = [number for number, model in enumerate(self.models) if model in models]
@@ -59,18 +59,18 @@ class Devices:
 
 
 def idle(snapshot: Snapshot) -> Idle:
-    """Of each GPU of the snapshot's nodes."""
+    """Return the idle thousandths of each GPU of the snapshot's nodes."""
     capacity = Devices.of(snapshot.nodes).capacity
     if snapshot.chosen is not None:
         capacity = capacity.take(snapshot.chosen, axis=1)
     free: Idle = capacity - snapshot.held(_HELD, len(capacity))
-    return np.maximum(free, 0, out=free)  # two schedulers may have promised the same device
+    return np.maximum(free, 0, out=free)  # two schedulers may have allocated the same device
 
 
 def tightest(free: NDArray[np.int64], request: GpuRequest) -> list[int]:
-    """The devices of one node with the least room that is enough, the first among equals; none if they are too few.
+    """Return the devices of one node with the least sufficient free capacity, the first among equals.
 
-    `free`: (devices,). They come in ascending order.
+    The result is ascending, and empty if there are too few devices. `free` is (devices,).
     """
     fitting = np.flatnonzero(free >= request.milli)
     if len(fitting) < request.count:
@@ -80,16 +80,16 @@ def tightest(free: NDArray[np.int64], request: GpuRequest) -> list[int]:
 
 
 def without(free: Idle, request: GpuRequest) -> Idle:
-    """What would be idle if each node gave the pod its tightest devices; the devices of a node in another order.
+    """Return the idle amounts if each node allocated its tightest devices. The devices of a node are reordered.
 
-    All nodes must have enough.
+    All nodes must have enough devices.
     """
     left: Idle = np.sort(free, axis=0)
     return left - np.where(given(left, request), request.milli, 0)
 
 
 def given(ascending: Idle, request: GpuRequest) -> NDArray[np.bool_]:
-    """(devices, nodes): which devices a pod would get, the tightest; each node's come in ascending order."""
+    """Return (devices, nodes): the devices that a Pod would get, the tightest ones. Each column must be ascending."""
     fits = ascending >= request.milli
     taken: NDArray[np.bool_] = fits & (np.cumsum(fits, axis=0) <= request.count)
     return taken

@@ -1,7 +1,7 @@
-"""DotProductScore: nodes whose idle resources point another way than what the pod asks for.
+"""DotProductScore: prefers nodes whose idle resources differ in proportion from the Pod's request.
 
-As in Tetris (Grandl et al., "Multi-Resource Packing for Cluster Schedulers", SIGCOMM 2014), turned round by the
-simulator: of cpu and GPU, each as a share of the largest node's, the smaller the product the better.
+The score follows Tetris (Grandl et al., "Multi-Resource Packing for Cluster Schedulers", SIGCOMM 2014), with the sign
+reversed by the simulator. cpu and GPU count as shares of the largest node; a smaller product is better.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from situate.plugins.gpu_share.gpu_share import GpuShare
 from situate.plugins.gpu_share.requests import GpuRequest
 
 LARGEST_CPU: Final = 128_000
-"""Thousandths of a core, of the largest node in the paper's cluster."""
+"""CPU of the largest node in the paper's cluster, in thousandths of a core."""
 LARGEST_GPU: Final = 8_000
-"""Thousandths of a GPU."""
+"""GPUs of that node, in thousandths of a GPU."""
 
 
 class DotProductScore(GpuShare):
-    """`trunc((1 - (cpu idle * cpu asked + GPU idle * GPU asked) / 2) * 100)`, all as shares of the largest node."""
+    """Scores `trunc((1 - (cpu idle * cpu asked + GPU idle * GPU asked) / 2) * 100)`, as shares of the largest node."""
 
     name = "DotProductScore"
 
@@ -36,4 +36,4 @@ class DotProductScore(GpuShare):
         if request is not None:
             product = product + idle(snapshot).sum(axis=0) / LARGEST_GPU * (request.total / LARGEST_GPU)
         scores: Scores = ((1 - product / 2) * HIGHEST).astype(np.int64)
-        return np.clip(scores, 0, HIGHEST, out=scores)  # a node may be larger than that, or have promised too much
+        return np.clip(scores, 0, HIGHEST, out=scores)  # a node may be larger, or overallocated

@@ -22,10 +22,10 @@ from situate.plugins.gpu_share.requests import WHOLE, GpuRequest
 
 
 class FGDScoreArgs(msgspec.Struct, frozen=True, rename="camel"):
-    """Of FGDScore."""
+    """Arguments of FGDScore."""
 
     typical_pods: tuple[TypicalPod, ...] = ()
-    """The kinds of pods that usually come, with how often they do."""
+    """The typical kinds of Pods, weighted by frequency."""
 
     def mistakes(self) -> Iterable[Mistake]:
         if not any(pod.wants_gpu for pod in self.typical_pods):
@@ -35,9 +35,9 @@ class FGDScoreArgs(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class FGDScore(GpuShare):
-    """`trunc(100 / (1 + e^-d))`, where d is by how many GPUs fragmentation falls with the pod on the node.
+    """Scores `trunc(100 / (1 + e^-d))`, where d is the decrease of fragmentation with the Pod, in GPUs.
 
-    A pod that wants one device tries each that has room, and gets the first with the highest score.
+    A Pod that requests one device is tried on each fitting device, and gets the first one with the highest score.
     """
 
     name = "FGDScore"
@@ -63,7 +63,7 @@ class FGDScore(GpuShare):
     def pick(self, pod: PodInfo, request: GpuRequest, node: Snapshot) -> list[int]:
         free = idle(node)
         fits = free >= request.milli
-        if request.count > 1 or len(np.unique(free[fits])) <= 1:  # devices with as much idle are as good
+        if request.count > 1 or len(np.unique(free[fits])) <= 1:  # devices with equal idle amounts are equally good
             return tightest(free[:, 0], request)
         measure = self.fragmentation(node)
         before, after = measure.kinds(node, 0, pod.template.request.of(CPU))
@@ -72,23 +72,23 @@ class FGDScore(GpuShare):
         return [int(scores[:, 0].argmax())]
 
     def fragmentation(self, snapshot: Snapshot) -> Fragmentation:
-        """Of the nodes that the snapshot is about."""
+        """Return the fragmentation measure of the snapshot's table."""
         nodes = snapshot.nodes
         return nodes.plan(self._key, lambda: Fragmentation.of(nodes, self._typical))
 
 
 def _by_device(measure: Fragmentation, after: Kinds, free: Idle, request: GpuRequest) -> NDArray[np.int64]:
-    """(devices, nodes): what would be usable with the pod on that device; below all others where it has no room."""
+    """Return (devices, nodes): the usable amount with the Pod on that device; very low if the Pod does not fit."""
     return np.where(free >= request.milli, measure.usable_by_device(after, free, request.milli), _NO_ROOM)
 
 
 _NO_ROOM: Final = np.iinfo(np.int64).min // 4
 _LOW: Final = -100.0
-"""Whatever is worse scores 0 as well."""
+"""Lower values score 0 as well."""
 
 
 def _sigmoid(measure: Fragmentation, gained: NDArray[np.int64], taken: int) -> NDArray[np.int64]:
-    """Of how far fragmentation falls: by what is taken, and by what becomes usable."""
+    """Return the score for the decrease of fragmentation: the taken amount plus the gain in usable amount."""
     fall = (gained + taken * measure.weight) / (measure.weight * WHOLE)
     np.maximum(fall, _LOW, out=fall)
     scores: NDArray[np.int64] = (HIGHEST / (1 + np.exp(-fall))).astype(np.int64)

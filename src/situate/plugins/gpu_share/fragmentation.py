@@ -1,12 +1,12 @@
-"""How much of the idle GPUs of a node the pods that usually come could not use (Weng et al., USENIX ATC 2023).
+"""The share of a node's idle GPUs that typical Pods cannot use (Weng et al., USENIX ATC 2023).
 
-What is idle is fragmented, for one kind of pod, as far as that pod could not have it: everything if it wants no GPU or
-cannot run on the node; else what is idle on devices with less than it wants. The fragmentation of a node is the mean
-over the usual kinds of pods, by how often they come.
+For one kind of Pod, idle GPU capacity is fragmented if that Pod cannot use it. This is all idle capacity if the Pod
+requests no GPU or cannot run on the node. Otherwise it is the idle capacity of devices with less than the Pod requests.
+The fragmentation of a node is the mean over the typical kinds of Pods, weighted by frequency.
 
-Worked out the other way round, as what is *usable*, in whole numbers: thousandths of GPUs times the weights of the pods
-that could have them. For pods that want one device each device adds to it by itself, so a table by the node's model,
-its idle cpu and what is idle on the device says how much; for pods that want several it matters how many will do.
+The module computes the complement, the *usable* amount, in integers: thousandths of GPUs times the weights of the Pods
+that can use them. For Pods with one device, each device adds to it separately. A table by the node's model, its idle
+cpu and the device's idle amount has this addend. For Pods with several devices the number of fitting devices matters.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from situate.plugins.gpu_share.devices import Devices, Idle, idle
 from situate.plugins.gpu_share.requests import MOST_DEVICES, WHOLE
 
 _RARE: Final = 95
-"""Percent of the pods that the usual kinds are cut at."""
+"""Percentage of Pods that the typical kinds cover."""
 
 Kinds = NDArray[np.intp]
-"""(nodes,): by model and idle cpu, a row of the tables."""
+"""(nodes,): a row of the tables, by model and idle cpu."""
 
 
 class TypicalPod(msgspec.Struct, frozen=True, rename="camel"):
-    """A kind of pod that usually comes."""
+    """A typical kind of Pod."""
 
     cpu_milli: Annotated[int, msgspec.Meta(ge=0)] = 0
     gpu_count: Annotated[int, msgspec.Meta(ge=0, le=MOST_DEVICES)] = 0
     gpu_milli: Annotated[int, msgspec.Meta(ge=0, le=WHOLE)] = 0
-    """Of each."""
+    """Thousandths of each GPU."""
     gpu_models: tuple[str, ...] = ()
-    """One of these; empty is any."""
+    """One of these models; empty means any."""
     weight: Annotated[int, msgspec.Meta(ge=1)] = 1
-    """How often it comes, compared with the others."""
+    """Frequency relative to the other kinds."""
 
     @property
     def wants_gpu(self) -> bool:
@@ -49,7 +49,7 @@ class TypicalPod(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def typical_pods(pods: Iterable[TypicalPod]) -> tuple[TypicalPod, ...]:
-    """The kinds that make up 95 percent of these pods, the most frequent first; equal ones are counted together."""
+    """Return the kinds that cover 95 percent of these Pods, the most frequent first; equal Pods are one kind."""
     counts: dict[TypicalPod, int] = {}
     for pod in pods:
         kind = msgspec.structs.replace(pod, weight=1)
@@ -71,25 +71,25 @@ def _order(pod: TypicalPod) -> tuple[int, int, int, str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Several:
-    """For pods that want several devices with this much on each."""
+    """The table for Pods with several devices and this amount on each."""
 
     milli: int
     weight: NDArray[np.int64]
-    """(kinds, devices + 1): of the pods that could run where so many devices fit."""
+    """(kinds, devices + 1): the weight of the Pods that can run with that number of fitting devices."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fragmentation:
-    """Of the nodes of one table, for some typical pods."""
+    """The fragmentation measure for the nodes of one table and some typical Pods."""
 
     weight: int
-    """Of all typical pods."""
+    """The weight of all typical Pods."""
     model: Kinds
     """(nodes,): the first row of the node's model."""
     cpus: NDArray[np.int64]
-    """Ascending: the cpu that typical pods ask for."""
+    """Ascending: the cpu requests of typical Pods."""
     one: NDArray[np.int64]
-    """(kinds, 0..`WHOLE`): usable of a device with so much idle, for pods that want one."""
+    """(kinds, 0..`WHOLE`): the usable amount of a device with this idle amount, for Pods with one device."""
     several: tuple[_Several, ...]
 
     @classmethod
@@ -98,7 +98,7 @@ class Fragmentation:
         wanting = [pod for pod in typical if pod.wants_gpu]
         cpus = np.array(sorted({pod.cpu_milli for pod in wanting}), dtype=np.int64)
         steps = len(cpus) + 1
-        models = (*devices.models, "")  # the last one is that of nodes that do not say
+        models = (*devices.models, "")  # the last one is for nodes without a model label
         width = len(devices.capacity)
         one = np.zeros((len(models) * steps, WHOLE + 1), dtype=np.int64)
         several: dict[int, NDArray[np.int64]] = {}
@@ -125,13 +125,13 @@ class Fragmentation:
         )
 
     def kinds(self, snapshot: Snapshot, *taken: int) -> tuple[Kinds, ...]:
-        """Of each node once so much more cpu is taken; in the order of `taken`."""
+        """Return the table row of each node after this much more cpu is taken, for each value of `taken`."""
         model = take(self.model, snapshot.chosen)
         cpu = snapshot.allocatable(0) - snapshot.requested(0)
         return tuple(model + self.cpus.searchsorted(cpu - each if each else cpu, "right") for each in taken)
 
     def usable(self, kinds: Kinds, free: Idle) -> NDArray[np.int64]:
-        """(nodes,): thousandths of GPUs times the weight of the pods that could have them."""
+        """Return (nodes,): thousandths of GPUs times the weight of the Pods that can use them."""
         usable: NDArray[np.int64] = self.one[kinds, free].sum(axis=0)
         for each in self.several:
             fits = free >= each.milli
@@ -139,7 +139,7 @@ class Fragmentation:
         return usable
 
     def usable_by_device(self, kinds: Kinds, free: Idle, milli: int) -> NDArray[np.int64]:
-        """(devices, nodes): the same once so much of that device is taken; anything where it has less."""
+        """Return (devices, nodes): the same after `milli` is taken from that device; undefined if it has less."""
         left = np.maximum(free - milli, 0)
         now = self.one[kinds, free]
         usable: NDArray[np.int64] = now.sum(axis=0) - now + self.one[kinds, left]
@@ -152,7 +152,7 @@ class Fragmentation:
         return usable
 
     def amount(self, snapshot: Snapshot) -> NDArray[np.float64]:
-        """(nodes,): thousandths of GPUs that are fragmented."""
+        """Return (nodes,): fragmented thousandths of GPUs."""
         free = idle(snapshot)
         (kinds,) = self.kinds(snapshot, 0)
         amount: NDArray[np.float64] = free.sum(axis=0) - self.usable(kinds, free) / max(self.weight, 1)

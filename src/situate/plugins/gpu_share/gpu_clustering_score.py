@@ -1,4 +1,4 @@
-"""GpuClusteringScore: pods that want GPUs alike together, as in Gandiva (Xiao et al., OSDI 2018)."""
+"""GpuClusteringScore: groups Pods with similar GPU requests, as in Gandiva (Xiao et al., OSDI 2018)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from situate.plugins.gpu_share.gpu_share import GpuShare
 from situate.plugins.gpu_share.requests import MOST_DEVICES, WHOLE, BadRequest, GpuRequest, gpu_request
 
 _SHARE: Final = 0
-"""The kind of pods that share a GPU; others are of the kind of their number of GPUs."""
+"""The kind of Pods that share a GPU. The kind of other Pods is their number of GPUs."""
 
 
 class GpuClusteringScore(GpuShare):
-    """Three quarters of the way up for a node with pods of the pod's own kind only, half for one with others as well, a
-    quarter for one without GPU pods; within the quarter the fuller the better. 0 for a pod without GPUs.
+    """Scores by the kinds of GPU Pods on the node; 0 for a Pod without GPUs.
+
+    A node with Pods of the Pod's own kind only starts at three quarters of 100, and one with other kinds too at half. A
+    node without GPU Pods starts at a quarter. Within the quarter, a fuller node is better.
     """
 
     name = "GpuClusteringScore"

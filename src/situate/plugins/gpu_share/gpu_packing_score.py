@@ -1,4 +1,4 @@
-"""GpuPackingScore: devices in use before idle ones, nodes in use before empty ones (Weng et al., NSDI 2022)."""
+"""GpuPackingScore: used devices before idle ones, used nodes before empty ones (Weng et al., NSDI 2022)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from situate.plugins.gpu_share.requests import WHOLE, GpuRequest
 
 
 class GpuPackingScore(GpuShare):
-    """50 to 100 on devices in use, the less idle the better; below 50 where unused devices have to be begun, the fewer
-    the better; 33 at most where the node has no GPU in use, the smaller the better. 0 for a pod without GPUs.
+    """Scores 50 to 100 on used devices, less idle being better; 0 for a Pod without GPUs.
+
+    If the Pod needs unused devices, the score is below 50; fewer are better. If no GPU of the node is in use, the score
+    is at most 33; fewer GPUs are better.
     """
 
     name = "GpuPackingScore"

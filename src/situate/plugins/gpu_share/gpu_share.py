@@ -1,4 +1,4 @@
-"""GpuShare: room on the devices of a node, not only on all of them together."""
+"""GpuShare: checks the free capacity of each device of a node, in addition to their sum."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from situate.plugins.gpu_share.requests import (
 
 
 class GpuShare:
-    """Refuses nodes whose devices cannot take the pod, and gives it the tightest ones of the node that is chosen.
+    """A Filter plugin for devices, which also allocates the tightest devices of the chosen node.
 
-    A pod that wants a share of a GPU must find it on one device; one that wants several needs as many devices with
-    room. A pod in place that does not say which devices it got holds none here.
+    A Pod with a share of a GPU must fit on one device. A Pod with several GPUs needs that number of fitting devices. A
+    placed Pod without a device annotation holds no device here.
     """
 
     name = "GpuShare"
@@ -41,7 +41,7 @@ class GpuShare:
     allotments: Final = (INDEX,)
 
     def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:  # noqa: ARG002
-        """Skipped for a pod without GPUs; unresolvable for one whose annotations cannot be read."""
+        """Read the request; skip for a Pod without GPUs; unresolvable for invalid annotations."""
         try:
             request = gpu_request(pod.template.annotations)
         except BadRequest as problem:
@@ -49,7 +49,7 @@ class GpuShare:
         return SKIPPED if request is None else PreFiltered(state=request)
 
     def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:  # noqa: ARG002
-        """Unresolvable where the node has too few devices, or of another model; else unschedulable."""
+        """Refuse nodes: unresolvable with too few devices or another model, else unschedulable."""
         request: GpuRequest = state
         devices = Devices.of(snapshot.nodes)
         few = snapshot.static((GpuShare.name, "few", request.count), lambda _: devices.count < request.count)
@@ -62,28 +62,28 @@ class GpuShare:
         )
 
     def reserves(self, pod: PodInfo) -> bool:
-        """Whether the pod wants devices, which are picked pod by pod."""
+        """Return whether the Pod requests devices, which are allocated Pod by Pod."""
         return _request(pod) is not None
 
     def allot(self, pod: PodInfo, node: Snapshot) -> Mapping[str, str]:
-        """The devices that the pod gets. Any that it says it has are of an earlier try."""
+        """Return the Pod's devices as an annotation. An existing one is from an earlier attempt and is ignored."""
         request = _request(pod)
         return {} if request is None else {INDEX: index_text(self.pick(pod, request, node))}
 
     def pick(self, pod: PodInfo, request: GpuRequest, node: Snapshot) -> list[int]:  # noqa: ARG002
-        """The devices of the only node of the snapshot, ascending; none if they do not suffice."""
+        """Select devices of the snapshot's only node, ascending; empty if they are not sufficient."""
         return tightest(idle(node)[:, 0], request)
 
     def pre_bind_preflight(self, pod: PodInfo, node: str, snapshot: Snapshot) -> Status:  # noqa: ARG002
         return SUCCESS if INDEX in pod.pod.metadata.annotations and self.reserves(pod) else SKIP
 
     def pre_bind(self, pod: PodInfo, node: str, snapshot: Snapshot) -> tuple[Action, ...]:  # noqa: ARG002
-        """Tells the pod, and with it the node's device plugin, which devices it got."""
+        """Write the devices to the Pod, where the node's device plugin reads them."""
         told = {INDEX: pod.pod.metadata.annotations[INDEX]}
         return (Patch("pods", pod.key, {"metadata": {"uid": pod.uid, "annotations": told}}),)
 
     def events(self) -> tuple[EventHint, ...]:
-        """Pods that give devices back, and nodes that come, get devices or another model."""
+        """Return hints for Pods that release devices, and for nodes that are new or get other devices or models."""
         return (
             EventHint(Subject.ASSIGNED_POD, Change.DELETE, _after_pod),
             EventHint(Subject.NODE, Change.ADD | Change.ALLOCATABLE | Change.LABELS, _after_node),
@@ -102,7 +102,7 @@ def _after_pod(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:  # noqa
 
 
 def _after_node(pod: PodInfo, old: Node | None, new: Node) -> Hint:
-    """It would take the pod if it were empty, and has more devices of the right model than it had."""
+    """Queue if the node has enough devices of an allowed model, and more than before."""
     request = _request(pod)
     if request is None:
         return Hint.SKIP
@@ -111,7 +111,7 @@ def _after_node(pod: PodInfo, old: Node | None, new: Node) -> Hint:
 
 
 def _right_devices(request: GpuRequest, node: Node | None) -> int:
-    """So many devices of a model that will do."""
+    """Return the number of devices of an allowed model."""
     if node is None or (request.models and node.metadata.labels.get(MODEL) not in request.models):
         return 0
     return amounts(node.status.allocatable).get(COUNT, 0)

@@ -1,4 +1,4 @@
-"""RandomScore: any node that will do, and any of its devices; what the policies are measured against."""
+"""RandomScore: a random feasible node and a random device; the baseline of the other policies."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from situate.plugins.gpu_share.requests import WHOLE, GpuRequest
 
 
 class RandomScoreArgs(msgspec.Struct, frozen=True, rename="camel"):
-    """Of RandomScore."""
+    """Arguments of RandomScore."""
 
     seed: int = 0
-    """Another number gives other choices."""
+    """A different seed gives different choices."""
 
 
 class RandomScore(GpuShare):
-    """One node gets everything. The pod's uid and the seed decide, so that a decision can be repeated."""
+    """Gives one node the full score. The Pod's uid and the seed decide, so the decision is repeatable."""
 
     name = "RandomScore"
     reads = Reads.CLUSTER
@@ -42,7 +42,7 @@ class RandomScore(GpuShare):
         return scores
 
     def pick(self, pod: PodInfo, request: GpuRequest, node: Snapshot) -> list[int]:
-        """Any device for a share of one; whole ones are all the same."""
+        """Select a random device for a share; whole devices are equivalent."""
         free = idle(node)[:, 0]
         fitting = np.flatnonzero(free >= request.milli).tolist()
         if request.count > 1 or request.milli == WHOLE or not fitting:
@@ -50,6 +50,6 @@ class RandomScore(GpuShare):
         return [fitting[self._draw(pod, "device", len(fitting))]]
 
     def _draw(self, pod: PodInfo, what: str, among: int) -> int:
-        """0 to `among - 1`, each as likely."""
+        """Return 0 to `among - 1` with equal probability."""
         digest = blake2b(f"{self._seed} {pod.uid} {what}".encode(), digest_size=8).digest()
         return int.from_bytes(digest) % among

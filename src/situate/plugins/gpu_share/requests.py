@@ -1,4 +1,4 @@
-"""What pods say about GPUs, in annotations: before they have a node, what they want; afterwards, what they got."""
+"""GPU requests and allocations in annotations of Pods."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from typing import Final
 from situate.framework.pod.pods import PodInfo
 
 MILLI: Final = "alibabacloud.com/gpu-milli"
-"""Of a pod: thousandths of each GPU that it wants; all of it where it only says how many."""
+"""Of a Pod: requested thousandths of each GPU; whole GPUs if only the count is set."""
 COUNT: Final = "alibabacloud.com/gpu-count"
-"""Of a pod: so many GPUs, one where it only says how much of it. Of a node: the resource that counts its GPUs."""
+"""Of a Pod: the number of GPUs; one if only `MILLI` is set. Of a node: the resource that counts its GPUs."""
 MODEL: Final = "alibabacloud.com/gpu-card-model"
-"""Of a pod: the models that will do, `A|B`; without it every one does. Of a node: the label with its model."""
+"""Of a Pod: the allowed models, `A|B`; any model without it. Of a node: the label with its model."""
 INDEX: Final = "alibabacloud.com/gpu-index"
-"""Of a pod with a node: the devices that it got there, `0-1`, counted from 0."""
+"""Of a Pod with a node: its devices there, such as `0-1`, numbered from 0."""
 
 WHOLE: Final = 1000
-"""Thousandths of a GPU."""
+"""The thousandths of a whole GPU."""
 MOST_DEVICES: Final = 64
-"""A node has no more than these, whatever it says, so that a wrong number costs no memory."""
+"""Upper limit of a node's devices, so that a wrong number costs no memory."""
 
 ASKS: Final = (MILLI, COUNT, MODEL)
 
 
 class BadRequest(ValueError):
-    """An annotation says nothing that can be acted on."""
+    """An annotation is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuRequest:
-    """What a pod wants: `milli` on each of `count` devices of one node."""
+    """A Pod's request: `milli` on each of `count` devices of one node."""
 
     count: int
     milli: int
     """1 to `WHOLE`."""
     models: tuple[str, ...] = ()
-    """One of these; empty is any."""
+    """One of these models; empty means any."""
 
     @property
     def total(self) -> int:
@@ -46,7 +46,7 @@ class GpuRequest:
 
 
 def gpu_request(annotations: Mapping[str, str]) -> GpuRequest | None:
-    """None for a pod that wants no GPU; `BadRequest` names the annotation."""
+    """Read the request; None for a Pod without GPUs. `BadRequest` names the annotation."""
     if MILLI not in annotations and COUNT not in annotations:
         return None
     milli = _number(annotations, MILLI, WHOLE)
@@ -58,12 +58,12 @@ def gpu_request(annotations: Mapping[str, str]) -> GpuRequest | None:
 
 
 def index_text(devices: Iterable[int]) -> str:
-    """As `INDEX` has it."""
+    """Return the value of `INDEX` for these devices."""
     return "-".join(map(str, devices))
 
 
 def held_devices(info: PodInfo) -> list[tuple[int, int]]:
-    """Device and thousandths that a pod in place holds: nothing where it does not say which devices it got."""
+    """Return devices and thousandths that a placed Pod holds; empty without a valid device annotation."""
     text = info.pod.metadata.annotations.get(INDEX, "")
     if not text:
         return []
@@ -78,7 +78,7 @@ def held_devices(info: PodInfo) -> list[tuple[int, int]]:
 
 
 def _number(annotations: Mapping[str, str], key: str, most: int) -> int | None:
-    """None where the annotation is missing."""
+    """Return the number; None if the annotation is missing."""
     text = annotations.get(key)
     if text is None:
         return None
