@@ -129,7 +129,7 @@ def approval(action: Approve, machine: Unstructured, resource: ResourceType[Any]
 
     The patch tests their texts as the VM has them, in any notation, and the resourceVersion. Without the latter, a late
     approval could match again. An agent may have asked for less and then for the same amount, and the capacity may be
-    granted to another VM meanwhile. The patch also tests the name of the VM's Pod: a grant for one Pod of the VM must
+    granted to another VM meanwhile. The patch also tests the name of the VM's Pod. A grant for one Pod of the VM must
     not count for the next one, which may be on another node.
     """
     meta = machine.metadata
@@ -170,14 +170,14 @@ def _runs_in(machine: Unstructured) -> str:
 
 
 def resized(action: ResizePod, pod: Pod, resource: ResourceType[Any], rules: Rules) -> Change | Moot:
-    """Patch the requests of one container so that the Pod requests the amount, and limits by the same difference (B34,
-    B47).
+    """Patch the requests of one container so that the Pod requests the amount, and limits likewise (B34, B47).
 
-    It changes only requests and limits that the container has, so the QoS class of the Pod stays. It tests the amounts
-    that it is computed from. For a resize request of the owner, it also tests that the request is unchanged, and the
-    resourceVersion, because a request may be withdrawn and made again. So a late patch changes no amount that others
-    rely on by then. The requests of a runner Pod grant nothing. There, the next patch corrects a late one, and the
-    grant does not wait.
+    Limits change by the same difference. Only requests and limits that the container has are changed, so the QoS class
+    of the Pod stays. The patch tests the amounts that it is computed from.
+
+    For a resize request of the owner, it also tests the request and the resourceVersion, because a request may be
+    withdrawn and made again. So a late patch changes no amount that others rely on by then. The requests of a runner
+    Pod grant nothing. There, the next patch corrects a late one, and the grant does not wait.
     """
     if action.wish and pod.metadata.annotations.get(RESIZE_REQUESTED) != action.wish:
         return Moot(f"pod {action.pod} wishes something else by now", CONFLICT)

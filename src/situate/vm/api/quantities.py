@@ -112,14 +112,14 @@ class Reader(Generic[T]):
 
 
 def amounts_of(part: Part, resources: Sequence[str] = RESOURCES) -> Amounts:
-    """Raises `Misread`."""
+    """Parse `{vCPUs,mem}` and further resources. Raises `Misread`."""
     part.mapping()
     further = (part[name].units() if part[name].there else 0 for name in resources[len(RESOURCES) :])
     return Amounts.of(part["vCPUs"].milli(), part["mem"].units(), *further)
 
 
 def unit_of(part: Part, resources: Sequence[str] = RESOURCES) -> Amounts:
-    """Raises `Misread`."""
+    """Parse a compute unit. Neither CPU nor memory may be zero. Raises `Misread`."""
     part.mapping()
     part["vCPUs"].milli(least=1)
     part["mem"].units(least=1)

@@ -28,7 +28,7 @@ PENDING: Final = "PodResizePending"
 INFEASIBLE: Final = "Infeasible"
 GUARANTEED: Final = "Guaranteed"
 SIDECAR: Final = "Always"
-"""Restart policy of an init container that runs beside the others."""
+"""Restart policy of a sidecar: an init container that runs next to the containers."""
 
 
 def named(pod: Pod, name: str) -> Container | Unreadable:

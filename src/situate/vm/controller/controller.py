@@ -61,7 +61,7 @@ REVISION: Final = "deployment.kubernetes.io/revision"
 
 
 class TooSlow(Exception):
-    """The start took too long. With `compat`, this ends the process, as in upstream (C30)."""
+    """The start took too long. Raised only with `compat`; it ends the process, as in upstream (C30)."""
 
 
 class VmController:
@@ -176,7 +176,7 @@ class VmController:
         self._log = structlog.get_logger().bind(controller=self.name)
 
     async def run(self) -> None:
-        """Raises internal errors."""
+        """Run all tasks of the process. Raises internal errors."""
         async with asyncio.TaskGroup() as group:
             beside = [group.create_task(self._say_if_missing(each)) for each in self.watched.all.further]
             beside += [group.create_task(each.run(), name=each.name) for each in self._own_reflectors()]
@@ -330,7 +330,7 @@ class VmController:
                 former, moves = moves, self.ledger.state.moves
                 self._release_targets(former)
             if self._stirred.is_set():
-                await asyncio.sleep(0)  # let other tasks run between our own events
+                await asyncio.sleep(0)  # events that this task causes must not starve other tasks
                 continue
             due = self.ledger.wake_at
             try:
@@ -346,7 +346,7 @@ class VmController:
         performing.submit(self.ledger.taken())
 
     def _wake(self, node: str) -> None:
-        """Retry Pods at once for which the ledger had no capacity before and has some on this node now (D16)."""
+        """Retry Pods at once for which the ledger lacked capacity and now has enough on this node (D16)."""
         assert self._engine is not None
         self._activate(
             waiting.info.uid

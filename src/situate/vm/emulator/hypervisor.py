@@ -136,7 +136,7 @@ class Progress:
     total: int
     """Bytes."""
     ends_in_s: float | None = None
-    """Time until the status is no longer active, if nothing changes; None: never, or it has ended."""
+    """Time until the status changes, if the inputs stay the same; None: never, or it has ended."""
 
     def info(self) -> dict[str, Any]:
         """Return the value for `status.info` of a migration."""

@@ -20,7 +20,7 @@ class Objects(Protocol):
         ...
 
     def pods_of(self, namespace: str, machine: str) -> Iterable[Obj]:
-        """Return the Pods with the VM's name in their label, whatever their owners."""
+        """Return the Pods with the VM's name in their label, with any owners."""
         ...
 
 
@@ -28,7 +28,7 @@ class Objects(Protocol):
 class MachineSight:
     machine: Obj
     pod: Obj | None
-    """The Pod named by its status, whatever its owners."""
+    """The Pod named by its status, with any owners."""
     migrations: tuple[Obj, ...]
     """Its migrations that have not ended, oldest first."""
     strays: tuple[Obj, ...] = ()
@@ -47,7 +47,7 @@ class MigrationSight:
 
 
 def machine_sight(objects: Objects, key: Key) -> MachineSight | None:
-    """None: there is no such VM."""
+    """Collect the objects around a VM; None: there is no such VM."""
     machine = objects.get(Kind.MACHINE, key.namespace, key.name)
     if machine is None:
         return None
@@ -57,7 +57,7 @@ def machine_sight(objects: Objects, key: Key) -> MachineSight | None:
 
 
 def migration_sight(objects: Objects, key: Key) -> MigrationSight | None:
-    """None: there is no such migration."""
+    """Collect the objects around a migration; None: there is no such migration."""
     migration = objects.get(Kind.MIGRATION, key.namespace, key.name)
     if migration is None:
         return None

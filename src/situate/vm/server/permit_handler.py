@@ -41,7 +41,7 @@ class Turn:
     """Place in the order of requests.
 
     Requests of one Pod are handled one by one, in order of arrival: the reserved amount follows the last one. Only a
-    limited number of Pods is handled at a time, until the resulting writes are stored. So requests that have begun
+    limited number of requests is handled at a time, until the resulting writes are stored. So requests that have begun
     finish before others begin.
     """
 

@@ -54,8 +54,8 @@ class PermitServer:
     ) -> None:
         """Create the port. Without a certificate it serves only with `compat`. Raises `CannotServe`.
 
-        `folder` is the base of file names. `namespace` is that of this process. `reviewing` is another client than that
-        of our writes, so that wrong tokens delay no write. `for_known` is a third one, for callers that were
+        `folder` is the base of file names. `namespace` is that of this process. `reviewing` is another client than the
+        one for writes, so that wrong tokens delay no write. `for_known` is a third one, for callers that were
         authenticated before. `certificates` are the installation's, if the settings name none.
         """
         compat = leading.ledger.rules.compat
@@ -94,7 +94,7 @@ class PermitServer:
         leading.watched.all.pods.store.on_change(lambda _, __: self._rounds.changed())
 
     async def run(self) -> None:
-        """Raises `CannotServe`."""
+        """Serve until cancelled. Raises `CannotServe`."""
         if self._certificates is not None and not await self._certificates.installed():
             structlog.get_logger().warning(
                 "nobody is granted anything over HTTP: there is no certificate",

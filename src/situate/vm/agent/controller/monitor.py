@@ -54,11 +54,11 @@ class Monitor(Protocol):
         ...
 
     async def upscale(self, granted: Amounts) -> None:
-        """Raises `MonitorFailed`."""
+        """Notify the guest of its new size. Raises `MonitorFailed`."""
         ...
 
     async def downscale(self, target: Amounts) -> DownscaleResult:
-        """Raises `MonitorFailed`."""
+        """Ask the guest to use less. Raises `MonitorFailed`."""
         ...
 
 

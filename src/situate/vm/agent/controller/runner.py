@@ -1,6 +1,6 @@
 """Runner of one VM: turns actions of the core into requests, and outcomes into state.
 
-It begins one action at a time and calls the core again before the next one, so every action fits the state in which it
+It begins one action at a time and calls the core again before the next one. So every action fits the state in which it
 begins. Failures of others are outcomes. An exception here is an internal error, and ends the run of this VM.
 """
 

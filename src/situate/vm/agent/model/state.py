@@ -32,7 +32,7 @@ class Config:
     denied_downscale_ms: int = 5_000
     requested_upscale_ms: int = 10_000
     compat: bool = False
-    """As upstream. The VM has the size of the last patch (D23), a decrease counts at its answer (D24), and a VM in
+    """As upstream: the VM has the size of the last patch (D23), and a decrease counts at its answer (D24). A VM in
     PreMigrating is still scaled (D13)."""
 
 

@@ -121,7 +121,7 @@ def heard(text: str | bytes) -> Heard | NotUnderstood:
 
 
 def _content(part: Part) -> Content:
-    """Raises `Misread`."""
+    """Parse type and content of a message. Raises `Misread`."""
     kinds = [
         "UpscaleRequest",
         "UpscaleConfirmation",

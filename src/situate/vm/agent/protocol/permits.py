@@ -73,7 +73,7 @@ def request_body(
 
 
 def answer(status: int, body: bytes) -> Permit | BadAnswer:
-    """Parse an answer. Any status except 200 is a failure, whatever the body says (C14)."""
+    """Parse an answer. Any status except 200 is a failure, with any body (C14)."""
     if status != 200:
         said = body[:200].decode("utf-8", "replace").strip()
         return BadAnswer(f"the scheduler answered {status}{f': {said}' if said else ''}")

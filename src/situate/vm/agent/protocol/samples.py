@@ -121,7 +121,7 @@ def read_load(text: str, place: Place) -> Load | Unreadable:
 
 
 def _load(part: Part) -> Load:
-    """Raises `Misread`."""
+    """Parse the fields of a load. Raises `Misread`."""
     part.mapping()
     load1 = _finite(part["load1"])
     load5 = _finite(part["load5"]) if part["load5"].there else load1
@@ -135,7 +135,7 @@ def _load(part: Part) -> Load:
 
 
 def _finite(part: Part) -> float:
-    """Raises `Misread`."""
+    """Return a valid number. Raises `Misread`."""
     value = part.value
     if isinstance(value, bool) or not isinstance(value, int | float) or not _usable(value):
         raise part.misread("a number from 0 to 2^60")
