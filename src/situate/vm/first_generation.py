@@ -1,7 +1,7 @@
-"""The bookkeeping of the reference's first generation (C41, C42), one resource at a time.
+"""Accounting of upstream's first generation, one resource at a time.
 
-Until 2024-12 the scheduler kept in memory what it granted: a buffer for what a machine may hold without having said so,
-and pressure for what it was denied. Nothing here is used by decisions of today; it is what agents of then were told.
+neondatabase/autoscaling before 2024-12 kept its state in memory (C41, C42). The buffer is the amount that a VM may use
+before its agent has reported. The pressure is the amount that was denied. No current decision uses this module.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ class NodeResource:
     watermark: int
     reserved: int
     buffer: int = 0
-    """The part of `reserved` that is not known to be used."""
+    """The part of `reserved` that is not known to be in use."""
     pressure: int = 0
-    """What was denied."""
+    """The denied amount."""
     accounted: int = 0
-    """Pressure that machines which are leaving take away."""
+    """The pressure that VMs migrating away already cover (PressureAccountedFor)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class PodResource:
 
 
 def reserved(node: NodeResource, pod: PodResource) -> tuple[NodeResource, bool]:
-    """With a new pod, which is always booked; and whether the node is over its budget then."""
+    """Add a new Pod, always accepted. Return the node and whether it is over budget."""
     booked = replace(node, reserved=node.reserved + pod.reserved, buffer=node.buffer + pod.buffer)
     return booked, booked.reserved > booked.total
 
@@ -40,7 +40,7 @@ def reserved(node: NodeResource, pod: PodResource) -> tuple[NodeResource, bool]:
 def requested(
     node: NodeResource, pod: PodResource, wanted: int, last_permit: int | None, factor: int, *, starting: bool = False
 ) -> tuple[NodeResource, PodResource]:
-    """What an agent's request comes to; `starting` a migration it grows by nothing."""
+    """Apply an agent's request. A VM with a `starting` migration gets no increase."""
     known = replace(pod, reserved=pod.reserved - pod.buffer, buffer=0)
     if wanted <= known.reserved:
         after = replace(known, reserved=wanted, pressure=0)
@@ -72,7 +72,7 @@ def autoscaling_disabled(node: NodeResource, pod: PodResource) -> tuple[NodeReso
 def bounds_changed(
     node: NodeResource, pod: PodResource, minimum: int, maximum: int
 ) -> tuple[NodeResource, PodResource]:
-    """A machine that has not been heard of yet may hold its new maximum; of one that has, only the bounds change."""
+    """Apply new bounds. Before the first contact, a VM reserves its new maximum; later only the bounds change."""
     after = replace(pod, minimum=minimum, maximum=maximum)
     if pod.buffer and maximum != pod.maximum:
         using = pod.reserved - pod.buffer
@@ -82,7 +82,10 @@ def bounds_changed(
 
 
 def too_much_pressure(cpu: NodeResource, memory: NodeResource) -> bool:
-    """C42; at its watermark CPU is not over it, memory is."""
+    """Return whether a node has too much pressure (C42).
+
+    CPU at its watermark is not over it; memory at its watermark is.
+    """
     if cpu.reserved <= cpu.watermark and memory.reserved < memory.watermark:
         return False
     return any(
@@ -93,7 +96,7 @@ def too_much_pressure(cpu: NodeResource, memory: NodeResource) -> bool:
 
 
 def _followed(node: NodeResource, before: PodResource, after: PodResource) -> NodeResource:
-    """The node with what changed of the pod."""
+    """Return the node with the change of one Pod applied."""
     return replace(
         node,
         reserved=node.reserved + after.reserved - before.reserved,

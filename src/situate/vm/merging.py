@@ -1,7 +1,7 @@
-"""The reconcile queue: what two events about one object come to, how long a failure waits, what is due (C23, C24).
+"""Reconcile queue: merge events of one object, back off after failures, and return the due work (C23, C24).
 
-A structure without a clock: whoever drives it says what time it is. Objects are whatever the caller puts in. The
-process itself goes by `Backoff` alone: events are decided on as they come, and only writes wait (decision 0019).
+The queue has no clock: the caller passes the time. The caller chooses the objects. The vm process uses `Backoff` alone:
+it decides on events as they arrive, and only writes wait (decision 0019).
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ LONGEST_NS: Final = 60_000_000_000
 
 
 class Kind(Enum):
-    """What happened to an object since it was last handled."""
+    """Change of an object since its last run."""
 
     ADDED = "Added"
     MODIFIED = "Modified"
     DELETED = "Deleted"
     EPHEMERAL = "Ephemeral"
-    """It came and went, or went and came, unseen."""
+    """Added and deleted, in either order, between two runs."""
 
 
 class ImpossibleEvents(Exception):
-    """Two events that no watch can give in this order: whoever put them in is wrong."""
+    """Two events that no watch can report in this order: an error of the caller."""
 
 
 def merged(first: Kind, then: Kind) -> Kind:
-    """The one event that stands for both. Raises `ImpossibleEvents`."""
+    """Return the one event that replaces both. Raises `ImpossibleEvents`."""
     kinds = (first, then)
     if Kind.EPHEMERAL in kinds or (first is then and first is not Kind.MODIFIED):
         raise ImpossibleEvents(f"an object that was {first.value} cannot be {then.value} next")
@@ -47,22 +47,25 @@ def merged(first: Kind, then: Kind) -> Kind:
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Of one object. Times are whole nanoseconds."""
+    """Back-off of one object. Times are whole nanoseconds."""
 
     failures: int = 0
-    """In a row."""
+    """Failures in a row."""
     stored_ns: int = 0
-    """What the last failure left, from which the next one grows."""
+    """The back-off after the last failure. The next one grows from it."""
 
     def failed(self, retry_ns: int = 0) -> tuple[Backoff, int]:
-        """Another failure, and how long to wait. `retry_ns` is what the handler asked for; 0 if it did not."""
+        """Return the state after another failure, and the time to wait.
+
+        `retry_ns` is the retry time that the handler asked for; 0 if none.
+        """
         grown = FIRST_NS if not self.failures else min(int(self.stored_ns * FACTOR), LONGEST_NS)
         stored = min(grown, retry_ns) if retry_ns else grown
         return Backoff(self.failures + 1, stored), max(stored, retry_ns)
 
 
 NO_FAILURE: Final = Backoff()
-"""Also what success leaves."""
+"""Also the state after a success."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,22 +79,25 @@ class Work(Generic[K, V]):
 
 
 class ReconcileQueue(Generic[K, V]):
-    """Mutable. The earliest is next, of equally early ones the one that came first; one run a key at a time.
+    """Mutable queue that returns the earliest work first, and equally early work in order of arrival.
 
-    Times are of the caller's unit, and only ever compared.
+    One run per key at a time. Times are in the caller's unit, and the queue only compares them.
     """
 
     def __init__(self) -> None:
         self._waiting: dict[K, Work[K, V]] = {}
         self._parked: dict[K, Work[K, V]] = {}
-        """What came while the key was running."""
+        """Events that arrived while the key was running."""
         self._running: dict[K, Work[K, V]] = {}
         self._order: list[tuple[float, int, K]] = []
-        """A heap, with entries that are outdated: the work of a key may have become due earlier."""
+        """A heap. It may hold outdated entries, because the work of a key may have become due earlier."""
         self._numbers = count()
 
     def add(self, key: K, kind: Kind, value: V, due: float) -> None:
-        """Merges with what is there of the key: newest object, earliest time. Raises `ImpossibleEvents`."""
+        """Queue an event, merged with waiting work of the key: newest object, earliest time.
+
+        Raises `ImpossibleEvents`.
+        """
         work = Work(key, kind, value, due)
         if key in self._running:
             self._parked[key] = _joined(self._parked.get(key), work)
@@ -99,7 +105,7 @@ class ReconcileQueue(Generic[K, V]):
             self._put(_joined(self._waiting.get(key), work))
 
     def next(self, now: float) -> Work[K, V] | None:
-        """Begins the run that is due first; None if none is. `finish` ends it."""
+        """Begin the run that is due first, or return None if no run is due. `finish` ends it."""
         if self.due_at is None or self._order[0][0] > now:
             return None
         work = self._waiting.pop(heappop(self._order)[2])
@@ -107,7 +113,10 @@ class ReconcileQueue(Generic[K, V]):
         return work
 
     def finish(self, key: K, retry_at: float | None = None) -> None:
-        """The run of the key is over. With `retry_at` the same event is handled again then, merged with what came."""
+        """End the run of the key.
+
+        With `retry_at`, queue the same event again for that time, merged with events that arrived meanwhile.
+        """
         work, parked = self._running.pop(key), self._parked.pop(key, None)
         if retry_at is not None:
             again = Work(key, work.kind, work.object, retry_at)
@@ -117,7 +126,7 @@ class ReconcileQueue(Generic[K, V]):
 
     @property
     def due_at(self) -> float | None:
-        """When the next run is due; None if nothing waits."""
+        """Time of the next run; None if no work waits."""
         while self._order:
             due, _, key = self._order[0]
             waiting = self._waiting.get(key)
@@ -127,7 +136,7 @@ class ReconcileQueue(Generic[K, V]):
         return None
 
     def __len__(self) -> int:
-        """So many objects wait, those that run not counted."""
+        """Return the number of waiting objects, without the running ones."""
         return len(self._waiting)
 
     def _put(self, work: Work[K, V]) -> None:

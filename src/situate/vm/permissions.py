@@ -1,6 +1,6 @@
-"""What vm needs to be allowed: the one list behind the printed RBAC and the access check.
+"""Permissions that vm needs: the one list behind the printed RBAC and the access check.
 
-It is a scheduler, so what schedulers need comes first; no right here lets it write a machine's spec.
+vm is a scheduler, so the list begins with the permissions of a scheduler. vm never writes the spec of a VM.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ def permissions(
     evictions_in: str | None = None,
     certificates_in: str | None = None,
 ) -> tuple[Permission, ...]:
-    """`lease`: whose holder decides. `evictions_in`: the namespace of an installation for which evictions are moves;
-    `certificates_in`: of one that has certificates of its own."""
+    """List the permissions of vm.
+
+    The holder of `lease` decides. `evictions_in` is the namespace of an installation that turns evictions into
+    migrations. `certificates_in` is the namespace of an installation that creates its own certificates.
+    """
     machines, migrations = system.machines, system.backend(rules).resource
     return (
         *scheduler_permissions(lease, shadow=False),
@@ -72,7 +75,7 @@ def _of_certificates(namespace: str) -> tuple[Permission, ...]:
 
 
 def _of_pods(rules: Rules) -> tuple[Permission, ...]:
-    """Deleting the source of a move that is done is among the scheduler's rights."""
+    """Permissions for Pods. The scheduler's own ones already allow deleting the source of a finished migration."""
     note = Permission("", "pods", ("patch",), "marking the pod that answers, and noting on pods what is asked for them")
     resize = Permission("", "pods/resize", ("patch",), "letting pods ask for what they are granted")
     evict = Permission("", "pods/eviction", ("create",), "making room where no move helps")

@@ -1,1 +1,1 @@
-"""The autoscaler-agent's side: how large a machine should be, and whom to ask before it is (C35 to C40)."""
+"""The autoscaler-agent: the size that a VM needs, and the requests before each change of size (C35 to C40)."""

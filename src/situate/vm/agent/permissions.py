@@ -1,4 +1,4 @@
-"""What an agent needs to be allowed: the one list behind the printed RBAC and the tests."""
+"""Permissions that an agent needs: the one list behind the printed RBAC and the tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from situate.vm.api.well_known import GROUP
 
 
 def permissions(settings: AgentSettings) -> tuple[Permission, ...]:
-    """It writes the size of machines, and nothing else about them."""
+    """List the permissions of an agent. The agent writes the size of VMs, and nothing else on them."""
     scheduler = settings.scheduler
     find = Permission("", "pods", READ, "finding the scheduler that grants permits", namespace=scheduler.namespace)
     return (

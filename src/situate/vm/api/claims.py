@@ -1,7 +1,7 @@
-"""Claims, hand-overs and moves as annotations hold them: canonical JSON text, members in the order of B1.
+"""Claims, hand-overs and migration times in annotations: canonical JSON text, fields in the order of B1.
 
-Amounts are as counted on the node; times are RFC 3339 in UTC, to the microsecond. What is read comes back equal to what
-was written. A broken text is a value that names what is wrong with it.
+Amounts are as counted on the node. Times are RFC 3339 in UTC, to the microsecond. Reading a written text gives an equal
+value. Reading a broken text gives an `Unreadable` that names the error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from situate.vm.model.resource_amounts import RESOURCES, Amounts
 
 
 def claim_text(claim: WrittenClaim | Claim, resources: Sequence[str] = RESOURCES) -> str:
-    """`{id,plan,node,beneficiary{kind,namespace,name,uid},source{podUID},amount{cpu,mem},deadline}` (B1)."""
+    """Return `{id,plan,node,beneficiary{kind,namespace,name,uid},source{podUID},amount{cpu,mem},deadline}` (B1)."""
     beneficiary = claim.beneficiary
     return json_text(
         {
@@ -55,7 +55,7 @@ def read_claim(text: str, place: Place, resources: Sequence[str] = RESOURCES) ->
 
 
 def amount_text(amount: Amounts, resources: Sequence[str] = RESOURCES) -> str:
-    """`{cpu,mem}`."""
+    """Return `{cpu,mem}`."""
     return json_text(_amount_value(amount, resources))
 
 
@@ -67,7 +67,7 @@ def read_amount(text: str, place: Place, resources: Sequence[str] = RESOURCES) -
 
 
 def handover_text(handover: WrittenHandOver, resources: Sequence[str] = RESOURCES) -> str:
-    """`{source{namespace,name,uid},beneficiary{namespace,name,uid},amount{cpu,mem}}` (B10)."""
+    """Return `{source{namespace,name,uid},beneficiary{namespace,name,uid},amount{cpu,mem}}` (B10)."""
     return json_text(
         {
             "source": _ref_value(handover.source),
@@ -88,12 +88,12 @@ def read_handover(text: str, place: Place, resources: Sequence[str] = RESOURCES)
 
 
 def moved_text(at: Iterable[float]) -> str:
-    """`["2026-01-31T12:00:00.000000Z"]`, oldest first (B25)."""
+    """Return `["2026-01-31T12:00:00.000000Z"]`, oldest first (B25)."""
     return json_text([micro_time(datetime.fromtimestamp(each, UTC)) for each in sorted(at)])
 
 
 def read_moved(text: str, place: Place) -> tuple[float, ...] | Unreadable:
-    """Oldest first."""
+    """Return the times, oldest first."""
     try:
         return tuple(sorted(_moment(each) for each in Part.of_text(text, place).items()))
     except Misread as problem:
@@ -101,12 +101,12 @@ def read_moved(text: str, place: Place) -> tuple[float, ...] | Unreadable:
 
 
 def moment_text(at: float) -> str:
-    """`2026-01-31T12:00:00.000000Z`: no JSON."""
+    """Return `2026-01-31T12:00:00.000000Z`; this is no JSON."""
     return micro_time(datetime.fromtimestamp(at, UTC))
 
 
 def read_moment(text: str, place: Place) -> float | Unreadable:
-    """Seconds of the epoch."""
+    """Return seconds since the epoch."""
     try:
         return _moment(Part(place, text))
     except Misread as problem:

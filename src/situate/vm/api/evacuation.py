@@ -1,8 +1,8 @@
-"""Which machines are to leave their nodes because their pods were to be evicted (B48).
+"""Requests that a VM leaves its node, because its Pod was to be evicted (B48).
 
-The wish is an annotation of the VirtualMachine, so that a restart loses none:
-`{"node":"n1","at":"2026-01-31T12:00:00.000000Z"}`, the node that it is to leave, and when that was asked for last.
-Whoever drains a node asks again every few seconds; whoever has given up asks no more, and the wish lapses.
+The request is an annotation of the VirtualMachine, so it survives a restart. Example:
+`{"node":"n1","at":"2026-01-31T12:00:00.000000Z"}`: the node to leave, and the time of the last eviction attempt. A
+client that drains a node repeats its evictions every few seconds. When the client gives up, the request expires.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from situate.vm.api.quantities import json_text
 from situate.vm.model.pods_and_nodes import Evacuation, Pod
 
 WISH_S: Final = 600.0
-"""From when it was last asked for until it lapses: longer than whoever drains a node pauses between two attempts."""
+"""Time from the last attempt until the request expires: more than a draining client waits between two attempts."""
 RENEWED_S: Final = WISH_S / 2
-"""A wish younger than this is not written again."""
+"""A younger request is not written again."""
 
 
 def leaves(pod: Pod, node: str, now: float) -> bool:
-    """Whether its machine is to leave the node. One that has left is not to leave the next one."""
+    """Return whether the VM of the Pod must leave the node. A request for one node does not apply to the next node."""
     wish = None if pod.machine is None else pod.machine.evacuation
     return wish is not None and wish.node == node and abs(now - wish.at) < WISH_S
 

@@ -1,7 +1,7 @@
-"""VirtualMachines, as far as the booking of their runner pods depends on them.
+"""VirtualMachines: the fields that decide the reserved amounts of their runner Pods.
 
-The runner pod carries most of it too, since the VM controller copies labels and annotations (C1); only the machine
-itself says its phase and what it has come to (D23).
+The runner Pod carries most fields too, since the VM controller copies labels and annotations (C1). Only the VM itself
+has its phase and its actual size (D23).
 """
 
 from __future__ import annotations
@@ -39,44 +39,44 @@ _PHASES: Final[Mapping[str, Phase]] = {
     "PreMigrating": Phase.FROZEN,
     "Migrating": Phase.FROZEN,
 }
-"""The others are not alive (2.2)."""
+"""VMs in other phases are not alive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """What annotations say that machine and pod both carry."""
+    """Values of annotations that both the VM and its Pod carry."""
 
     minimum: Amounts
     maximum: Amounts
-    """For scaling: the bounds, inside of the hard ones (C5)."""
+    """For scaling: the bounds, inside the hard limits (C5)."""
     closed_claim: str
     moved_at: tuple[float, ...]
     evacuation: Evacuation | None = None
     downtime_s: float | None = None
-    """For how long its last move paused it; None: nobody has said (B17)."""
+    """Pause of the VM in its last migration; None: unknown (B17)."""
 
 
 @dataclass(frozen=True, slots=True)
 class MachineSeen:
-    """A VirtualMachine as it is now."""
+    """A VirtualMachine in its current state."""
 
     ref: Ref
     own: bool
-    """Whether its schedulerName is ours."""
+    """Whether it has this scheduler's name."""
     phase: Phase
     use: Amounts
-    """What its spec says."""
+    """The use in its spec."""
     used: Amounts
     """The larger of spec and status (D23)."""
     notes: Notes
     pod: str
-    """The name of its runner pod; empty before there is one."""
+    """Name of its runner Pod; empty before there is one."""
     approved: Amounts | None = None
-    """What it may use, where an agent asks for it; None: nobody has said, or it cannot be read."""
+    """Approved amount of an autoscaled VM; None: absent or unreadable."""
 
 
 def read_machine(vm: Unstructured, rules: Rules) -> Read[MachineSeen]:
-    """`value` is None where `spec.guest` or what `status` says of sizes cannot be read."""
+    """Parse a VirtualMachine. `value` is None if `spec.guest` or the sizes in `status` are unreadable."""
     metadata = vm.metadata
     about = f"VirtualMachine {metadata.namespace}/{metadata.name}"
     root = Part(Place(about, ""), vm.content)
@@ -120,7 +120,7 @@ def _approved(metadata: ObjectMeta, about: str, rules: Rules) -> Amounts | None:
 
 
 def _wrong_on_its_pod(metadata: ObjectMeta, about: str, rules: Rules) -> tuple[Unreadable, ...]:
-    """Of annotations that are read from the copy on its pod: they are written, and mended, here."""
+    """Return the errors in annotations that vm reads from the Pod's copy. Users write and correct them on the VM."""
     readers = {SCALING_UNIT: read_unit, APPROVED: read_amounts, REQUESTED: read_amounts, OVERCOMMIT: read_overcommit}
     found = (
         reader(metadata.annotations[name], Place.annotation(about, name), rules.resources)
@@ -131,7 +131,7 @@ def _wrong_on_its_pod(metadata: ObjectMeta, about: str, rules: Rules) -> tuple[U
 
 
 def read_notes(metadata: ObjectMeta, about: str, guest: Guest, rules: Rules) -> tuple[Notes, tuple[Unreadable, ...]]:
-    """Without what is wrong with them: bounds that nobody can read leave the hard ones."""
+    """Return the readable values of the annotations, and the errors. Unreadable bounds mean the hard limits."""
     annotations = metadata.annotations
     wrong: list[Unreadable] = []
     minimum, maximum = guest.minimum, guest.maximum

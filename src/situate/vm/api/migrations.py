@@ -1,4 +1,4 @@
-"""VirtualMachineMigrations as the ledger sees moves: ours and those made by hand (C3, C6, C34, B2, B10)."""
+"""VirtualMachineMigrations as the ledger sees migrations: those of vm and those made by hand (C3, C6, C34, B2, B10)."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _PHASES: Final = {
 
 
 def read_migration(vmm: Unstructured, rules: Rules, now: float) -> Read[MigrationSeen]:
-    """`now`, seconds of the epoch, is when its progress was seen.
+    """Parse a VirtualMachineMigration. `now` (seconds since the epoch) is the time of the observed progress.
 
-    `value` is None where it names no machine. A claim or hand-over that cannot be read is left out and told of.
+    `value` is None if it names no VM. An unreadable claim or hand-over is left out and reported in `wrong`.
     """
     metadata = vmm.metadata
     about = f"VirtualMachineMigration {metadata.namespace}/{metadata.name}"
@@ -69,9 +69,10 @@ def seen_with(
     source: tuple[str, str],
     target: tuple[str, str],
 ) -> MigrationSeen:
-    """What is alike of the migrations of every system. `source`, `target`: pod and node, empty where not known.
+    """Build the part that is the same for all VM systems. `source` and `target` are Pod and node, empty if unknown.
 
-    Until its status names the source, one of ours is named after it (C6), and its claim says which one, and where.
+    vm names its own migrations after the source Pod (C6). That name, and the UID and the node in the claim, are used
+    until the status names the source.
     """
     claim, (pod, node), (target_pod, target_node) = written.claim, source, target
     own = metadata.labels.get(CREATED_BY_SCHEDULER_LABEL) == "true"
@@ -101,20 +102,20 @@ def seen_with(
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What we have written on a migration."""
+    """Annotations that vm has written on a migration."""
 
     claim: WrittenClaim | None
     handover: WrittenHandOver | None
     rechosen_at: float | None
     for_node: bool
     amount: Amounts | None
-    """Reserved on the target: more than its machine has where that is to grow there (B19)."""
+    """Reserved on the target: more than the VM has, if the VM is to grow there (B19)."""
     wrong: tuple[Unreadable, ...]
-    """What of it cannot be read."""
+    """Unreadable annotations."""
 
 
 def read_written(metadata: ObjectMeta, about: str, rules: Rules) -> Written:
-    """Of any backend (B2, B10, B14), without what of it cannot be read."""
+    """Return the readable annotations of a migration of any backend (B2, B10, B14), and the errors."""
     wrong: list[Unreadable] = []
     claim: WrittenClaim | None = None
     handover: WrittenHandOver | None = None
@@ -150,7 +151,7 @@ def _phase(status: Part) -> MigrationPhase:
 
 
 def _progress(status: Part, now: float) -> Progress | None:
-    """None before the hypervisor has told of any."""
+    """None before the hypervisor has reported progress."""
     ram = status["info"]["ram"]
     if not ram["total"].there:
         return None

@@ -1,4 +1,4 @@
-"""Nodes as the ledger knows them before anything is booked (C7, B24, B46)."""
+"""Nodes as the ledger starts with them, without reserved amounts (C7, B24, B46)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from situate.vm.model.resource_amounts import RESOURCES, Amounts
 
 
 def read_node(node: objects.Node, rules: Rules) -> Read[Node]:
-    """With nothing booked. `value` is None while its allocatable CPU or memory is not known, or nothing."""
+    """Parse a Node, with nothing reserved. `value` is None while its allocatable CPU or memory is unknown or zero."""
     metadata, allocatable = node.metadata, node.status.allocatable
     total = tuple(amount(name, allocatable[name]) if name in allocatable else 0 for name in rules.resources)
     for name, most in zip(RESOURCES, total, strict=False):
@@ -42,17 +42,17 @@ def read_node(node: objects.Node, rules: Rules) -> Read[Node]:
 
 
 def is_drained(node: objects.Node) -> bool:
-    """Whether machines are to leave it, by a taint or an annotation (B46)."""
+    """Return whether VMs must leave the node, by a taint or an annotation (B46)."""
     return DRAIN in node.metadata.annotations or any(taint.key == DRAIN for taint in node.spec.taints)
 
 
 def watermark(total: Amounts, fraction: float) -> Amounts:
-    """trunc(total x fraction), a float product (C7)."""
+    """Return trunc(total x fraction), a float product (C7)."""
     return Amounts(tuple(int(each * fraction) for each in total))
 
 
 def watermark_fraction(name: str, labels: Mapping[str, str], rules: Rules) -> float:
-    """Of this node, else of its class, else of all (B24)."""
+    """Return the watermark of this node, else of its class, else of all nodes (B24)."""
     own = rules.watermarks.get(name)
     if own is not None:
         return own

@@ -1,6 +1,6 @@
-"""What an object says and we cannot act on, as a value; and how plain data of a JSON text is read to notice it.
+"""Error values for unusable fields of objects, and a reader for plain data that finds them.
 
-Annotations are written by anybody who may patch a pod: whatever they hold, the answer is a value or an `Unreadable`.
+Everyone who may patch a Pod can write its annotations. So the result for any content is a value or an `Unreadable`.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _ABSENT: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """One thing wrong with one object; `str()` is the sentence for whoever wrote it."""
+    """One error in one object; `str()` is the sentence for its author."""
 
     about: str
     """The object: `pod default/web`."""
     field: str
     found: str
-    """The value, shortened; empty where there is none."""
+    """The value, shortened; empty if absent."""
     allowed: str
     step: str = ""
-    """What to do next, where more than `allowed` can be said."""
+    """Next step, if it adds to `allowed`."""
 
     def __str__(self) -> str:
         found = f"found {self.found}" if self.found else "missing"
@@ -42,16 +42,16 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class Read(Generic[T]):
-    """What came of reading an object."""
+    """Result of reading an object."""
 
     value: T | None
-    """None: nothing that can be acted on; the first of `wrong` says why."""
+    """None: no usable value. The first of `wrong` gives the reason."""
     wrong: tuple[Unreadable, ...] = ()
-    """With a value: what was left out of it."""
+    """With a value: the parts that were left out."""
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a text or a value stands."""
+    """Location of a text or a value."""
 
     about: str
     field: str
@@ -64,7 +64,7 @@ class Place(msgspec.Struct, frozen=True):
         return Place(self.about, f"{self.field}.{key}" if self.field else key)
 
     def of(self, inner: Unreadable) -> Unreadable:
-        """What was found in a text that was read without knowing where it stands."""
+        """Return an error of a text that was read without its location, with this location added."""
         between = "." if self.field and inner.field and not inner.field.startswith("[") else ""
         return replace(inner, about=self.about, field=f"{self.field}{between}{inner.field}")
 
@@ -76,7 +76,10 @@ NOWHERE: Final = Place("", "")
 
 
 def sayable(value: object) -> object:
-    """JSON with U+FFFD for each half of a character, `"\\ud800"`: it can be sent, but neither answered nor written."""
+    """Return JSON with U+FFFD for each half of a surrogate pair, `"\\ud800"`.
+
+    Such text can be received, but not encoded.
+    """
     match value:
         case str():
             return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -88,7 +91,7 @@ def sayable(value: object) -> object:
 
 
 class Misread(Exception):
-    """Carries an `Unreadable` to the public function that answers with it; never leaves that."""
+    """Carries an `Unreadable` to the public function that returns it. No public function raises it further."""
 
     def __init__(self, unreadable: Unreadable) -> None:
         super().__init__(str(unreadable))
@@ -96,9 +99,9 @@ class Misread(Exception):
 
 
 class Part(msgspec.Struct, frozen=True):
-    """A value of plain data, and where it stands. Every method raises `Misread` for what is not there.
+    """A value of plain data and its location. Every method raises `Misread` for absent or wrong data.
 
-    A struct, as `Place` is: one of each is made for every member that is looked at.
+    A struct, like `Place`, for speed: each field that is read creates one of both.
     """
 
     place: Place
@@ -106,7 +109,7 @@ class Part(msgspec.Struct, frozen=True):
 
     @classmethod
     def of_text(cls, text: str, place: Place) -> Part:
-        """Of JSON text."""
+        """Parse JSON text."""
         try:
             return cls(place, msgspec.json.decode(text))
         except (msgspec.DecodeError, ValueError, RecursionError) as problem:
@@ -119,7 +122,7 @@ class Part(msgspec.Struct, frozen=True):
         return self.value is not _ABSENT and self.value is not None
 
     def __getitem__(self, key: str) -> Part:
-        """A member, which may be absent; of null too, as Kubernetes treats null."""
+        """Return a field, possibly absent. Null has only absent fields, as in Kubernetes."""
         members = self.mapping() if self.there else {}
         return Part(self.place.at(key), members.get(key, _ABSENT))
 
@@ -129,7 +132,7 @@ class Part(msgspec.Struct, frozen=True):
         return self.value
 
     def only(self, *known: str) -> None:
-        """A mapping of no other members."""
+        """Check that the mapping has no other keys."""
         for key, value in self.mapping().items():
             if key not in known:
                 hint = did_you_mean(key, known)
@@ -165,11 +168,11 @@ class Part(msgspec.Struct, frozen=True):
         return value
 
     def milli(self, least: int = 0) -> int:
-        """Of a quantity, in thousandths, rounded up."""
+        """Return a quantity in thousandths, rounded up."""
         return self._bounded(self.quantity().milli_value, least, "m")
 
     def units(self, least: int = 0) -> int:
-        """Of a quantity, in whole units, rounded up."""
+        """Return a quantity in whole units, rounded up."""
         return self._bounded(self.quantity().value, least, "")
 
     def quantity(self) -> Quantity:

@@ -1,8 +1,8 @@
-"""The bodies of what we write: JSON patches whose tests keep them from reaching anything but what was decided on.
+"""Bodies of all writes: JSON patches with tests, so that a patch changes only the state that was decided on.
 
-Every write names the uid of its object, and one that depends on more tests that too (B44), so that each may be repeated
-and none undoes what somebody else has written meanwhile. What grants room tests the resourceVersion as well: a text
-that was changed and changed back says nothing of what was granted in between, and to whom. Sending is the shell's.
+Every write tests the UID of its object, and every further value that it depends on (B44). So each write can be
+repeated, and none undoes a later write of another client. Writes that grant capacity also test the resourceVersion. A
+text that was changed and changed back does not show the grants made in between. The shell sends the writes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from situate.vm.model.resource_amounts import CPU, RESOURCES, Amounts
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """A new object; that it exists already is success."""
+    """A new object. AlreadyExists counts as success."""
 
     resource: ResourceType[Any]
     namespace: str
@@ -36,7 +36,10 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Deletes the object with this uid; that it is gone is success. An empty uid is whichever has the name now."""
+    """Deletion of the object with this UID. NotFound counts as success.
+
+    With an empty UID, it deletes the current object of that name.
+    """
 
     resource: ResourceType[Any]
     namespace: str
@@ -46,7 +49,7 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A patch of an object, or of its subresource."""
+    """A patch of an object or its subresource."""
 
     resource: ResourceType[Any]
     namespace: str
@@ -57,22 +60,22 @@ class Change:
 
 OK: Final = "ok"
 REFUSED: Final = "refused"
-"""Trying again would say the same."""
+"""A retry would give the same result."""
 CONFLICT: Final = "conflict"
-"""The object has changed: it has to be decided anew."""
+"""The object has changed: the decision must be made again."""
 UNKNOWN: Final = "unknown"
-"""It may have been carried out, or may still be."""
+"""The write may be stored, or may still be stored later."""
 DENIED: Final = "denied"
-"""A quota or a LimitRange forbids it, as long as it says so."""
+"""A quota or a LimitRange forbids the write for now."""
 LATER: Final = "later"
-"""The same request may be accepted in a while."""
+"""The same request may be accepted later."""
 
 _NO_SUPPORT: Final = "Pod running on node without support for resize"
-"""What the API server says as well of a pod whose kubelet has not reported yet what its containers run with."""
+"""Error of the API server also for a Pod whose kubelet has not reported the resources of its containers yet."""
 
 
 def invalid(causes: Sequence[str]) -> str:
-    """What a 422 means, by the messages of its causes: a test of the patch that failed names no cause (B36)."""
+    """Return the outcome of a 422 from the messages of its causes. A failed test of the patch has no cause (B36)."""
     if not causes:
         return CONFLICT
     return LATER if any(_NO_SUPPORT in each for each in causes) else REFUSED
@@ -84,7 +87,7 @@ class Moot:
 
     why: str
     outcome: str = REFUSED
-    """As `situate.vm.model.events.Written` has it."""
+    """One of the outcomes of `situate.vm.model.events.Written`."""
 
 
 Write: TypeAlias = Create | Remove | Change | Moot
@@ -93,10 +96,10 @@ Write: TypeAlias = Create | Remove | Change | Moot
 def annotate(
     meta: ObjectMeta, notes: Mapping[str, str], tests: Mapping[str, str] | None = None, without: str = ""
 ) -> JsonPatch:
-    """Sets annotations of the object with this uid. `tests`: annotations that must still have these texts.
+    """Set annotations of the object with this UID. `tests`: annotations that must still have these texts.
 
-    `without`: one that is taken away if it is there, and still as it was seen. Of an object without any annotation the
-    whole map is written, and its resourceVersion tested instead (D20).
+    `without`: an annotation to remove, if present and unchanged. If the object has no annotations, the patch writes the
+    whole map and tests the resourceVersion instead (D20).
     """
     patch = _annotate(meta, notes, tests or {}, set_with="add")
     if without not in meta.annotations:
@@ -122,12 +125,12 @@ def _annotate(meta: ObjectMeta, notes: Mapping[str, str], tests: Mapping[str, st
 
 
 def approval(action: Approve, machine: Unstructured, resource: ResourceType[Any], rules: Rules) -> Change | Moot:
-    """C26: what is approved, as long as unit and request are those that were decided on.
+    """Write the approved amount if unit and request are still those that were decided on (C26).
 
-    They are tested as the texts that the machine has, whoever wrote them in whichever words, and so is the
-    resourceVersion: an approval that arrives late finds the request of its time again if an agent has asked for less
-    and then for as much, and the room may be another's by then. What is granted to one pod of the machine is not to
-    count for the next one, which may stand elsewhere: the name of its pod is tested as well.
+    The patch tests their texts as the VM has them, in any notation, and the resourceVersion. Without the latter, a late
+    approval could match again. An agent may have asked for less and then for the same amount, and the capacity may be
+    granted to another VM meanwhile. The patch also tests the name of the VM's Pod. A grant for one Pod of the VM must
+    not count for the next one, which may be on another node.
     """
     meta = machine.metadata
     runs_in = "" if rules.compat else _runs_in(machine)
@@ -160,20 +163,21 @@ def _version(meta: ObjectMeta) -> dict[str, Any]:
 
 
 def _runs_in(machine: Unstructured) -> str:
-    """The name of its pod, as far as its status says one."""
+    """Return the name of its Pod in its status; empty if there is none."""
     status = machine.content.get("status")
     name = status.get("podName") if isinstance(status, dict) else None
     return name if isinstance(name, str) else ""
 
 
 def resized(action: ResizePod, pod: Pod, resource: ResourceType[Any], rules: Rules) -> Change | Moot:
-    """B34, B47: requests of one container so that the pod asks for the amount, and limits by the same difference.
+    """Patch the requests of one container so that the Pod requests the amount, and limits likewise (B34, B47).
 
-    Only where the container has that request, and a limit only where it has one: nothing is added that would change
-    the pod's QoS class. It tests that the container still has the amounts that it is computed from, and of a wish that
-    it stands, and that nothing of the pod has changed since, as a wish may be taken back and made again: one that comes
-    late changes nothing that somebody else counts on by then. A runner pod's requests grant nothing: what comes late
-    there is put right by the next one, and its grant is not to wait for it.
+    Limits change by the same difference. Only requests and limits that the container has are changed, so the QoS class
+    of the Pod stays. The patch tests the amounts that it is computed from.
+
+    For a resize request of the owner, it also tests the request and the resourceVersion, because a request may be
+    withdrawn and made again. So a late patch changes no amount that others rely on by then. The requests of a runner
+    Pod grant nothing. There, the next patch corrects a late one, and the grant does not wait.
     """
     if action.wish and pod.metadata.annotations.get(RESIZE_REQUESTED) != action.wish:
         return Moot(f"pod {action.pod} wishes something else by now", CONFLICT)
@@ -210,7 +214,7 @@ _FIELDS: Final = {"containers": "containers", "initContainers": "init_containers
 
 
 def _container(action: ResizePod, pod: Pod) -> Container | None:
-    """Of init containers only one that is named, which is a sidecar then."""
+    """Return the container to resize. Of the init containers, only a named one, which then is a sidecar."""
     sidecars = (each for each in pod.spec.init_containers if each.name == action.container)
     for container in (*pod.spec.containers, *sidecars):
         named = container.name == action.container if action.container else True
@@ -220,7 +224,7 @@ def _container(action: ResizePod, pod: Pod) -> Container | None:
 
 
 def _own(action: ResizePod, container: Container, pod: Pod, names: tuple[str, ...]) -> Amounts:
-    """What the container is to request."""
+    """Return the amounts that the container must request."""
     if action.own is not None:
         return action.own
     others = [each.resources.requests for each in pod.spec.containers if each is not container]

@@ -1,7 +1,7 @@
-"""Pods as the ledger counts them: plain ones by what they ask for, runner pods by their annotations (C3, C8, C9).
+"""Pods as the ledger counts them: plain Pods by their requests, runner Pods by their annotations (C3, C8, C9).
 
-What a pod asks for in all, with sidecars, overhead and resizes under way, is said by `framework.resources` (B33, D15).
-Whether the scheduler may place a pod that cannot be read is the plugin's to decide.
+`framework.resources` computes the whole request of a Pod, with sidecars, overhead and ongoing resizes (B33, D15). The
+plugin decides whether an unreadable Pod may be placed.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ T = TypeVar("T")
 
 
 def read_pod(pod: objects.Pod, rules: Rules, machine: MachineSeen | None = None) -> Read[Pod]:
-    """`machine` is the VirtualMachine of a runner pod, as far as it is known.
+    """Parse a Pod. `machine` is the VirtualMachine of a runner Pod, if known.
 
-    `value` is None where an annotation says nothing that can be booked, and `str(wrong[0])` is the reason (D18).
+    `value` is None if its annotations give no amount to reserve; `str(wrong[0])` is the reason (D18).
     """
     if machine_ref(pod) is None:
         return _plain(pod, rules)
@@ -58,10 +58,10 @@ def read_pod(pod: objects.Pod, rules: Rules, machine: MachineSeen | None = None)
 
 
 def by_requests(pod: objects.Pod, rules: Rules, machine: MachineSeen | None = None) -> Pod:
-    """What a pod on a node counts for while its annotations cannot be read: what it asks for as a plain pod.
+    """Return the amounts for a Pod on a node while its annotations are unreadable: its requests, as for a plain Pod.
 
-    A runner's containers ask for little: what its machine is approved counts, or what it may grow to where nobody can
-    read that (I2).
+    The containers of a runner Pod request little. So its VM's approved amount counts too, or the VM's maximum if the
+    approved amount is unknown (I2).
     """
     asked, approved = _asked(pod, rules), None
     if machine is not None:
@@ -76,13 +76,13 @@ def by_requests(pod: objects.Pod, rules: Rules, machine: MachineSeen | None = No
 
 
 def ended(pod: objects.Pod) -> bool:
-    """Whether it holds nothing of its node any more: finished, with none of its containers still running (D14, B3)."""
+    """Return whether it uses nothing of its node any more: finished, and no container is running (D14, B3)."""
     statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
     return pod.finished and not any(each.state.running is not None for each in statuses)
 
 
 def machine_ref(pod: objects.Pod) -> Ref | None:
-    """The VirtualMachine whose runner it is; None for every other pod (C3)."""
+    """Return the VirtualMachine that the Pod runs; None if it is no runner Pod (C3)."""
     for owner in pod.metadata.owner_references:
         if owner.kind == MACHINE_KIND and owner.api_version == API_VERSION:
             return Ref(pod.metadata.namespace, owner.name, owner.uid)
@@ -90,7 +90,7 @@ def machine_ref(pod: objects.Pod) -> Ref | None:
 
 
 def role_of(pod: objects.Pod) -> Role:
-    """In a migration, by owner references: whoever is controlled by one is its target (C3)."""
+    """Return its role in a migration, by owner references: a Pod controlled by a migration is the target (C3)."""
     owners = [
         owner
         for owner in pod.metadata.owner_references
@@ -102,7 +102,7 @@ def role_of(pod: objects.Pod) -> Role:
 
 
 def migratable(pod: objects.Pod, role: Role) -> bool:
-    """Whether we may move its machine, or it moves (C9)."""
+    """Return whether vm may migrate its VM, or a migration has begun (C9)."""
     labels = pod.metadata.labels
     wanted = "true" in (labels.get(ALWAYS_MIGRATE_LABEL), labels.get(AUTO_MIGRATION_LABEL))
     return role is Role.SOURCE or (role is not Role.TARGET and wanted)
@@ -153,7 +153,7 @@ def _runner(pod: objects.Pod, rules: Rules, seen: MachineSeen | None) -> Read[Po
     booked, requested, unit = _scaled(pod, guest.use) if autoscaled else (guest.use, guest.use, None)
     granted = None if rules.compat or seen is None or seen.pod != pod.metadata.name else seen.approved
     if granted is not None:
-        # its agent was told of it, and whoever copies it to the pod may be slow: the next leader has nothing else (I2)
+        # its agent has this permit, and its copy to the Pod may be slow: a new leader has no other source (I2)
         booked = booked.most(granted)
     if not rules.compat:
         booked = booked.most(used)
@@ -161,7 +161,7 @@ def _runner(pod: objects.Pod, rules: Rules, seen: MachineSeen | None) -> Read[Po
     further = _further(_asked(pod, rules))
     left = role is Role.IDLE and seen is not None and seen.pod not in ("", pod.metadata.name)
     if not rules.compat and (left or pod.metadata.deletion_timestamp is not None):
-        machine = replace(machine, limit=booked + further)  # nobody moves for one that goes, or that its machine left
+        machine = replace(machine, limit=booked + further)  # no migration for a deleted Pod, or one without its VM
     made = _pod(pod, rules, booked + further, requested + further, used + further)
     own = account(pod, rules)
     return Read(
@@ -179,7 +179,7 @@ def _runner(pod: objects.Pod, rules: Rules, seen: MachineSeen | None) -> Read[Po
 
 
 def _scaled(pod: objects.Pod, use: Amounts) -> tuple[Amounts, Amounts, Amounts | None]:
-    """What is approved, what is requested, and the unit, of an autoscaled machine (C8)."""
+    """Return the approved amount, the requested amount and the unit of an autoscaled VM (C8)."""
     about, annotations = _about(pod), pod.metadata.annotations
 
     def read(name: str) -> Amounts | None:
@@ -205,7 +205,7 @@ def _plain(pod: objects.Pod, rules: Rules) -> Read[Pod]:
     put_off, unseen = _is_deferred(pod), _unanswered(pod)
     admitted = _admitted(pod, rules) if put_off or unseen else asked
     unanswered = not put_off and asked.exceeds(admitted)
-    waits = (put_off or unanswered) and pod.metadata.deletion_timestamp is None  # nobody moves for one that goes
+    waits = (put_off or unanswered) and pod.metadata.deletion_timestamp is None  # no migration for a deleted Pod
     made = replace(_pod(pod, rules, asked, asked, admitted), deferred=waits, unanswered=waits and unanswered)
     wish = _wish(pod, asked, rules)
     if wish is None:
@@ -218,7 +218,7 @@ def _plain(pod: objects.Pod, rules: Rules) -> Read[Pod]:
 
 
 def _wish(pod: objects.Pod, asked: Amounts, rules: Rules) -> Resize | Unreadable | None:
-    """None if it asks for nothing."""
+    """Return the resize request of the Pod; None if it has none."""
     text = pod.metadata.annotations.get(RESIZE_REQUESTED)
     if text is None:
         return None
@@ -227,7 +227,7 @@ def _wish(pod: objects.Pod, asked: Amounts, rules: Rules) -> Resize | Unreadable
 
 
 def _asked(pod: objects.Pod, rules: Rules) -> Amounts:
-    """Its effective request. A condition of an earlier size of it does not count (B35)."""
+    """Return its effective request. A condition for an earlier size does not count (B35)."""
     pending = pod.condition(PENDING)
     if pending is not None and not _current(pod, pending):
         pod = _with_pending(pod)
@@ -235,7 +235,7 @@ def _asked(pod: objects.Pod, rules: Rules) -> Amounts:
 
 
 def _current(pod: objects.Pod, condition: Condition) -> bool:
-    """Whether it is about the pod as it is; a kubelet that does not say is believed."""
+    """Return whether the condition is for the current generation. No observed generation counts as current."""
     seen = condition.observed_generation
     return condition.status == "True" and (not seen or seen >= pod.metadata.generation)
 
@@ -246,17 +246,17 @@ def _is_deferred(pod: objects.Pod) -> bool:
 
 
 def _unanswered(pod: objects.Pod) -> bool:
-    """Whether its kubelet has not looked at it as it is now; one that does not say is taken to have (before 1.34)."""
+    """Return whether its kubelet has not seen the current generation. Before 1.34 kubelets do not report it: False."""
     return 0 < pod.status.observed_generation < pod.metadata.generation
 
 
 def _admitted(pod: objects.Pod, rules: Rules) -> Amounts:
-    """What its kubelet has granted it, as if what it asks for beyond that could never be."""
+    """Return the amounts that its kubelet has granted, computed as if the rest of its request were infeasible."""
     return _amounts_of(pod_request(_with_pending(pod, Condition(PENDING, "True", "Infeasible"))).amounts, rules)
 
 
 def _with_pending(pod: objects.Pod, *pending: Condition) -> objects.Pod:
-    """With this condition of a pending resize in place of what it has."""
+    """Return the Pod with this condition of a pending resize instead of its own."""
     conditions = (*(each for each in pod.status.conditions if each.type != PENDING), *pending)
     return msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, conditions=conditions))
 
@@ -281,7 +281,7 @@ def _pod(pod: objects.Pod, rules: Rules, reserved: Amounts, requested: Amounts, 
 
 
 def _says(pod: objects.Pod, kind: str) -> bool:
-    """By a condition of ours, perhaps of an earlier term."""
+    """Return whether a condition of vm is true. An earlier leader may have written it."""
     condition = pod.condition(kind)
     return condition is not None and condition.status == "True"
 
@@ -291,7 +291,7 @@ def _amounts_of(by_name: Mapping[str, int], rules: Rules) -> Amounts:
 
 
 def _further(asked: Amounts) -> Amounts:
-    """Without CPU and memory, which the machine's annotations say."""
+    """Return the amounts without CPU and memory, which the VM's annotations give."""
     return Amounts((0,) * len(RESOURCES) + asked.values[len(RESOURCES) :])
 
 

@@ -1,8 +1,8 @@
-"""Amounts as annotations hold them: JSON text that is compared as text, so it is written in one way only (C4).
+"""Amounts as annotations hold them: JSON text that is compared as text, so it has exactly one form (C4).
 
-Written without spaces, `vCPUs` before `mem`, CPU as an integer where it is whole and else in thousandths, memory as an
-integer below 1024 and else as a quantity in its largest exact binary unit. Read is any Kubernetes quantity, and unknown
-members are passed over. Further resources (B45) follow under their own names where there is any of them. Claims are
+The text has no spaces, and `vCPUs` comes before `mem`. CPU is an integer if it is whole, else in thousandths. Memory is
+an integer below 1024, else a quantity in its largest exact binary unit. Readers accept any Kubernetes quantity and
+ignore unknown fields. Further resources (B45) follow under their own names if they are not zero. Claims are in
 `situate.vm.api.claims`.
 """
 
@@ -23,17 +23,17 @@ from situate.vm.model.resource_amounts import RESOURCES, Amounts
 T = TypeVar("T")
 GIB: Final = 2**30
 REMEMBERED: Final = 1024
-"""Characters: what anybody says in earnest is shorter."""
+"""Characters. Real texts are shorter."""
 _FURTHER: Final = ("ephemeral-storage", "hugepages-")
-"""Beside names with a domain, those of resources that are no CPU or memory."""
+"""Beginnings of names without a domain for resources other than CPU and memory."""
 LEAST_CPU: Final = 50
 MOST_CPU: Final = 512_000
-"""Of bounds, in milli-CPU (C5)."""
+"""Limits of bounds, in milli-CPU (C5)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """What `vm.neon.tech/resources` says of a machine: its hard bounds, and what its spec uses."""
+    """Content of `vm.neon.tech/resources` of a VM: its hard limits, and the use in its spec."""
 
     minimum: Amounts
     use: Amounts
@@ -44,7 +44,7 @@ class Guest:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """For scaling, inside of the hard ones (C5)."""
+    """Bounds for scaling, inside the hard limits (C5)."""
 
     minimum: Amounts
     maximum: Amounts
@@ -52,27 +52,27 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class ResizeWish:
-    """What a plain pod asks for one of its containers (B34)."""
+    """Request of a plain Pod for one of its containers (B34)."""
 
     container: str
-    """Empty: the pod's only one."""
+    """Empty: the only container of the Pod."""
     cpu: int | None
-    """Milli-CPU; None leaves it."""
+    """Milli-CPU; None: unchanged."""
     memory: int | None
     cpu_step: int = 0
-    """It may be granted in multiples of this, in milli-CPU; 0: all of it or nothing."""
+    """Grants are multiples of this, in milli-CPU; 0: the whole request or nothing."""
     memory_step: int = 0
     others: tuple[str, ...] = ()
-    """Names of further resources that are wished, which nobody resizes in place (B36)."""
+    """Names of further requested resources. They cannot be resized in place (B36)."""
 
 
 def amounts_value(amounts: Amounts, resources: Sequence[str] = RESOURCES) -> dict[str, int | str]:
-    """As plain data, in the order in which it is written."""
+    """Return plain data in the order of the text."""
     return {"vCPUs": cpu_value(amounts.cpu), "mem": memory_value(amounts.memory), **_further(amounts, resources)}
 
 
 def amounts_text(amounts: Amounts, resources: Sequence[str] = RESOURCES) -> str:
-    """`{"vCPUs":"250m","mem":"1Gi"}`."""
+    """Return `{"vCPUs":"250m","mem":"1Gi"}`."""
     return json_text(amounts_value(amounts, resources))
 
 
@@ -85,14 +85,14 @@ def memory_value(amount: int) -> int | str:
 
 
 def json_text(value: Mapping[str, Any] | Sequence[Any]) -> str:
-    """Without spaces, members in the order that they have."""
+    """Encode without spaces, with the fields in their given order."""
     return msgspec.json.encode(value).decode()
 
 
 class Reader(Generic[T]):
-    """Reads a text that says one thing. Many objects say the same, so the last few thousand texts are remembered.
+    """Parser of texts with one value. Many objects have equal texts, so it caches the last few thousand texts.
 
-    Long ones are not: an annotation may have 256 KiB, and thousands of them would be memory that anybody can take.
+    Long texts are not cached. An annotation may have 256 KiB, so their authors could fill the memory.
     """
 
     def __init__(self, of: Callable[[Part, tuple[str, ...]], T]) -> None:
@@ -112,14 +112,14 @@ class Reader(Generic[T]):
 
 
 def amounts_of(part: Part, resources: Sequence[str] = RESOURCES) -> Amounts:
-    """Raises `Misread`."""
+    """Parse `{vCPUs,mem}` and further resources. Raises `Misread`."""
     part.mapping()
     further = (part[name].units() if part[name].there else 0 for name in resources[len(RESOURCES) :])
     return Amounts.of(part["vCPUs"].milli(), part["mem"].units(), *further)
 
 
 def unit_of(part: Part, resources: Sequence[str] = RESOURCES) -> Amounts:
-    """Raises `Misread`."""
+    """Parse a compute unit. Neither CPU nor memory may be zero. Raises `Misread`."""
     part.mapping()
     part["vCPUs"].milli(least=1)
     part["mem"].units(least=1)
@@ -127,8 +127,10 @@ def unit_of(part: Part, resources: Sequence[str] = RESOURCES) -> Amounts:
 
 
 def guest_of(part: Part, resources: Sequence[str] = RESOURCES) -> Guest:
-    """`{cpus{min,max,use},memorySlots{min,max,use},memorySlotSize}`: of the annotation, or of a VirtualMachine's
-    `spec.guest`, which says the same. Raises `Misread`."""
+    """Parse `{cpus{min,max,use},memorySlots{min,max,use},memorySlotSize}`. Raises `Misread`.
+
+    The annotation and `spec.guest` of a VirtualMachine have the same form.
+    """
     part.mapping()
     slot = part["memorySlotSize"]
     slot_size = slot.units(least=1) if slot.there else GIB
@@ -142,7 +144,7 @@ def guest_of(part: Part, resources: Sequence[str] = RESOURCES) -> Guest:
 
 
 def usage_of(part: Part, resources: Sequence[str] = RESOURCES) -> Amounts:
-    """`{cpu,memory}`, as the machine's status has it; what is missing is zero. Raises `Misread`."""
+    """Parse `{cpu,memory}`, as in the VM's status. Absent amounts are zero. Raises `Misread`."""
     part.mapping()
     cpu, memory = part["cpu"], part["memory"]
     further = (0,) * (len(resources) - len(RESOURCES))
@@ -150,7 +152,7 @@ def usage_of(part: Part, resources: Sequence[str] = RESOURCES) -> Amounts:
 
 
 def overcommit_of(part: Part, resources: Sequence[str] = RESOURCES) -> Amounts:
-    """`{cpu?,memory?}` in thousandths; what is not named is not overcommitted. Raises `Misread`."""
+    """Parse `{cpu?,memory?}` in thousandths. Absent resources are not overcommitted. Raises `Misread`."""
     part.mapping()
     names = (part[name] for name in resources)
     return Amounts(tuple(each.milli(least=1) if each.there else NO_OVERCOMMIT for each in names))
@@ -159,7 +161,7 @@ def overcommit_of(part: Part, resources: Sequence[str] = RESOURCES) -> Amounts:
 def read_bounds(
     text: str, place: Place, slot_size: int, resources: Sequence[str] = RESOURCES
 ) -> Bounds | tuple[Unreadable, ...]:
-    """`{min,max{cpu,mem}}`, or everything that C5 finds wrong with them."""
+    """Parse `{min,max{cpu,mem}}`, or return all violations of C5."""
     reading = _bounds if len(text) <= REMEMBERED else _bounds.__wrapped__
     read = reading(text, slot_size, tuple(resources))
     return read if isinstance(read, Bounds) else tuple(map(place.of, read))
@@ -187,7 +189,7 @@ def _bounds(text: str, slot_size: int, resources: tuple[str, ...]) -> Bounds | t
             step = f"max.{name} is {shown_amount(name, most)}"
             wrong.append(part["min"][name].misread(f"at most max.{name}", step).unreadable)
     if wrong:
-        return tuple(dict.fromkeys(wrong))  # an end that is no mapping has neither of its two
+        return tuple(dict.fromkeys(wrong))  # an end that is no mapping gives the same error twice
     further = (0,) * (len(resources) - len(RESOURCES))
     lowest, highest = (Amounts.of(found[end]["cpu"], found[end]["mem"], *further) for end in ("min", "max"))
     return Bounds(lowest, highest)
@@ -198,9 +200,9 @@ def shown_amount(name: str, amount: int) -> str:
 
 
 def resize_of(part: Part, resources: Sequence[str] = RESOURCES) -> ResizeWish:  # noqa: ARG001  # as all that are read
-    """`{"container":..,"cpu":..,"memory":..}`, with `"step":{"cpu":..,"memory":..}` where a part of it is of use.
+    """Parse `{"container":..,"cpu":..,"memory":..}`, and `"step":{"cpu":..,"memory":..}` if a part of it is useful.
 
-    One of the two amounts is there at least, or that of a resource that cannot be resized. Raises `Misread`.
+    At least one of the two amounts is given, or an amount of a resource that cannot be resized. Raises `Misread`.
     """
     members, cpu, memory = part.mapping(), part["cpu"], part["memory"]
     others = tuple(sorted(name for name in members if "/" in name or name.startswith(_FURTHER)))
@@ -220,7 +222,7 @@ def resize_of(part: Part, resources: Sequence[str] = RESOURCES) -> ResizeWish:  
 
 
 read_amounts: Final = Reader(amounts_of)
-"""What `amounts_text` wrote, or anybody else in other words; both of CPU and memory must be there."""
+"""Reads the output of `amounts_text`, or other notations. CPU and memory must both be present."""
 read_unit: Final = Reader(unit_of)
 """A compute unit: neither CPU nor memory is zero."""
 read_guest: Final = Reader(guest_of)

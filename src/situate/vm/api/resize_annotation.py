@@ -1,8 +1,8 @@
-"""What of a pod may be resized in place, what it wishes, and why a wish is not attempted (B34 to B36).
+"""Resize requests of Pods: parts that can be resized in place, and reasons to refuse a request (B34 to B36).
 
-Read off the object alone. Whether its node has the room, or could ever have it, is decided with all others who wait
-there (`situate.vm.ledger.grants.wait_queue`); what the API server and the kubelet make of it is told by
-`situate.vm.model.events.Written` and by the pod itself.
+It reads the object alone. The queue of the node decides whether the node has the capacity, now or ever
+(`situate.vm.ledger.grants.wait_queue`). `situate.vm.model.events.Written` and the Pod itself show the responses of the
+API server and the kubelet.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from situate.vm.model.policy import Rules
 from situate.vm.model.resource_amounts import CPU, RESOURCES, Amounts
 
 MIRROR: Final = "kubernetes.io/config.mirror"
-"""On the pod that stands for a static one, which only its kubelet's files change."""
+"""On the mirror Pod of a static Pod. Only the files of its kubelet change a static Pod."""
 PENDING: Final = "PodResizePending"
 INFEASIBLE: Final = "Infeasible"
 GUARANTEED: Final = "Guaranteed"
 SIDECAR: Final = "Always"
-"""Restart policy of an init container that runs beside the others."""
+"""Restart policy of a sidecar: an init container that runs next to the containers."""
 
 
 def named(pod: Pod, name: str) -> Container | Unreadable:
-    """The container that is meant: the only one where none is named. Init containers have to be named."""
+    """Return the named container, or the only one if none is named. Init containers must be named."""
     running = [*pod.spec.containers, *(each for each in pod.spec.init_containers if each.name == name)]
     found = [each for each in running if each.name == (name or each.name)]
     if len(found) == 1:
@@ -44,7 +44,7 @@ def named(pod: Pod, name: str) -> Container | Unreadable:
 
 
 def resize(pod: Pod, counts: Amounts, wish: ResizeWish, rules: Rules) -> Resize | Unreadable:
-    """The wish as the ledger holds it. `counts`: what the pod is accounted for now."""
+    """Return the request as the ledger holds it. `counts`: the amounts that the Pod counts for now."""
     container = named(pod, wish.container)
     if isinstance(container, Unreadable):
         return container
@@ -69,7 +69,7 @@ def resize(pod: Pod, counts: Amounts, wish: ResizeWish, rules: Rules) -> Resize 
 
 
 def _with_own(pod: Pod, container: Container, own: Sequence[int], rules: Rules) -> Amounts:
-    """What the pod would ask for, if the container requested that, and nothing were known of how it runs."""
+    """Return the whole request of the Pod if the container requested `own`, from the spec alone."""
     requests = dict(container.resources.requests)
     for name, amount in zip(rules.resources, own, strict=True):
         if name in requests or amount:
@@ -86,9 +86,9 @@ def _with_own(pod: Pod, container: Container, own: Sequence[int], rules: Rules) 
 
 
 def account(pod: Pod, rules: Rules) -> Amounts | None:
-    """What a runner pod requests for its machine, if that may grow and shrink with it (B47); None: it may not.
+    """Return the requests of a runner Pod if they may grow and shrink with its VM (B47), else None.
 
-    It is the first of its containers' that requests something, as long as nothing keeps that from being resized.
+    They are those of its first container with a request, unless a rule forbids to resize it.
     """
     container = next((each for each in pod.spec.containers if each.resources.requests), None)
     if container is None or rules.compat or not rules.grow_pod or next(fixed(pod, rules), None) is not None:
@@ -100,7 +100,7 @@ def account(pod: Pod, rules: Rules) -> Amounts | None:
 
 
 def why_not(pod: Pod, container: Container, wish: ResizeWish, rules: Rules) -> Refusal | None:
-    """The first reason of B36, from the pod itself; None: it is attempted."""
+    """Return the first reason of B36 in the Pod itself; None: the resize is attempted."""
     return next(_reasons(pod, container, wish, rules), None)
 
 
@@ -126,14 +126,14 @@ def of_other_resources(wish: ResizeWish) -> Refusal | None:
 
 
 def runs_once(pod: Pod, container: Container) -> Refusal | None:
-    """Of an init container that is no sidecar."""
+    """Return the refusal for an init container that is no sidecar."""
     if container.restart_policy == SIDECAR or all(each is not container for each in pod.spec.init_containers):
         return None
     return Refusal("InitContainer", f"init container {container.name} runs once, before all others")
 
 
 def fixed(pod: Pod, rules: Rules) -> Iterator[Refusal]:
-    """Why nothing of the pod is resized, whatever is wished."""
+    """Yield the reasons that forbid every resize of the Pod."""
     if not rules.server_resizes:
         yield Refusal("ServerTooOld", "the API server has no pods/resize: Kubernetes 1.33 or later does")
     if pod.metadata.deletion_timestamp is not None:
@@ -162,7 +162,7 @@ def _of_container(container: Container, changed: Iterable[str], rules: Rules) ->
 
 
 def _of_quality(pod: Pod, container: Container, wish: ResizeWish) -> Iterator[Refusal]:
-    """Limits move with requests, so hardly anything changes it; a request of nothing that becomes one does."""
+    """Yield the refusal for a changed QoS class. Limits change with requests, so only a first request causes it."""
     all_of_it = [*pod.spec.containers, *pod.spec.init_containers]
     has = [(amounts(each.resources.requests), amounts(each.resources.limits)) for each in all_of_it]
     place = all_of_it.index(container)
@@ -178,7 +178,7 @@ def _of_quality(pod: Pod, container: Container, wish: ResizeWish) -> Iterator[Re
 
 
 def quality(containers: Sequence[tuple[Mapping[str, int], Mapping[str, int]]]) -> str:
-    """The class of service by requests and limits of all containers (upstream: ComputePodQOS)."""
+    """Return the QoS class by requests and limits of all containers (upstream: ComputePodQOS)."""
     asked = [[amount for name in RESOURCES for amount in (each[0].get(name), each[1].get(name))] for each in containers]
     if not any(amount for each in asked for amount in each):
         return "BestEffort"
@@ -187,7 +187,10 @@ def quality(containers: Sequence[tuple[Mapping[str, int], Mapping[str, int]]]) -
 
 
 def infeasible(pod: Pod) -> Refusal | None:
-    """That the kubelet will never do what the spec says now (B35); a condition of an earlier spec says nothing."""
+    """Return the refusal if the kubelet can never fulfil the current spec (B35).
+
+    Conditions for an earlier spec are ignored.
+    """
     pending = pod.condition(PENDING)
     if pending is None or pending.status != "True" or pending.reason != INFEASIBLE:
         return None

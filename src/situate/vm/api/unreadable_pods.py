@@ -1,4 +1,4 @@
-"""A runner pod that could be read before and cannot be any more: somebody broke one of its annotations (D18)."""
+"""Last known values of a runner Pod whose annotations have become unreadable (D18)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from situate.vm.model.policy import Rules
 
 
 def kept(known: Pod, pod: objects.Pod, rules: Rules, seen: MachineSeen | None) -> Pod:
-    """What is booked for it stays. How large its machine is, and whether it moves, is followed as far as anybody says
-    so: or its neighbours would be given room that it uses (I1, I2).
+    """Return the known Pod with its reserved amounts unchanged.
 
-    Nothing of what was written counts as shown: that is in the annotations.
+    The size of its VM and the state of its migration follow all readable sources. Otherwise other VMs could be granted
+    capacity that this VM uses (I1, I2). Written approvals do not count as seen, because the annotations hold them.
     """
     assert known.machine is not None, f"{known.ref} was never read"
     used = known.used if seen is None else known.used.most(seen.used)

@@ -1,4 +1,4 @@
-"""KubeVirt as one of the systems that `situate.vm.backends.systems` describes."""
+"""KubeVirt as a `System` of `situate.vm.backends.systems`."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from situate.vm.model.policy import Rules
 
 @dataclass(frozen=True, slots=True)
 class KubeVirtSystem:
-    """VirtualMachineInstances of `kubevirt.io/v1`. They are moved, and not resized."""
+    """VirtualMachineInstances of `kubevirt.io/v1`. They are migrated, but not resized."""
 
     machines: ClassVar[ResourceType[Unstructured]] = INSTANCES
     install: ClassVar[str] = "install KubeVirt, or take system: kubevirt out of the vm section"
 
     pin_target: bool = True
-    """As of `KubeVirtMigrations`."""
+    """As in `KubeVirtMigrations`."""
 
     def backend(self, rules: Rules) -> Backend:
         return KubeVirtMigrations(rules, pin_target=self.pin_target)

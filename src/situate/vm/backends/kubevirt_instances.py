@@ -1,7 +1,7 @@
-"""VirtualMachineInstances, as far as their booking and their moves depend on them.
+"""VirtualMachineInstances: the fields that decide their reserved amounts and their migrations.
 
-A machine that can be live-migrated is one whose condition LiveMigratable says so: KubeVirt knows its volumes, devices
-and networks, and nothing of that is judged here again (B49).
+The condition LiveMigratable decides whether a VM can be live-migrated. KubeVirt knows its volumes, devices and
+networks, and vm does not judge them again (B49).
 """
 
 from __future__ import annotations
@@ -24,44 +24,47 @@ _RUNNING: Final = "Running"
 
 @dataclass(frozen=True, slots=True)
 class LastMigration:
-    """What its status says of the migration that it is in, or was in last."""
+    """The current or the last migration in the status of a VM."""
 
     uid: str
-    """Of the migration; empty while none has reached its target."""
+    """UID of the migration; empty until one has reached its target."""
     over: bool
-    """Completed, well or not."""
+    """Completed or failed."""
     source_pod: str
-    """Empty where this version of KubeVirt does not say."""
+    """Empty if this version of KubeVirt does not report it."""
     ended_at: float | None
-    """Seconds of the epoch."""
+    """Seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceSeen:
-    """A VirtualMachineInstance as it is now."""
+    """A VirtualMachineInstance in its current state."""
 
     ref: Ref
     phase: Phase
     node: str
-    """Where it runs; empty before it does."""
+    """The node that it runs on; empty before it runs."""
     live_migratable: bool
     wanted: bool
-    """Its labels allow that it is moved (C9)."""
+    """Its labels allow its migration (C9)."""
     always: bool
     last: LastMigration
     memory: int
-    """Bytes of its guest, so much there is to copy; 0 where that is not said."""
+    """Guest memory to copy, in bytes; 0 if unknown."""
     closed_claim: str
     moved_at: tuple[float, ...]
 
     @property
     def migrating(self) -> str:
-        """The uid of the migration that is under way; empty: none is."""
+        """UID of the ongoing migration; empty if there is none."""
         return "" if self.last.over else self.last.uid
 
 
 def read_instance(vmi: Unstructured, rules: Rules) -> Read[InstanceSeen]:  # noqa: ARG001  # as every system reads
-    """`value` is None where its status cannot be read. What is wrong with its notes is left out and told of."""
+    """Parse a VirtualMachineInstance. `value` is None if its status is unreadable.
+
+    Unreadable annotations are left out and reported in `wrong`.
+    """
     metadata = vmi.metadata
     about = f"{INSTANCE_KIND} {metadata.namespace}/{metadata.name}"
     root = Part(Place(about, ""), vmi.content)
@@ -102,7 +105,7 @@ def read_instance(vmi: Unstructured, rules: Rules) -> Read[InstanceSeen]:  # noq
 
 
 def allows_moving(labels: Mapping[str, str]) -> tuple[bool, bool]:
-    """Whether it may be moved, and whether that is for the second reason (C9)."""
+    """Return whether the labels allow migration, and whether `testing-only-always-migrate` does (C9)."""
     always = labels.get(ALWAYS_MIGRATE_LABEL) == "true"
     return always or labels.get(AUTO_MIGRATION_LABEL) == "true", always
 

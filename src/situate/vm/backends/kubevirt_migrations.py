@@ -1,8 +1,8 @@
-"""VirtualMachineInstanceMigrations behind N13's four verbs (B49).
+"""VirtualMachineInstanceMigrations behind the four verbs of N13 (B49).
 
-KubeVirt makes the pod to move into, by itself and under the scheduler of its machine, so that our plugin offers it the
-reserved node alone (B14). Deleting a migration that is under way cancels it: the machine goes on where it is. Bandwidth
-and post-copy are not on the object, but in KubeVirt's own configuration and its migration policies.
+KubeVirt creates the target Pod itself, under the scheduler of its VM. So the plugin offers it only the reserved node
+(B14). Deleting an ongoing migration cancels it, and the VM runs on where it is. Bandwidth and post-copy are not on the
+object, but in KubeVirt's own configuration and its migration policies.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PHASES: Final = {
     "Scheduled": _STARTING,
     "PreparingTarget": _STARTING,
     "TargetReady": _STARTING,
-    # of migrations to another cluster, before anything is copied
+    # phases of migrations to another cluster, before copying
     "WaitingForSync": _STARTING,
     "Synchronizing": _STARTING,
     "Running": MigrationPhase(copying=True),
@@ -37,12 +37,15 @@ _PHASES: Final = {
 
 
 class KubeVirtMigrations:
-    """Of one cluster."""
+    """Backend of one cluster."""
 
     resource = INSTANCE_MIGRATIONS
 
     def __init__(self, rules: Rules, *, pin_target: bool) -> None:
-        """`pin_target`: also the object says where it leads. Versions without `addedNodeSelector` drop that field."""
+        """With `pin_target` the object also names its target node.
+
+        Versions of KubeVirt without `addedNodeSelector` drop that field.
+        """
         self._rules = rules
         self._pin_target = pin_target
 
@@ -53,7 +56,7 @@ class KubeVirtMigrations:
         return created_for(self.resource, move, claim, spec, self._rules)
 
     def observe(self, migration: Unstructured, now: float) -> Read[MigrationSeen]:  # noqa: ARG002  # tells no progress
-        """`value` is None where it names no machine, or says of itself what nobody knows."""
+        """Parse a migration. `value` is None if it names no VM or has an unknown phase."""
         metadata = migration.metadata
         about = f"{self.resource.kind} {metadata.namespace}/{metadata.name}"
         written = read_written(metadata, about, self._rules)

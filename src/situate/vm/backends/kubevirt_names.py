@@ -1,4 +1,4 @@
-"""KubeVirt's groups, kinds, labels and annotations, as its API has them (kubevirt.io/api/core/v1)."""
+"""KubeVirt's groups, kinds, labels and annotations, as in its API (kubevirt.io/api/core/v1)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ INSTANCE_MIGRATIONS: Final = unstructured(
 
 APP_LABEL: Final = GROUP
 LAUNCHER: Final = "virt-launcher"
-"""The app of pods that run machines; those that only attach volumes are another one."""
+"""The app of Pods that run VMs. Pods that only attach volumes have another one."""
 MIGRATION_UID_LABEL: Final = f"{GROUP}/migrationJobUID"
-"""On a pod that was made to move into, also long after its machine has moved."""
+"""On a Pod that was created as a migration target. The label remains after the migration."""
 MIGRATION_NAME: Final = f"{GROUP}/migrationJobName"
-"""The same as an annotation."""
+"""Name of the migration that the Pod was created for, as an annotation."""
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 LIVE_MIGRATABLE: Final = "LiveMigratable"
-"""The condition that decides: False with volumes that are not shared, and with devices that are passed through."""
+"""The deciding condition: False with volumes that are not shared, and with devices that are passed through."""

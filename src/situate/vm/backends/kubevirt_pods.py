@@ -1,7 +1,7 @@
-"""virt-launcher pods: which machine each runs, and what it is to a migration.
+"""virt-launcher Pods: the VM of each, and its role in a migration.
 
-KubeVirt changes no owner while a machine moves. A target carries its migration's uid for good, so only the machine's
-own status tells whether it has arrived, and whether another pod has been left behind.
+KubeVirt changes no owner during a migration. A target keeps the UID of its migration for good. So only the status of
+the VM shows whether the VM has arrived, and whether it has left another Pod.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from situate.vm.model.policy import Rules
 
 
 def instance_of(pod: objects.Pod) -> Ref | None:
-    """By owner and by label: pods that attach volumes belong to launchers, and are no machines."""
+    """Return the VM of the Pod, by owner and label. Pods that attach volumes belong to launchers and run no VM."""
     if pod.metadata.labels.get(APP_LABEL) != LAUNCHER:
         return None
     owner = pod.metadata.controller
@@ -39,7 +39,7 @@ def instance_of(pod: objects.Pod) -> Ref | None:
 
 
 def made_for(pod: objects.Pod) -> Ref | None:
-    """The migration that the pod was made for, whether or not that is over; None of one that a machine began in."""
+    """Return the migration that the Pod was created for, ongoing or not; None for the first Pod of a VM."""
     uid = pod.metadata.labels.get(MIGRATION_UID_LABEL, "")
     if not uid or instance_of(pod) is None:
         return None
@@ -47,9 +47,9 @@ def made_for(pod: objects.Pod) -> Ref | None:
 
 
 def role_in(pod: objects.Pod, seen: InstanceSeen | None) -> Role:
-    """What its labels say, and, as far as its machine is known, whether that has come true.
+    """Return the role that its labels give, corrected by the status of its VM, if known.
 
-    A pod that its machine has left is still its source: it is not moved, and nothing in it grows.
+    A Pod that its VM has left still counts as a source: it is not migrated and does not grow.
     """
     migration = made_for(pod)
     uid = "" if migration is None else migration.uid
@@ -63,7 +63,7 @@ def role_in(pod: objects.Pod, seen: InstanceSeen | None) -> Role:
 
 
 def _left(pod: objects.Pod, uid: str, seen: InstanceSeen) -> bool:
-    """Whether a pod that was a target once has been left since, by a later migration."""
+    """Return whether the VM has left this former target in a later migration."""
     last = seen.last
     if not last.over or last.uid in ("", uid):
         return False
@@ -74,9 +74,9 @@ def _left(pod: objects.Pod, uid: str, seen: InstanceSeen) -> bool:
 
 
 def unmoved(pod: objects.Pod) -> objects.Pod:
-    """Without what a target is given besides: the node it was pinned to, and that it goes from its source's node.
+    """Return the Pod without the constraints that only a target has: its pinned node, and avoiding its source's node.
 
-    KubeVirt makes the next target from the machine's own spec. It adds its requirement at the end of a term.
+    KubeVirt makes the next target from the VM's own spec. It adds its requirement at the end of a term.
     """
     if made_for(pod) is None:
         return pod
@@ -100,14 +100,14 @@ def _without_source(term: objects.NodeSelectorTerm) -> objects.NodeSelectorTerm:
 
 
 def runner(seen: InstanceSeen, pods: Iterable[objects.Pod]) -> str:
-    """The one on the machine's node; of several the youngest, as of a machine that was started again."""
+    """Return the name of the Pod on the VM's node; of several, the newest, since the VM may have been restarted."""
     here = [each for each in pods if seen.node and each.spec.node_name == seen.node and not each.finished]
     here.sort(key=lambda each: (each.metadata.creation_timestamp is not None, each.metadata.creation_timestamp))
     return here[-1].metadata.name if here else ""
 
 
 def read_launcher(pod: objects.Pod, rules: Rules, seen: InstanceSeen | None) -> pods_and_nodes.Pod:
-    """It counts for what it requests, KubeVirt's own overhead included; its machine is as large as that."""
+    """Return the Pod with its requests as its amounts, KubeVirt's overhead included. Its VM has the same size."""
     counted = by_requests(pod, rules)
     ref = instance_of(pod)
     assert ref is not None, f"{pod.metadata.namespace}/{pod.metadata.name} runs no machine"

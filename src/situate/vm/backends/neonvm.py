@@ -1,7 +1,7 @@
-"""Systems that move machines, behind four verbs: create, observe, cancel, delete (N13).
+"""Backends that migrate VMs, behind four verbs: create, observe, cancel, delete (N13).
 
-A verb is a value, a write that the shell performs or an object that is read, so that a backend needs no client and the
-ledger does not know which one there is. NeonVM's is the first; KubeVirt's is `situate.vm.backends.kubevirt_migrations`.
+A verb returns a value: a write that the shell performs, or a parsed object. So a backend needs no client, and the
+ledger does not know the backend. This module has NeonVM's; KubeVirt's is `situate.vm.backends.kubevirt_migrations`.
 """
 
 from __future__ import annotations
@@ -35,34 +35,34 @@ MIGRATIONS: Final = unstructured(GROUP, "v1", MIGRATION_KIND, "virtualmachinemig
 
 
 class Backend(Protocol):
-    """One system. All that it has to say of a migration is on one object."""
+    """Backend of one VM system. A single object holds the whole state of a migration."""
 
     @property
     def resource(self) -> ResourceType[Unstructured]:
-        """Of its migrations: what is watched."""
+        """The watched resource of its migrations."""
         ...
 
     def create(self, move: Move, claim: Claim | None) -> Create:
-        """The object with its claim and its target, in one call (B2)."""
+        """Return the object with its claim and its target, created in one call (B2)."""
         ...
 
     def observe(self, migration: Unstructured, now: float) -> Read[MigrationSeen]:
-        """How far it is; `now`: seconds of the epoch."""
+        """Parse the state of a migration. `now` is in seconds since the epoch."""
         ...
 
     def cancel(self, namespace: str, name: str, uid: str) -> Remove:
-        """Stops it while it is not done: the machine goes on where it is."""
+        """Stop an unfinished migration. The VM runs on where it is."""
         ...
 
     def delete(self, namespace: str, name: str, uid: str) -> Remove:
-        """Removes it once it is over and its claim is closed."""
+        """Remove a migration that has ended and has a closed claim."""
         ...
 
 
 def created_for(
     resource: ResourceType[Unstructured], move: Move, claim: Claim | None, spec: Mapping[str, Any], rules: Rules
 ) -> Create:
-    """A migration with this spec, under our label, with its claim, its target and what is reserved there (B2, C6)."""
+    """Return a migration with this spec, the label of vm, the claim, the target and the reserved amount (B2, C6)."""
     annotations: dict[str, str] = {}
     if claim is not None:
         annotations[CLAIM] = claim_text(claim, rules.resources)
@@ -82,7 +82,7 @@ def created_for(
 
 
 class NeonVM:
-    """VirtualMachineMigration of `vm.neon.tech/v1` (C6, C34): deleting one that is under way cancels it."""
+    """VirtualMachineMigration of `vm.neon.tech/v1` (C6, C34). Deleting an ongoing one cancels it."""
 
     resource = MIGRATIONS
 
@@ -93,7 +93,7 @@ class NeonVM:
         return created_for(self.resource, move, claim, self._spec(move), self._rules)
 
     def _spec(self, move: Move) -> Mapping[str, Any]:
-        """With the defaults written out: nobody else's defaults decide about our moves."""
+        """Return the spec with all defaults written out, so that no defaults of the cluster apply."""
         return {
             "vmName": move.machine.name,
             "preventMigrationToSameHost": True,

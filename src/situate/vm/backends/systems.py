@@ -1,7 +1,7 @@
-"""Systems whose machines are placed and moved: how they show on their objects, and on the pods that run them.
+"""VM systems: how VMs appear as objects and on the Pods that run them.
 
-What moves machines is a system's `Backend`. The ledger, the planner and the shell know neither NeonVM nor KubeVirt:
-whatever differs is behind these two, and the settings say which one there is.
+The `Backend` of a system migrates its VMs. The ledger, the planner and the shell know neither NeonVM nor KubeVirt: all
+differences are behind these two interfaces. The settings choose the system.
 """
 
 from __future__ import annotations
@@ -25,61 +25,61 @@ from situate.vm.model.pods_and_nodes import Ref, Role
 from situate.vm.model.policy import Rules
 
 S = TypeVar("S")
-"""A machine as it was read from its object."""
+"""A VM as parsed from its object."""
 
 
 class System(Protocol[S]):
-    """One of them; without state."""
+    """One VM system, without state."""
 
     @property
     def machines(self) -> ResourceType[Unstructured]:
-        """The objects that stand for machines."""
+        """The resource of its VM objects."""
         ...
 
     @property
     def install(self) -> str:
-        """What to do where a cluster does not know them."""
+        """The next step if a cluster does not serve that resource."""
         ...
 
     def backend(self, rules: Rules) -> Backend:
-        """What moves them."""
+        """Return the backend that migrates its VMs."""
         ...
 
     def machine_of(self, pod: objects.Pod) -> Ref | None:
-        """The machine that the pod runs, or will run once it has moved; None for every other pod."""
+        """Return the VM that the Pod runs, or will run after its migration; None for any other Pod."""
         ...
 
     def migration_of(self, pod: objects.Pod) -> Ref | None:
-        """The migration that the pod was made for, to move into; None for every other pod."""
+        """Return the migration that the Pod is the target of; None for any other Pod."""
         ...
 
     def unmoved(self, pod: objects.Pod) -> objects.Pod:
-        """The pod as its machine alone would have it: without constraints that hold for one migration only."""
+        """Return the Pod without constraints that apply to one migration only."""
         ...
 
     def read_machine(self, machine: Unstructured, rules: Rules) -> Read[S]:
-        """`value` is None where what it says cannot be acted on."""
+        """Parse a VM. `value` is None if the object is unusable."""
         ...
 
     def read_pod(self, pod: objects.Pod, rules: Rules, machine: S | None) -> Read[pods_and_nodes.Pod]:
-        """Any pod, of a machine or not; `machine` as far as it is known."""
+        """Parse any Pod, of a VM or not; `machine` if it is known."""
         ...
 
     def by_requests(self, pod: objects.Pod, rules: Rules, machine: S | None) -> pods_and_nodes.Pod:
-        """What a pod on a node counts for that was never read."""
+        """Return the amounts of a Pod on a node that was never readable."""
         ...
 
     def kept(self, known: pods_and_nodes.Pod, pod: objects.Pod, rules: Rules, machine: S | None) -> pods_and_nodes.Pod:
-        """And one that was read before, as `known`, and cannot be any more."""
+        """Return the amounts of a Pod that was read before, as `known`, and is unreadable now."""
         ...
 
     def runner(self, machine: S, pods: Iterable[objects.Pod]) -> str:
-        """The name of the pod that runs the machine now, of all that are its; empty where that is not known."""
+        """Return the name of the Pod, of all Pods of the VM, that runs it now; empty if unknown."""
         ...
 
 
 class NeonVMSystem:
-    """VirtualMachines of `vm.neon.tech/v1`: the pod carries what its machine says (C1), and owners say who moves."""
+    """VirtualMachines of `vm.neon.tech/v1`: Pods carry the fields of their VM (C1), and owners show the migrations."""
 
     machines = MACHINES
     install = "install NeonVM, or try it without: situate crds vm | kubectl apply --server-side -f -"
@@ -123,5 +123,5 @@ NEONVM: Final = NeonVMSystem()
 
 
 def system_of(settings: VmSettings) -> System[Any]:
-    """The one that the settings choose."""
+    """Return the system that the settings choose."""
     return KubeVirtSystem(pin_target=settings.kubevirt.pin_target) if settings.system == "kubevirt" else NEONVM

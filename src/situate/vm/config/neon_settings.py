@@ -1,4 +1,4 @@
-"""The configuration file of neondatabase/autoscaling's scheduler plugin: JSON, unknown fields refused (C31)."""
+"""Configuration file of neondatabase/autoscaling's scheduler plugin: JSON, unknown fields refused (C31)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PositiveInteger = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class ReferenceScoring(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What is not said is zero or false."""
+    """Scores of upstream. Absent fields are zero or false."""
 
     min_usage_score: Share = 0.0
     max_usage_score: Share = 0.0
@@ -23,7 +23,7 @@ class ReferenceScoring(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 
 class ReferenceConfiguration(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Fields without a default have to be set."""
+    """Content of the file. Fields without a default are required."""
 
     watermark: PositiveShare
     scheduler_name: Name
@@ -37,8 +37,10 @@ class ReferenceConfiguration(msgspec.Struct, frozen=True, kw_only=True, rename="
     ignored_namespaces: tuple[Name, ...] = ()
 
     def settings(self, beside: VmSettings) -> VmSettings:
-        """The section with what this file says. Failing objects are told of as everywhere here, so that
-        `logSuccessiveFailuresThreshold` changes nothing."""
+        """Return the section with the values of this file.
+
+        `logSuccessiveFailuresThreshold` has no effect: failing objects are reported as everywhere in vm.
+        """
         return msgspec.structs.replace(
             beside,
             watermark=self.watermark,
@@ -54,7 +56,7 @@ class ReferenceConfiguration(msgspec.Struct, frozen=True, kw_only=True, rename="
 
 
 def read_reference(text: str, beside: VmSettings) -> tuple[VmSettings | None, tuple[Mistake, ...]]:
-    """The section with what the file says, or None and every mistake in the file."""
+    """Return the section with the values of the file, or None and every mistake in the file."""
     try:
         document = msgspec.json.decode(text)
     except (msgspec.DecodeError, ValueError, RecursionError) as problem:

@@ -1,7 +1,7 @@
-"""The `vm:` section of the configuration file: every number that decisions go by, with the defaults of `rules`.
+"""The `vm:` section of the configuration file: every number that decisions use, with the defaults of `rules`.
 
-Reading the file is left to `situate.runtime.configuration.file`; the file of the scheduler that this one stands in for
-is `situate.vm.config.neon_settings`.
+`situate.runtime.configuration` reads the file. `situate.vm.config.neon_settings` reads the file of upstream's
+scheduler.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from situate.vm.model.policy import Calm, CostWeights, Deadlines, Rules, Scoring
 from situate.vm.model.resource_amounts import RESOURCES
 
 PORT: Final = 10299
-"""Where agents ask (2.5)."""
+"""Port for the requests of agents."""
 EVICTIONS_PORT: Final = 10298
-"""Where API servers ask about evictions (B48)."""
+"""Port for the eviction reviews of API servers (B48)."""
 LIFE_S: Final = 90 * 24 * 3600.0
-"""Of a generation of certificates; the next is served long before its end."""
+"""Lifetime of a generation of certificates. The next one is in use long before its end."""
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 PositiveShare = Annotated[float, msgspec.Meta(gt=0, le=1)]
@@ -64,12 +64,12 @@ IN_THE_FILE: Final = (
     "node_metric_labels",
     "ignored_namespaces",
 )
-"""What `configuration` says in place of the section."""
+"""Settings that the file named by `configuration` gives instead of the section."""
 _SCORING, _WEIGHTS, _CALM, _DEADLINES, _RULES = Scoring(), CostWeights(), Calm(), Deadlines(), Rules()
 
 
 class ScoringSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How good nodes are (C20): best at the peak, less above and below."""
+    """Scores of nodes (C20): highest at the peak, lower above and below."""
 
     min_usage_score: Share = _SCORING.min_usage_score
     max_usage_score: Share = _SCORING.max_usage_score
@@ -81,7 +81,7 @@ class ScoringSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
 
 class CostSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What moving a machine costs, in seconds (B17)."""
+    """Cost of a migration, in seconds (B17)."""
 
     load: Weight = _WEIGHTS.load
     downtime: Weight = _WEIGHTS.downtime
@@ -90,9 +90,9 @@ class CostSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     priority: Annotated[float, msgspec.Meta(gt=0)] = _WEIGHTS.priority
     highest_slo: Annotated[float, msgspec.Meta(ge=1)] = _WEIGHTS.highest_slo
     expected_downtime: Duration = _WEIGHTS.downtime_s
-    """Where no move of the machine was seen."""
+    """Downtime of a VM without an observed migration."""
     dirty_rate: ByteSize = "50Mi"
-    """Bytes a second, where it is not known."""
+    """Bytes per second, if unknown."""
     most_dirty: PositiveShare = _WEIGHTS.most_dirty
     post_copy: bool = _WEIGHTS.post_copy
 
@@ -112,7 +112,7 @@ class CostSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class CalmSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How often machines move at most (B24 to B26)."""
+    """Limits on the frequency of migrations (B24 to B26)."""
 
     hysteresis: Annotated[float, msgspec.Meta(ge=0, lt=1)] = _CALM.hysteresis
     cool_down: Duration = _CALM.cool_down_s
@@ -123,7 +123,7 @@ class CalmSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     moves_out_of_node: Count = _CALM.moves_out_of_node
     moves_into_node: Count = _CALM.moves_into_node
     link: ByteSize = "2Gi"
-    """Bytes a second of a node's link."""
+    """Bandwidth of a node's link, in bytes per second."""
     link_share: PositiveShare = _CALM.link_share
 
     def mistakes(self) -> Iterable[Mistake]:
@@ -149,7 +149,7 @@ class CalmSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class DeadlineSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """When a move that gets nowhere is given up (B15), and its claim with it (B7)."""
+    """Time limits after which a migration is cancelled (B15) and its claim ends (B7)."""
 
     unbound: PositiveDuration = _DEADLINES.unbound_s
     not_running: PositiveDuration = _DEADLINES.not_running_s
@@ -158,7 +158,7 @@ class DeadlineSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     total_per_gib: PositiveDuration = _DEADLINES.total_s_per_gib
     completion: PositiveDuration = _DEADLINES.completion_s
     claim: Duration = _DEADLINES.claim_s
-    """Beyond completion."""
+    """Time beyond `completion`."""
 
     def rules(self) -> Deadlines:
         return Deadlines(
@@ -173,26 +173,27 @@ class DeadlineSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 
 class PermitSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Where agents and pods ask for room (2.5, B44)."""
+    """Port where agents and Pods ask for capacity (B44)."""
 
     address: Address = f":{PORT}"
     certificate: str | None = None
-    """A file with the certificate chain, in PEM. null: plain HTTP with `compat`, and else the installation's own."""
+    """File with the certificate chain, in PEM. null: plain HTTP with `compat`, else the installation's own
+    certificate."""
     key: str | None = None
-    """A file with its private key."""
+    """File with its private key."""
     callers: Literal["token", "node", "any"] | None = None
-    """Who is answered: bearers of a service account's token; with `compat` also whoever asks from the pod's own node,
-    or anybody, as the reference does. null: token, and with `compat` node."""
+    """Accepted callers. token: with the token of a service account. With `compat` also node: requests from the Pod's
+    own node need no token. any: all callers, as upstream does. null: token, and with `compat` node."""
     agent_accounts: tuple[AccountName, ...] | None = None
-    """Service accounts of agents: their tokens alone bring permits. null: `situate-vm-agent` in the namespace of this
+    """Service accounts of agents: only their tokens give permits. null: `situate-vm-agent` in the namespace of this
     process, as `situate manifests vm-agent` prints it."""
     agent_node: Literal["same", "any"] = "same"
-    """Where the Pod that a token is bound to must run. same: on the node of the VM. any: anywhere, and the token may be
-    bound to no Pod: for one agent of all nodes."""
+    """Allowed node of the Pod that a token is bound to. same: the VM's node. any: any node, and the token may be bound
+    to no Pod, for a single agent of all nodes."""
     wait: PositiveDuration = 1.0
-    """How long an answer waits for the pod to show it (C16)."""
+    """How long a request may wait until the Pod shows the result (C16)."""
     lifetime: PositiveDuration = _RULES.permit_s
-    """An increase that is not used lapses after this (B28)."""
+    """Time after which an unused increase lapses (B28)."""
 
     def mistakes(self) -> Iterable[Mistake]:
         if int(self.address.rpartition(":")[2]) > 65535:
@@ -203,14 +204,14 @@ class PermitSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class EvictionSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Where API servers ask about evictions (B48), with certificates of our own."""
+    """Webhook for evictions (B48), with certificates of the installation."""
 
     address: Address = f":{EVICTIONS_PORT}"
-    """Of the one that leads; decided at the start."""
+    """Address of the leader, read at the start."""
     certificate_life: Annotated[float, msgspec.Meta(ge=60, extra={FORM: "duration"})] = LIFE_S
-    """Of each generation; the next is made at two thirds."""
+    """Lifetime of each generation of certificates. The next one is created at two thirds of it."""
     timeout: Annotated[float, msgspec.Meta(ge=1, le=30, extra={FORM: "duration"})] = 2.0
-    """Whole seconds that API servers wait before an eviction goes on without us; it stands in the manifest."""
+    """Whole seconds that API servers wait before an eviction continues without an answer. The manifest contains it."""
 
     def mistakes(self) -> Iterable[Mistake]:
         if int(self.address.rpartition(":")[2]) > 65535:
@@ -220,71 +221,73 @@ class EvictionSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 
 class KubeVirtSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How KubeVirt moves machines for us (B49), with `system: kubevirt`."""
+    """Migration by KubeVirt (B49), with `system: kubevirt`."""
 
     pin_target: bool = True
-    """Whether a migration names its node in `addedNodeSelector` too, where KubeVirt has that, by the label
-    kubernetes.io/hostname. The pod that it moves into is offered no other node in any case."""
+    """Whether a migration names its node in `addedNodeSelector` too, by the label kubernetes.io/hostname.
+
+    It needs a KubeVirt with that field. The scheduler offers the target Pod no other node in any case.
+    """
 
 
 class VmSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """All of it."""
+    """The whole `vm:` section."""
 
     configuration: FileName | None = None
-    """The configuration file of neondatabase/autoscaling's scheduler plugin, beside this one, for what it says; null:
-    that stands here."""
+    """The configuration file of neondatabase/autoscaling's scheduler plugin, in the same folder. null: none; its
+    settings are in this section."""
     system: Literal["neonvm", "kubevirt"] = "neonvm"
-    """What runs and moves the machines: VirtualMachines of NeonVM, or VirtualMachineInstances of KubeVirt."""
+    """System that runs and migrates the VMs: VirtualMachines of NeonVM, or VirtualMachineInstances of KubeVirt."""
     kubevirt: KubeVirtSettings = KubeVirtSettings()
     scheduler_name: ObjectName = _RULES.scheduler_name
     compat: bool = _RULES.compat
-    """Behaves as the scheduler of neondatabase/autoscaling does, to the letter."""
+    """Exact behaviour of neondatabase/autoscaling's scheduler."""
     grow_pod: Literal["auto", "never"] = "auto"
-    """Whether runner pods ask for what their machines are granted (B47); never with `compat`."""
+    """Whether runner Pods request the amounts that are granted to their VMs (B47). Never with `compat`."""
     resize_with_restart: bool = _RULES.resize_with_restart
-    """Whether containers of plain pods may be resized that restart when they are, by their resizePolicy (B36)."""
+    """Whether to resize containers of plain Pods that restart for it by their resizePolicy (B36)."""
     watermark: PositiveShare = _RULES.watermark
-    """Of a node's allocatable, above which machines leave it."""
+    """Share of a node's allocatable. Above it, VMs leave the node."""
     watermarks: dict[str, PositiveShare] = {}
-    """Of single nodes, by name."""
+    """Watermarks of single nodes, by name."""
     class_watermarks: dict[str, PositiveShare] = {}
-    """By the value of `classLabel`."""
+    """Watermarks by the value of `classLabel`."""
     class_label: str = _RULES.class_label
     resources: tuple[Annotated[str, msgspec.Meta(min_length=1)], ...] = ()
-    """Accounted for besides CPU and memory (B45)."""
+    """Further accounted resources besides CPU and memory (B45)."""
     ignored_namespaces: tuple[str, ...] = ()
-    """Their pods cause no pressure (C28)."""
+    """Namespaces whose Pods cause no pressure (C28)."""
     targets_first: bool = _RULES.targets_first
-    """Whether pods that machines move into are placed before other pods of their priority (N16)."""
+    """Whether target Pods of migrations are scheduled before other Pods of their priority (N16)."""
     node_metric_labels: dict[str, str] = {}
-    """Names of labels that metrics of nodes have, and the nodes' labels that they show."""
+    """Labels on metrics of nodes, by name, and the labels of the nodes that give the values."""
     scoring: ScoringSettings = ScoringSettings()
     costs: CostSettings = CostSettings()
     calm: CalmSettings = CalmSettings()
     deadlines: DeadlineSettings = DeadlineSettings()
     permits: PermitSettings = PermitSettings()
     evictions: EvictionSettings | None = EvictionSettings()
-    """How an eviction of a machine's pod becomes a move, where the webhook of the manifests is installed; null: pods of
-    machines are evicted like any other. So they are with `compat`, and KubeVirt's are KubeVirt's business."""
+    """Evictions of VMs' Pods become migrations, if the webhook of the manifests is installed. null: evict Pods of VMs
+    like others. `compat` and KubeVirt imply null; KubeVirt handles its own evictions."""
     demand_after: Duration = _RULES.demand_after_s
-    """So long a machine is short before others move for it (B16)."""
+    """How long a VM is short before other VMs are migrated for it (B16)."""
     overtakes: Annotated[int, msgspec.Meta(ge=1, le=1000)] = _RULES.overtakes
     retry: PositiveDuration = _RULES.retry_s
     patch_retry: PositiveDuration = _RULES.patch_retry_s
     startup: PositiveDuration = 15.0
-    """By then what was listed at the start must have been taken in (C30)."""
+    """Time limit for processing the initial lists (C30)."""
     workers: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 16
-    """Writes that are under way at a time."""
+    """Number of concurrent writes."""
     call_timeout: PositiveDuration = 1.0
-    """Of one write."""
+    """Time limit of one write."""
     max_bandwidth: ByteSize = "1Gi"
-    """Bytes a second of one move."""
+    """Bandwidth of one migration, in bytes per second."""
     cancel_copying: bool = _RULES.cancel_copying
     cancel_remaining: Share = _RULES.cancel_remaining
     evict: bool = _RULES.evict
-    """Whether pods of lower priority may be evicted where no move helps (B19)."""
+    """Whether Pods of lower priority may be evicted if no migration helps (B19)."""
     chain_depth: Annotated[int, msgspec.Meta(ge=1, le=2)] = _RULES.chain_depth
-    """Moves that make room for moves."""
+    """Longest chain of migrations, in which one frees capacity for the next."""
     consolidate: bool = _RULES.consolidate
     consolidate_below: Share = _RULES.consolidate_below
     lease_name: ObjectName = "vm"
@@ -312,21 +315,21 @@ class VmSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def moves_evicted(self) -> EvictionSettings | None:
-        """None: evictions are none of our business."""
+        """Settings of the webhook; None: vm does not handle evictions."""
         return None if self.compat or self.system != "neonvm" else self.evictions
 
     @property
     def issues(self) -> bool:
-        """Whether the permit port shows the installation's own certificate."""
+        """Whether the permit port uses the installation's own certificate."""
         return not self.compat and self.permits.certificate is None
 
     @property
     def keeps_certificates(self) -> bool:
-        """Whether there are certificates of the installation's own."""
+        """Whether the installation has certificates of its own."""
         return self.issues or self.moves_evicted is not None
 
     def rules(self) -> Rules:
-        """What decisions go by."""
+        """Return the rules of all decisions."""
         return Rules(
             scheduler_name=self.scheduler_name,
             compat=self.compat,

@@ -1,1 +1,1 @@
-"""The shell of vm: a scheduler whose profile has the ledger's plugin, and what keeps and carries out that ledger."""
+"""The shell of vm: a scheduler with the ledger's plugin in its profile, and the code around the ledger."""

@@ -1,8 +1,8 @@
-"""Carries out what decisions ask for: one write at a time about one object, and what became of each is told back.
+"""Writes for decisions: one write at a time per object; the outcome of each goes back to the ledger.
 
-A write that may help later is repeated with the back-off of C24, and may be, since each carries a precondition. Of two
-that wait about the same thing only the newer one is sent. What is said once and for all, an approval in conflict or an
-object that is gone, goes back to the ledger, which decides anew.
+A write that may succeed later is retried with the back-off of C24. Retries are safe, since each write carries a
+precondition. Of two waiting writes for the same purpose, only the newer one is sent. Final outcomes, such as an
+approval in conflict or a deleted object, go back to the ledger, which decides again.
 """
 
 from __future__ import annotations
@@ -88,17 +88,17 @@ from situate.vm.model.pods_and_nodes import Ref
 
 T = TypeVar("T", bound=KubernetesObject)
 Key: TypeAlias = tuple[str, str, str]
-"""Kind, namespace and name of the object, or of the pod, that a write is about."""
+"""Kind, namespace and name of the object, or of the Pod, that a write is about."""
 
 _UNCERTAIN: Final = (InternalError, ServerTimeout, ServiceUnavailable)
-"""Refusals after which the request may have been carried out."""
+"""Errors after which the request may have been carried out."""
 _TWICE_IS_ONCE: Final = (NoteMoved, ShrinkClaim, Condition)
-"""What says how something is, and nobody else asks for again: sent until it is answered (F1)."""
+"""Writes of a state that no other component requests again: retried until they are answered (F1)."""
 _NANOSECOND: Final = 1e-9
 
 
 class Performing:
-    """Of one term. `submit` never waits; `run` sends until cancelled."""
+    """Writes of one term. `submit` never waits; `run` sends until cancelled."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class Performing:
         rng: random.Random,
         call_timeout_s: float,
     ) -> None:
-        """`wake` is told of nodes on which something is free now; `call_timeout_s`: how long an answer is awaited."""
+        """`wake` receives nodes with new free capacity. `call_timeout_s` is the time limit of one write."""
         self._call_timeout_s = call_timeout_s
         self._client = client
         self._actuator = actuator
@@ -134,7 +134,7 @@ class Performing:
         self._wall = wall
         self._queue: WorkQueue[Key] = WorkQueue(rng=rng)
         self._waiting: dict[Key, dict[tuple[object, ...], tuple[Action, float]]] = {}
-        """Of each object what is to be sent, in order, and since when."""
+        """The actions to send for each object, in order, with the time of each."""
         self._backoffs: dict[Key, Backoff] = {}
         self._log = structlog.get_logger()
 
@@ -150,13 +150,13 @@ class Performing:
                     self._metrics.decided(type(action).__name__)
                     key = self._key(action)
                     waiting = self._waiting.setdefault(key, {})
-                    waiting.pop(slot_of(action), None)  # what was decided before has not been sent: this says more
+                    waiting.pop(slot_of(action), None)  # the older one was not sent; this replaces it
                     waiting[slot_of(action)] = action, _now()
                     self._queue.add(key)
 
     @property
     def failing(self) -> int:
-        """So many objects whose last write failed and is tried again."""
+        """Number of objects whose last write failed and is retried."""
         return len(self._backoffs)
 
     async def run(self, workers: int) -> None:
@@ -176,9 +176,9 @@ class Performing:
                 self._queue.done(key)
 
     async def _next_of(self, key: Key) -> None:
-        """The next write about the object, and another turn if there is more."""
+        """Send the next write for the object, and queue the object again if there are more."""
         waiting = self._waiting.get(key)
-        if waiting is None:  # what was to be tried again now was sent before, with what came meanwhile
+        if waiting is None:  # it was sent already, with later actions
             return
         slot, (action, since) = next(iter(waiting.items()))
         del waiting[slot]
@@ -189,9 +189,9 @@ class Performing:
                 outcome, why = await self._do(action)
         except TimeoutError:
             outcome, why = UNKNOWN, f"no answer within {self._call_timeout_s:g} s"
-        except KubeError as problem:  # it has certainly not been carried out, and may be later
-            # a machine's grant does not wait for its pod's requests (B47), and a pod is evicted only while somebody
-            # needs its room: his next plan says so (B19)
+        except KubeError as problem:  # it was certainly not carried out, and may be later
+            # no retry of a runner Pod's resize if the grant waits behind it (B47), nor of an eviction: if a VM still
+            # needs the capacity, its next plan asks for it again (B19)
             if not (isinstance(action, Evict) or (isinstance(action, ResizePod) and waiting)):
                 self._again(key, slot, action, str(problem), problem.after_s or 0.0)
                 return
@@ -224,11 +224,11 @@ class Performing:
         *,
         holds_up: bool = True,
     ) -> None:
-        """`holds_up`: what else is to be sent about the object waits for it."""
+        """Queue a failed write again. With `holds_up`, other writes for the object wait for it."""
         backoff, wait_ns = self._backoffs.get(key, NO_FAILURE).failed(int(after_s / _NANOSECOND))
         self._backoffs[key] = backoff
         waiting = self._waiting[key]
-        if slot not in waiting:  # else something newer says more
+        if slot not in waiting:  # else a newer action replaces it
             again = {slot: (action, _now())}
             self._waiting[key] = {**again, **waiting} if holds_up else {**waiting, **again}
         self._metrics.sent(type(action).__name__, key[0], "retried")
@@ -242,19 +242,22 @@ class Performing:
         return self._kinds[kind], namespace, name
 
     async def _do(self, action: Action) -> tuple[str, str]:
-        """What became of it, in the words of `Written`, and why. `KubeError` only for what certainly was not done."""
+        """Send an action. Return its outcome, as in `Written`, and the reason.
+
+        Raises `KubeError` only if it was certainly not carried out.
+        """
         if isinstance(action, HandOver):
             return await self._hand_over(action)
         if isinstance(action, Evict):
             return await self._evict(action)
         sent = await self._send(self._write(action))
         if isinstance(action, Approve | NoteMoved) and sent[0] == CONFLICT and await self._read_anew(action.machine):
-            # what was decided on was read from the pod or the migration, whose watch may be ahead of the machine's
+            # the decision used the Pod or the migration, and their watch may be ahead of the VM's
             sent = await self._send(self._write(action))
         return sent
 
     async def _read_anew(self, machine: Ref) -> bool:
-        """Whether the store shows the machine as it is on the server."""
+        """Read the VM from the server into the store. Return whether that succeeded."""
         try:
             self._watched.machines.learn(await self._client.get(self._machines, machine.name, machine.namespace))
         except KubeError:
@@ -291,7 +294,7 @@ class Performing:
                     return Moot(f"{self._machines.kind} {machine} is gone")
                 paused = {} if downtime_s is None else {DOWNTIME: format_duration(downtime_s)}
                 notes = {MOVED: moved_text(at), **paused}
-                patch = annotate(found.metadata, notes, without=EVACUATE)  # it has left
+                patch = annotate(found.metadata, notes, without=EVACUATE)  # the VM has left the node
                 return Change(self._machines, machine.namespace, machine.name, patch)
             case Condition():
                 return self._condition(action)
@@ -301,7 +304,7 @@ class Performing:
                 assert_never(action)
 
     def _note(self, namespace: str, name: str, uid: str, notes: Mapping[str, str]) -> Write:
-        """Annotations of a migration."""
+        """Annotate a migration."""
         resource = self._backend.resource
         found = self._watched.migrations.store.get(name, namespace)
         if found is None or found.metadata.uid != uid:
@@ -319,7 +322,7 @@ class Performing:
         return Change(PODS, pod.metadata.namespace, pod.metadata.name, StrategicMergePatch(body), "status")
 
     async def _hand_over(self, action: HandOver) -> tuple[str, str]:
-        """The note first: whoever finds it goes on where we stopped (B10)."""
+        """Write the hand-over record, then delete the source. After a crash, the next leader continues (B10)."""
         record = WrittenHandOver(action.source, action.beneficiary, action.amount)
         notes = {HANDOVER: handover_text(record, self._ledger.rules.resources)}
         noted = await self._send(self._note(action.machine.namespace, action.name, action.uid, notes))
@@ -348,7 +351,10 @@ class Performing:
                 assert_never(write)
 
     async def _remove(self, write: Remove) -> tuple[str, str]:
-        """One whose creation was not answered is looked up: if the deletion comes late, it reaches no later object."""
+        """Delete an object.
+
+        Without a UID, its creation was not answered, so look it up: a late deletion hits no later object.
+        """
         uid = write.uid
         if not uid:
             try:
@@ -359,7 +365,7 @@ class Performing:
         return await _answered(self._actuator.write(sent), gone_is_done=True)
 
     async def _create(self, write: Create) -> tuple[str, str]:
-        """One of this name that carries the same claim is ours: the answer to its creation was lost (C25, F1)."""
+        """Create an object. An existing one with the same name and claim is the same: its answer was lost (C25, F1)."""
         metadata = write.content["metadata"]
         created = self._client.create(write.resource, write.content, write.namespace)
         try:
@@ -371,7 +377,7 @@ class Performing:
             return (OK, "") if same else (CONFLICT, str(problem))
 
     async def _learn(self, resource: ResourceType[T], answer: Awaitable[T]) -> None:
-        """What the server says now is known at once: what is written next goes by it."""
+        """Put the server's answer into the store at once, because the next write depends on it."""
         self._reflector(resource).learn(await answer)
 
     def _reflector(self, resource: ResourceType[Any]) -> Reflector[Any]:
@@ -379,7 +385,7 @@ class Performing:
 
 
 async def _answered(call: Awaitable[object], *, gone_is_done: bool = False) -> tuple[str, str]:
-    """What an answer means. Raises only what certainly was not carried out and may be later."""
+    """Return the outcome of a call. Raises only if it was certainly not carried out and may be later."""
     try:
         await call
     except AlreadyExists:

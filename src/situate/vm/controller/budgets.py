@@ -1,4 +1,4 @@
-"""Keeps a PodDisruptionBudget for each machine that may be moved, as long as evictions lead to moves (B48)."""
+"""PodDisruptionBudgets for VMs that may be migrated, while evictions lead to migrations (B48)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LONGEST_RETRY_S: Final = 60.0
 
 
 class Budgets:
-    """Of one process; `run` is a task of the leader, until cancelled."""
+    """Budgets of one process. `run` is a task of the leader, until cancelled."""
 
     def __init__(
         self, machines: Reflector[Unstructured], budgets: Reflector[PodDisruptionBudget], rules: Rules
@@ -33,7 +33,7 @@ class Budgets:
         self._budgets = budgets
         self._rules = rules
         self._changed: dict[tuple[str, str], None] = {}
-        """Namespaces and names of machines to look at, in order."""
+        """Namespaces and names of VMs to check, in order."""
         self._woken = asyncio.Event()
         self._told: dict[tuple[str, str], str] = {}
         self._log = structlog.get_logger()
@@ -41,8 +41,10 @@ class Budgets:
         self._budgets.store.on_change(lambda old, new: self._look_at_owner(new or old))
 
     async def run(self, client: Client, configuration: ObjectMeta | None) -> None:
-        """`client`: one whose writes raise a `Retriable` when we do not lead. `configuration`: of the webhook; None:
-        there are to be none, and pods of machines are evicted like any other."""
+        """`client`: its writes raise a `Retriable` if this process does not lead.
+
+        `configuration`: of the webhook. None: no budgets may exist, and Pods of VMs are evicted like others.
+        """
         for machine in self._machines.list():
             self._look(machine)
         for each in self._budgets.store.list():
@@ -63,11 +65,11 @@ class Budgets:
                 retry_s = min(2 * retry_s, _LONGEST_RETRY_S)
 
     async def _kept(self, client: Client, namespace: str, name: str, configuration: ObjectMeta | None) -> bool:
-        """Whether the machine's budget is as it is to be; otherwise it is looked at again."""
+        """Bring the budget of a VM up to date. Return whether that succeeded; if not, it is checked again."""
         try:
             await self._write(client, namespace, name, configuration)
         except (AlreadyExists, Conflict, NotFound):
-            return True  # what is there now is on its way to us
+            return True  # the watch will report the current object
         except (KubeError, Retriable) as problem:
             if self._told.get((namespace, name)) != str(problem):
                 self._told[namespace, name] = str(problem)
@@ -112,7 +114,7 @@ class Budgets:
 
 
 def _of(found: PodDisruptionBudget, machine: str, configuration: ObjectMeta) -> bool:
-    """Whether it goes with the webhook, and says what it is to say: one that does not is made anew."""
+    """Return whether the budget belongs to the webhook and has the right content. If not, it is replaced."""
     selector = found.spec.selector
     owners = {each.uid for each in found.metadata.owner_references}
     labels = None if selector is None else dict(selector.match_labels)

@@ -1,7 +1,7 @@
-"""vm as a service: one scheduler process under its own name, whose profile asks a ledger that this process keeps.
+"""vm as a service: one scheduler process under its own name, with a plugin that asks the ledger of this process.
 
-Watching, electing, placing and binding are the scheduler's (`situate.scheduler`); this is what it is made of besides.
-All of it runs on one event loop; time is the loop's, so a simulated loop runs the same code.
+The scheduler (`situate.scheduler`) watches, elects, places and binds. This module adds the rest. All of it runs on one
+event loop and uses its time, so a simulated loop runs the same code.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ REVISION: Final = "deployment.kubernetes.io/revision"
 
 
 class TooSlow(Exception):
-    """A start that takes too long ends the process, as the reference's does (C30); only with `compat`."""
+    """The start took too long. Raised only with `compat`; it ends the process, as in upstream (C30)."""
 
 
 class VmController:
-    """A service: `run` until `stop` or cancellation; the Lease is released then."""
+    """Service: `run` until `stop` or cancellation, which also release the Lease."""
 
     name = "vm"
 
@@ -86,7 +86,7 @@ class VmController:
         stopwatch: Callable[[], float] = time.perf_counter,
         rebuilding: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """Arguments are those of `SchedulerController`."""
+        """Arguments as for `SchedulerController`."""
         self.setup = setup
         rules = setup.rules
         self._wall = wall
@@ -107,11 +107,11 @@ class VmController:
         self._stir_scheduler: Callable[[], None] = lambda: None
         self._performing: Performing | None = None
         self.actuator: Actuator | None = None
-        """What writes of this term go through; None while this process does not lead."""
+        """Sender of the writes of this term; None while this process does not lead."""
         self.certificates: Certificates | None = None
         self._evicting: EvictionWebhook | None = None
         if setup.issues or setup.evictions is not None:
-            # a web server and cryptography: who serves nobody by certificates of his own is spared their import
+            # import the web server and cryptography only for certificates of the installation
             from situate.vm.server.certificates import Certificates
 
             guarded = client.guarded(self._check)
@@ -176,7 +176,7 @@ class VmController:
         self._log = structlog.get_logger().bind(controller=self.name)
 
     async def run(self) -> None:
-        """Raises what a defect of ours raises."""
+        """Run all tasks of the process. Raises internal errors."""
         async with asyncio.TaskGroup() as group:
             beside = [group.create_task(self._say_if_missing(each)) for each in self.watched.all.further]
             beside += [group.create_task(each.run(), name=each.name) for each in self._own_reflectors()]
@@ -186,11 +186,11 @@ class VmController:
                 task.cancel()
 
     def stop(self) -> None:
-        """Ends `run` in an orderly way: what is in flight is answered or refused, the Lease is released."""
+        """End `run` in order: calls in flight are answered or refused, and the Lease is released."""
         self.scheduler.stop()
 
     def not_ready(self) -> str | None:
-        """For readiness. A standby that has seen everything is ready."""
+        """Return why the process is not ready. A standby with complete lists is ready."""
         return self.scheduler.not_ready()
 
     def reflectors(self) -> Iterator[Reflector[Any]]:
@@ -198,7 +198,7 @@ class VmController:
         yield from self._own_reflectors()
 
     def _own_reflectors(self) -> Iterator[Reflector[Any]]:
-        """Of what concerns this process, and not what it decides on."""
+        """Return the reflectors of the process itself, not of its decisions."""
         if self.setup.pod:
             yield self._leases
         if self.certificates is not None:
@@ -209,9 +209,10 @@ class VmController:
         return self.scheduler.elector
 
     def begin(self, engine: Engine, stir: Callable[[], None]) -> None:
-        """A term begins: the ledger is made of what fresh listings say, and nothing was granted before (C30, B43).
+        """Begin a term: build the ledger from fresh lists, without any grant yet (C30, B43).
 
-        Nothing is granted yet either: plans ask the engine's plugins, and the engine has still to be told.
+        Grants begin later, because plans ask the plugins of the engine, and the engine has not received the objects
+        yet.
         """
         self._engine, self._stir_scheduler = engine, stir
         self._clock.begin()
@@ -230,7 +231,7 @@ class VmController:
         )
 
     async def serve(self, client: Client, actuator: Actuator) -> None:
-        """Until cancelled: what is decided is carried out, and time passes."""
+        """Carry out decisions and act on time, until cancelled."""
         await self._know_the_server(client)
         self.actuator = actuator
         self.observing.listed()
@@ -258,7 +259,7 @@ class VmController:
                 group.create_task(self._evicting.run())
 
     async def _know_the_server(self, client: Client) -> None:
-        """Before anything is granted: whether it resizes pods at all (B36). One that does not say is believed to."""
+        """Find out before any grant whether the server resizes Pods (B36). Without an answer, assume that it does."""
         try:
             async with asyncio.timeout(self.setup.call_timeout_s):
                 version = await server_version(client)
@@ -272,13 +273,13 @@ class VmController:
             self.observing.take_in()
 
     async def _keep_marked(self, client: Client, actuator: Actuator) -> None:
-        """Agents ask the pod that bears the scheduler's name (C17): only the one that leads does (B44)."""
+        """Keep the scheduler's name as a label on the leader's Pod alone (B44): agents ask that Pod (C17)."""
         namespace = self.setup.namespace
         mark = Mark(namespace, self.setup.pod, SCHEDULER_LABEL, self.setup.rules.scheduler_name)
         await keep_marked(mark, client, lambda pod, patch: actuator.write(client.patch(PODS, pod, patch, namespace)))
 
     async def _ask_for_lease(self) -> None:
-        """A pod of a newer revision that has caught up does not wait until the old one is stopped (B44)."""
+        """Ask for the Lease once caught up: a Pod of a newer revision does not wait until the old one stops (B44)."""
         await self.watched.all.wait_synced()
         elector = self.elector
         assert elector is not None
@@ -290,7 +291,7 @@ class VmController:
         self.elector.give_way(STANDS_ASIDE * self._times.retry_s)
 
     def _revision(self, controller: OwnerReference, namespace: str) -> int | None:
-        """By its ReplicaSet."""
+        """Return the revision of a Deployment from its ReplicaSet."""
         found = self.watched.all.others[REPLICASETS].store.get(controller.name, namespace)
         if found is None or found.metadata.uid != controller.uid:
             return None
@@ -302,7 +303,7 @@ class VmController:
         self._metrics.told(told.reason)
 
     def _check(self) -> None:
-        """Raises unless this process leads at this very moment."""
+        """Raise unless this process leads now."""
         if self.actuator is None:
             raise NotLeading(f"the {self.name}: another process may lead by now; nothing is written", after_s=1.0)
         self.actuator.check()
@@ -315,13 +316,13 @@ class VmController:
         return self.scheduler.may_write()
 
     async def _keep(self, performing: Performing) -> None:
-        """Hands on what each event has brought, and beats when something is due."""
+        """Submit the actions of each event, and of time when it is due."""
         moves = self.ledger.state.moves
         while True:
             self._stirred.clear()
             self._hand_on(performing)
             if self.ledger.wake_at is not None and self.ledger.wake_at <= self.ledger.clock():
-                # a beat may plan, which takes its time: what is granted already is on its way before
+                # planning takes time, so submit earlier grants first
                 await asyncio.sleep(0)
                 self.ledger.beat()
                 self._hand_on(performing)
@@ -329,7 +330,7 @@ class VmController:
                 former, moves = moves, self.ledger.state.moves
                 self._release_targets(former)
             if self._stirred.is_set():
-                await asyncio.sleep(0)  # what is stirred by ourselves must not keep others from their turn
+                await asyncio.sleep(0)  # events that this task causes must not starve other tasks
                 continue
             due = self.ledger.wake_at
             try:
@@ -345,7 +346,7 @@ class VmController:
         performing.submit(self.ledger.taken())
 
     def _wake(self, node: str) -> None:
-        """Pods that the ledger had no room for, and has now on this node, are tried again at once (D16)."""
+        """Retry Pods at once for which the ledger lacked capacity and now has enough on this node (D16)."""
         assert self._engine is not None
         self._activate(
             waiting.info.uid
@@ -358,9 +359,9 @@ class VmController:
         return pod is not None and node in state.nodes and pod.counted(pod.reserved).within(state.avail(node, info.uid))
 
     def _release_targets(self, former: Mapping[str, Move]) -> None:
-        """Moves have changed: targets that wait for theirs are tried, and those that Permit holds hear of it (N24).
+        """After changes of migrations, retry their waiting target Pods and release those that Permit holds (N24).
 
-        One that is to go to another node now is tried whoever refused it before (B14).
+        A target Pod with a new target node is retried, whichever plugin rejected it before (B14).
         """
         moves = self.ledger.state.moves
         led = {key for key, move in moves.items() if key in former and former[key].target_node != move.target_node}
@@ -390,7 +391,7 @@ class VmController:
             self._stir_scheduler()
 
     async def _say_if_missing(self, reflector: Reflector[Any]) -> None:
-        """Once: without it there is nothing to move, but plain pods are placed all the same."""
+        """Log once that the cluster lacks a resource. Nothing can be migrated then, but plain Pods are placed."""
         await reflector.not_served.wait()
         self._log.warning(
             "this cluster knows no such objects; there are none until their definition is installed",
@@ -400,7 +401,7 @@ class VmController:
 
 
 class Clock:
-    """Seconds of the epoch that never jump: the wall clock is read when a term begins (F14)."""
+    """Seconds since the epoch that never jump: the wall clock is read only when a term begins (F14)."""
 
     def __init__(self, wall: Callable[[], datetime]) -> None:
         self._wall = wall

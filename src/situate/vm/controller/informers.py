@@ -1,4 +1,4 @@
-"""What vm watches beside the scheduler's own: machines and migrations, each kind once and for both."""
+"""Watches of VMs and migrations, in addition to the scheduler's own; both share one watch per kind."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from situate.vm.backends.neonvm import Backend
 from situate.vm.backends.systems import System
 
 OF_MACHINE: Final = "machine"
-"""Index of pods: namespace and name of the machine that they run."""
+"""Index of Pods: namespace and name of the VM that they run."""
 
 
 @dataclass(frozen=True, slots=True)
 class VmWatched:
-    """The scheduler's watches, with pods that have ended too: what they hold is free only once their containers end."""
+    """The scheduler's watches, including ended Pods: their capacity is free only once their containers have ended."""
 
     all: Watched
     machines: Reflector[Unstructured]
@@ -36,7 +36,7 @@ class VmWatched:
         return cls(watched, machines, migrations)
 
     def pods_of(self, namespace: str, machine: str) -> Iterable[Pod]:
-        """Its runner, and while it is moved the one that it moves into."""
+        """Return the runner Pod of a VM and, during a migration, also its target Pod."""
         return self.all.pods.store.by_index(OF_MACHINE, (namespace, machine))
 
     def reflectors(self) -> Iterable[Reflector[Any]]:

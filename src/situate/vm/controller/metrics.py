@@ -1,6 +1,6 @@
-"""What a scrape shows of the ledger and of its writes: under our own names, with `compat` under the reference's (C32).
+"""Metrics of the ledger and its writes, under vm's own names, with `compat` also under upstream's (C32).
 
-Numbers of nodes are read from the ledger when somebody scrapes; a process that does not lead shows none.
+A scrape reads the values of nodes from the ledger. A process that does not lead shows none.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SHORT: Final = ("cpu", "mem")
 
 
 class VmMetrics:
-    """Counters of one process; `show` says whose ledger is shown."""
+    """Counters of one process. `show` sets the ledger to show."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class VmMetrics:
         compat: bool,
         node_labels: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """`node_labels`: labels of metrics of nodes, and which labels of nodes they show (C31)."""
+        """`node_labels`: labels on metrics of nodes, and the labels of nodes that give the values (C31)."""
         self._prefixes = (OWN, REFERENCE) if compat else (OWN,)
         self._ops = [
             Counter(
@@ -97,7 +97,7 @@ class VmMetrics:
             each.labels(op, kind, outcome).inc()
 
     def panicked(self) -> None:
-        """A defect of ours."""
+        """Count an internal error."""
         self._now.panics += 1
 
 

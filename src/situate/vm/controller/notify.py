@@ -1,4 +1,4 @@
-"""Tells people what was decided: one structured log line and one Event on the machine or pod it concerns (B41)."""
+"""Reports of decisions: one structured log line and one Event on the VM or Pod (B41)."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _NOT_UNDERSTOOD: Final = "NotUnderstood"
 
 
 class Telling:
-    """Of one process."""
+    """Reports of one process."""
 
     def __init__(self, watched: VmWatched, record: Record) -> None:
         self._watched = watched
         self._record = record
         self._wrong: dict[tuple[str, str], tuple[Unreadable, ...]] = {}
-        """By resource and uid: what was said last."""
+        """By resource and UID: the errors reported last."""
         self._log = structlog.get_logger()
 
     def tell(self, told: Tell) -> None:
-        """An object that is gone has no Event any more, but its line in the log."""
+        """Log a decision and record its Event. A deleted object gets only the log line."""
         details = {key: _plain(value) for key, value in told.fields.items()}
         log = self._log.bind(object=str(told.about), reason=told.reason, note=told.message, details=details)
         if told.warning:
@@ -45,7 +45,7 @@ class Telling:
             self._record(about, WARNING if told.warning else NORMAL, told.reason, told.message)
 
     def unreadable(self, resource: ResourceType[Any], each: KubernetesObject, wrong: tuple[Unreadable, ...]) -> None:
-        """Told once for as long as it stays the same."""
+        """Report the errors of an object, once while they stay the same."""
         key = resource.group_resource, each.metadata.uid
         if wrong == self._wrong.get(key, ()):
             return
@@ -59,15 +59,15 @@ class Telling:
 
     @property
     def not_understood(self) -> int:
-        """So many objects, now."""
+        """Number of objects with errors now."""
         return len(self._wrong)
 
     def forget(self, resource: ResourceType[Any], uid: str) -> None:
-        """The object is gone."""
+        """Forget the errors of a deleted object."""
         self._wrong.pop((resource.group_resource, uid), None)
 
     def _about(self, ref: Ref) -> ObjectReference | None:
-        """Machines and pods have different uids; of a name without one the machine is meant first."""
+        """Return the VM or Pod with this UID. If the UID is empty, a VM with this name comes before a Pod."""
         machine = self._watched.machines.store.get(ref.name, ref.namespace)
         if machine is not None and ref.uid in ("", machine.metadata.uid):
             return reference(self._watched.machines.scope.resource, machine)
@@ -78,7 +78,7 @@ class Telling:
 
 
 def _plain(value: object) -> object:
-    """As a log line can hold it."""
+    """Return a value that a log line can contain."""
     if isinstance(value, str | int | float | bool | None):
         return value
     return [_plain(each) for each in value] if isinstance(value, list | tuple) else str(value)

@@ -1,7 +1,7 @@
-"""Turns what the watches show into events of the ledger, before the scheduler's engine hears of it.
+"""Events of the ledger, from the watches, before the scheduler's engine receives the change.
 
-An object that cannot be read is told of by name and counts for what is known of it; the others go on. While this
-process does not lead, nothing is told to the ledger: a term begins with all that there is.
+An unreadable object is reported by name and counts with its last known values. Other objects are not affected. While
+this process does not lead, the ledger receives nothing: a term begins with all objects.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from situate.vm.model.pods_and_nodes import Ref
 
 
 class Complaints(Protocol):
-    """Is told of objects that say something that cannot be acted on."""
+    """Receiver of errors in objects."""
 
     def unreadable(self, resource: ResourceType[Any], each: KubernetesObject, wrong: tuple[Unreadable, ...]) -> None:
-        """Told again at each change of the object; empty: nothing is wrong with it any more."""
+        """Report the errors of an object, at each of its changes; empty: it has none now."""
         ...
 
     def forget(self, resource: ResourceType[Any], uid: str) -> None:
-        """The object is gone."""
+        """Forget a deleted object."""
         ...
 
 
@@ -42,7 +42,7 @@ _NOTHING: Final[Read[Any]] = Read(None)
 
 
 class Observing:
-    """Of one process. Make it before the scheduler, so that the stores tell it first."""
+    """Observer of one process. Create it before the scheduler, so that the stores notify it first."""
 
     def __init__(
         self,
@@ -59,18 +59,18 @@ class Observing:
         self._complaints = complaints
         self._listening = False
         self._machines: dict[tuple[str, str], tuple[Unstructured, Read[Any]]] = {}
-        """As they were read last: each of them is asked for with every change of its pods."""
+        """Parsed VMs, because each change of their Pods needs them again."""
         self._waiting: dict[str, tuple[Pod, Any, Read[pods_and_nodes.Pod]]] = {}
-        """By uid the pods without a node, as they were read last: they are asked for whenever room appears."""
+        """Parsed Pods without a node, by UID, because they are needed again whenever capacity appears."""
         watched.all.nodes.store.on_change(self._node)
         watched.machines.store.on_change(self._machine)
         watched.all.pods.store.on_change(self._pod)
         watched.migrations.store.on_change(self._migration)
 
     def take_in(self) -> None:
-        """Tells all that is known, and from now on what changes: nodes, then pods, then migrations with their claims.
+        """Pass all known objects to the ledger (nodes, Pods, then migrations with their claims), and later all changes.
 
-        Nothing follows from it before `listed`.
+        No action follows before `listed`.
         """
         self._listening = True
         for node in self._watched.all.nodes.store.list():
@@ -81,15 +81,15 @@ class Observing:
             self._migration(None, migration)
 
     def listed(self) -> None:
-        """That was all: from now on room is granted (C30)."""
+        """Mark the lists as complete: grants begin (C30)."""
         self._ledger.apply(Listed())
 
     def end(self) -> None:
-        """The ledger learns nothing more."""
+        """Pass nothing more to the ledger."""
         self._listening = False
 
     def read(self, pod: Pod) -> Read[pods_and_nodes.Pod]:
-        """A pod with what its machine says."""
+        """Parse a Pod together with its VM."""
         seen = self._machine_of(pod)
         if pod.spec.node_name:
             return self._system.read_pod(pod, self._ledger.rules, seen)
@@ -99,12 +99,12 @@ class Observing:
         return known[2]
 
     def _machine_of(self, pod: Pod) -> Any:
-        """As the system reads it; None if it runs none that is known and can be read."""
+        """Return the parsed VM of a Pod; None if it has none, or an unknown or unreadable one."""
         ref = self._system.machine_of(pod)
         return None if ref is None else self._machine_seen(ref)
 
     def _machine_seen(self, ref: Ref) -> Any:
-        """None if it cannot be read, or another one has the name by now."""
+        """Return the parsed VM; None if it is unreadable, or another VM has the name now."""
         found = self._watched.machines.store.get(ref.name, ref.namespace)
         if found is None or found.metadata.uid != ref.uid:
             return None
@@ -119,7 +119,7 @@ class Observing:
         return read
 
     def _left(self, resource: ResourceType[Any], old: KubernetesObject | None, new: KubernetesObject | None) -> None:
-        """Nothing is kept of what was wrong with an object that is gone, or is another one by now."""
+        """Forget the errors of an object that was deleted or replaced."""
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._complaints.forget(resource, old.metadata.uid)
 
@@ -136,7 +136,7 @@ class Observing:
         if read.value is not None:
             self._ledger.apply(NodeSeen(read.value))
         elif new.metadata.name in self._ledger.state.nodes:
-            self._ledger.apply(NodeGone(new.metadata.name))  # what is there is kept aside until it says its size again
+            self._ledger.apply(NodeGone(new.metadata.name))  # its Pods are set apart until its size is known
 
     def _pod(self, old: Pod | None, new: Pod | None) -> None:
         self._left(PODS, old, new)
@@ -166,7 +166,7 @@ class Observing:
         self._see_its_migration(pod)
 
     def _unread(self, pod: Pod) -> pods_and_nodes.Pod:
-        """What a pod that cannot be read counts for."""
+        """Return the amounts of an unreadable Pod."""
         state, rules, machine = self._ledger.state, self._ledger.rules, self._machine_of(pod)
         known = state.pod(pod.metadata.uid) or state.apart.get(pod.metadata.uid)
         if known is None or known.machine is None:
@@ -174,7 +174,7 @@ class Observing:
         return self._system.kept(known, pod, rules, machine)
 
     def _see_its_migration(self, pod: Pod) -> None:
-        """A migration names its target before the pod is there: only now its uid is known."""
+        """Read the migration of a new target Pod again: its UID was unknown when the migration named it."""
         made_for = self._system.migration_of(pod)
         if made_for is not None:
             found = self._watched.migrations.store.get(made_for.name, made_for.namespace)
@@ -209,7 +209,7 @@ class Observing:
                 self._ledger.apply(self._known(read.value))
 
     def _known(self, seen: MigrationSeen) -> MigrationSeen:
-        """With the uids, and the source's node, that the object does not say."""
+        """Add the UIDs, and the node of the source, that the object does not contain."""
         machine = self._watched.machines.store.get(seen.machine.name, seen.machine.namespace)
         if machine is not None:
             seen = replace(seen, machine=replace(seen.machine, uid=machine.metadata.uid))
@@ -231,5 +231,5 @@ class Observing:
 
 
 def _over(seen: MigrationSeen) -> bool:
-    """Whether the machine may run in the target by now."""
+    """Return whether the VM may run in the target now."""
     return seen.phase.succeeded or seen.phase.failed

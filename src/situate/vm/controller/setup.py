@@ -1,4 +1,4 @@
-"""What vm is made of, without mistakes: rules, and how the scheduler is set up that it runs on."""
+"""Validated setup of vm: its rules and its scheduler."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ from situate.vm.placement.profile import configuration, with_ledger
 
 @dataclass(frozen=True, slots=True)
 class VmSetup:
-    """Of one process."""
+    """Setup of one process."""
 
     rules: Rules = Rules()  # noqa: RUF009  # frozen
     system: System[Any] = NEONVM
-    """What its machines are."""
+    """The system of its VMs."""
     lease_name: str = LEASE
     workers: int = 16
-    """Writes that are under way at a time."""
+    """Number of concurrent writes."""
     rate: ClientRate = ClientRate(1000.0, 1000)  # noqa: RUF009  # frozen
     calls_in_flight: int = 32
-    """Bindings and conditions that are under way at a time, beside the writes."""
+    """Number of concurrent bindings and condition writes, in addition to the writes."""
     call_timeout_s: float = 1.0
-    """Of one write: whether it was carried out is not known then."""
+    """Time limit of one write. After it, the outcome is unknown."""
     startup_s: float = 15.0
-    """By then everything that was listed must have been taken in (C30)."""
+    """Time limit for processing the initial lists (C30)."""
     evictions: EvictionSettings | None = None
-    """How evictions of machines' pods become moves; None: they are none of our business."""
+    """Settings for evictions of VMs' Pods; None: vm does not handle evictions."""
     issues: bool = False
-    """Whether the permit port shows the installation's own certificate."""
+    """Whether the permit port uses the installation's own certificate."""
     node_metric_labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Labels of metrics of nodes, and which labels of nodes they show (C31)."""
+    """Labels on metrics of nodes, and the labels of nodes that give the values (C31)."""
     namespace: str = ""
-    """Where the process runs."""
+    """Namespace of the process."""
     pod: str = ""
-    """Its own; empty outside a cluster."""
+    """Pod of the process; empty outside a cluster."""
 
 
 def vm_setup(settings: VmSettings) -> VmSetup:
-    """What the section comes to."""
+    """Return the setup for the `vm:` section."""
     return VmSetup(
         settings.rules(),
         system_of(settings),
@@ -66,7 +66,7 @@ def vm_setup(settings: VmSettings) -> VmSetup:
 
 
 def scheduler_setup(setup: VmSetup, plugin: VirtualMachines, plugins: Registry | None = None) -> Setup:
-    """The scheduler with the ledger's plugin in its one profile. `plugins`: None is those that are shipped."""
+    """Return the scheduler with the ledger's plugin in its only profile. `plugins`: None means the shipped ones."""
     known = registry(())[0] if plugins is None else plugins
     wire = configuration(setup.rules.scheduler_name, targets_first=setup.rules.targets_first)
     profiles, mistakes = profiles_of(wire, with_ledger(known, plugin, setup.system))

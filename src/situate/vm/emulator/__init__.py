@@ -1,24 +1,24 @@
-"""A stand-in for what needs a hypervisor: a VM controller and a migrator, as NeonVM's, that only act upon objects.
+"""Emulator of NeonVM without a hypervisor: a VM controller and a migration controller that only change objects.
 
-`look` is all of it: given what is there of one object and the time, it answers with the one write that comes next and
-with when to look again. It remembers nothing. What a hypervisor would know (since when it copies, what goes wrong with
-it) stands on the objects, so a look goes on wherever the last one ended, in whatever process. Three dresses run the
-same looks: `situate.cluster.controllers.virtual_machines` in the in-memory cluster, `controller` beside an API server
-(`situate vm machines`), and the conformance vectors.
+`look` is the whole reconcile function. From the objects around one object and the time, it returns the next single
+write and the time of the next call. It has no memory. The state of a hypervisor (start of copying, planned failures) is
+on the objects, so any process can continue at any step. The same reconcile function has three hosts:
+`situate.cluster.controllers.virtual_machines` in the in-memory cluster, `controller` beside an API server (`situate vm
+machines`), and the conformance vectors.
 
-What becomes of the source of a move that is done (B10), for those who make room by moves:
+Contract for the source of a finished migration (B10), for schedulers that free capacity by migrations:
 
-1. The machine runs at its target, the owners of both pods are swapped, and the migration says Succeeded; its
-   `status.sourcePodName` names the source as long as that pod is there.
-2. A migration without the annotation `vm.situate.dev/claim` frees its room for nobody: the source is deleted at once.
-3. With it the source is deleted as soon as `vm.situate.dev/handover` is written, by us or by whoever wrote it: both
-   name its uid, so a second one does nothing. Nobody wrote it for `Settings.handover_s`: it is deleted all the same,
-   and the event of its end has to do (B9).
-4. The source is gone: `sourcePodName`, `sourcePodIP` and `sourceNode` are taken off the status. A migration that is
-   deleted before waits with its finalizer until the source's deletion has been asked for.
+1. The VM runs at its target, the owners of both Pods are swapped, and the migration is Succeeded. Its
+   `status.sourcePodName` names the source while that Pod exists.
+2. A migration without the annotation `vm.situate.dev/claim` has no beneficiary: the source is deleted at once.
+3. With a claim, the source is deleted as soon as `vm.situate.dev/handover` is written, by the emulator or by the
+   writer. Both use its UID, so a second deletion has no effect. Without a hand-over for `Settings.handover_s`, the
+   source is deleted all the same, and the scheduler relies on the event of its end (B9).
+4. When the source is gone, `sourcePodName`, `sourcePodIP` and `sourceNode` are removed from the status. A migration
+   that is deleted before keeps its finalizer until the deletion of the source has been requested.
 
-Left out: disks, networks, the monitor in the guest, and refusing what the reference's webhooks refuse (`crds` says it
-as rules of the API server).
+Not emulated: disks, networks, the monitor in the guest, and the refusals of upstream's webhooks (`crds` has them as
+rules of the API server).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """VirtualMachine and VirtualMachineMigration as CustomResourceDefinition objects, for a cluster without NeonVM.
 
 Group, version, names, field paths, types, defaults and status are those of neondatabase/autoscaling at commit a4bce09e
-(`neonvm/apis/neonvm/v1`), with `overcommit` and `targetArchitecture`. What its admission webhooks refuse (bounds that
-change, `use` outside of them) is refused here by rules in CEL. Its many fields of disks, networks and images are kept
-as they come, and filled in where NeonVM's controller relies on that: nothing here acts upon them. On a cluster with
-NeonVM use its own definitions.
+(`neonvm/apis/neonvm/v1`), with `overcommit` and `targetArchitecture`. Rules in CEL refuse the same changes as its
+admission webhooks (changed bounds, `use` outside of them). Its many fields of disks, networks and images are preserved,
+with defaults where NeonVM's controller relies on them; the emulator does not use them. On a cluster with NeonVM, use
+its own definitions.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ MIGRATIONS: Final = "virtualmachinemigrations"
 """Plural names."""
 MOST_SLOTS: Final = 512
 SLOT_MULTIPLE: Final = 8 * 2**20
-"""Bytes: virtio-mem's block size."""
+"""Bytes: the block size of virtio-mem."""
 
 _SLOTS: Schema = {**INT32, "minimum": 1, "maximum": MOST_SLOTS}
 _PORT: Schema = {**INT32, "minimum": 1, "maximum": 65535}
 
 
 def definitions() -> tuple[dict[str, Any], ...]:
-    """VirtualMachine and VirtualMachineMigration."""
+    """Return the definitions of VirtualMachine and VirtualMachineMigration."""
     return (virtual_machine(), virtual_machine_migration())
 
 
 def virtual_machine() -> dict[str, Any]:
-    """virtualmachines.vm.neon.tech."""
+    """Return the definition of virtualmachines.vm.neon.tech."""
     columns = [
         _column("Cpus", ".status.cpus"),
         _column("Memory", ".status.memorySize"),
@@ -68,7 +68,7 @@ def virtual_machine() -> dict[str, Any]:
 
 
 def virtual_machine_migration() -> dict[str, Any]:
-    """virtualmachinemigrations.vm.neon.tech; the spec is immutable."""
+    """Return the definition of virtualmachinemigrations.vm.neon.tech. The spec is immutable."""
     columns = [
         _column("VM", ".spec.vmName"),
         _column("Source", ".status.sourcePodName"),
@@ -120,7 +120,7 @@ def _machine_spec() -> Schema:
 
 
 def _of_the_runner() -> dict[str, Schema]:
-    """What NeonVM's controller expects to be filled in: without them it finds port 0 and no pointers."""
+    """Return fields that NeonVM's controller expects with defaults: without them it finds port 0 and nil pointers."""
     return {
         "qmp": filled(_PORT, 20183),
         "qmpManual": filled(_PORT, 20184),
@@ -178,7 +178,7 @@ _ENDS: Final = ("min", "max")
 
 
 def _cpu(name: str, where: str = "self") -> str:
-    """Whole ones may be written as numbers, parts as text: both are compared as amounts."""
+    """Return the CPU as a quantity in CEL. Users may write whole CPUs as numbers, and parts as text."""
     return f"quantity(string({where}.{name}))"
 
 
@@ -217,7 +217,7 @@ def _migration_spec() -> Schema:
 
 
 def _node_affinity() -> Schema:
-    """core/v1's, field by field: what a schema leaves open its rules do not see, and the spec is immutable."""
+    """Return the schema of core/v1 field by field: rules do not see open fields, and the spec must be immutable."""
     requirement = requiring(mapping(key=STRING, operator=STRING, values=listing(STRING)), "key", "operator")
     requirements: Schema = listing(requirement)
     term = mapping(matchExpressions=requirements, matchFields=requirements)

@@ -1,4 +1,4 @@
-"""What a look comes to: at most one write, with a precondition, and when to look again."""
+"""Result of a reconciliation: at most one write, with a precondition, and the time of the next one."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from situate.vm.api.well_known import MACHINE_KIND, MIGRATION_KIND
 from situate.vm.emulator.crds import MACHINES, MIGRATIONS
 
 Obj: TypeAlias = Mapping[str, Any]
-"""A Kubernetes object as decoded JSON; nobody changes one in place."""
+"""A Kubernetes object as decoded JSON. It is never changed in place."""
 
 
 class Kind(Enum):
-    """What the stand-in reads and writes; the value is the plural name."""
+    """Kinds that the emulator reads and writes; the value is the plural name."""
 
     MACHINE = MACHINES
     MIGRATION = MIGRATIONS
@@ -23,7 +23,7 @@ class Kind(Enum):
 
 
 class Key(NamedTuple):
-    """What is looked at: a machine or a migration."""
+    """Key of a VM or a migration to reconcile."""
 
     kind: Kind
     namespace: str
@@ -35,7 +35,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """An Event about an object, recorded once the write that it stands with was accepted."""
+    """An Event about an object, recorded once its write was accepted."""
 
     regarding: Obj
     reason: str
@@ -44,7 +44,7 @@ class Note:
 
     @property
     def kind(self) -> str:
-        """Of the object: what is listed does not say it of itself."""
+        """Return the kind of the object. Listed objects do not contain it."""
         return MIGRATION_KIND if "vmName" in (self.regarding.get("spec") or {}) else MACHINE_KIND
 
 
@@ -59,7 +59,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A JSON merge patch whose `metadata` holds the precondition: the uid, mostly the resourceVersion too."""
+    """A JSON merge patch with a precondition in `metadata`: the UID, and mostly the resourceVersion too."""
 
     kind: Kind
     namespace: str
@@ -84,10 +84,10 @@ Write: TypeAlias = Create | Patch | Delete
 @dataclass(frozen=True, slots=True)
 class Look:
     write: Write | None = None
-    """It changes something that is watched, which brings the next look."""
+    """It changes a watched object, which causes the next reconciliation."""
     again_at: float | None = None
-    """Seconds of the epoch: look again then even if nothing changes."""
+    """Seconds since the epoch: reconcile again then, even if nothing changes."""
 
 
 QUIET: Final = Look()
-"""Only a change calls for another look."""
+"""Reconcile again only after a change."""

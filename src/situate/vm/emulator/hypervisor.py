@@ -1,19 +1,20 @@
-"""What a hypervisor would do: a model of copying a running machine's memory, and of all that can go wrong with it.
+"""Model of a hypervisor: it copies the memory of a running VM, with all failures that may occur.
 
-The model is a function of the time since the start, so it has no state to lose: memory is copied at the bandwidth, the
-guest writes to what was copied at its dirty rate, and what remains shrinks by the difference. With `autoConverge` the
-guest is slowed down until at most 0.9 of the bandwidth is dirtied again (the reference's B17 counts alike); without it
-a guest that is faster than the link is never done, unless `allowPostCopy` lets it run at the target after one pass.
+The model is a function of the time since the start, so it has no state to lose. It copies memory at the bandwidth, and
+the guest writes to copied memory at its dirty rate. The remaining memory shrinks by the difference. With `autoConverge`
+the guest is slowed down to a dirty rate of at most 0.9 of the bandwidth (the same limit as in B17). Without it, a guest
+that is faster than the link never finishes, unless `allowPostCopy` lets it run at the target after one pass.
 
-How one machine behaves stands in its annotation `vm.situate.dev/hypervisor`, a JSON mapping, every member optional:
+The VM's annotation `vm.situate.dev/hypervisor` sets the behaviour. It is a JSON mapping, and every field is optional:
 
     {"usedMemory": "2Gi", "dirtyRate": "50Mi", "bandwidth": "500Mi", "setupMs": 100, "downtimeMs": 39,
      "stallAtPercent": 40, "failAtPercent": 99, "refuseStart": "no route to host", "scaleMs": 500}
 
-`stallAtPercent`: no more than this part is ever copied, until the member is taken away; `failAtPercent`: it breaks
-there. It is read at every look: a test may let a move stand still, see what it wants to see, and let it go on.
+`stallAtPercent`: copying stops at this share until the field is removed. `failAtPercent`: the migration fails at this
+share. The annotation is read at every reconciliation, so a test can stop a migration, check the state, and let it
+continue.
 
-No network is modelled: a node that falls silent breaks a move only once its pod is seen to end.
+The model has no network: an unreachable node breaks a migration only once its Pod is seen to end.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ from situate.vm.api.parse_errors import Misread, Part, Place, Unreadable
 from situate.vm.api.well_known import PREFIX
 
 HYPERVISOR: Final = f"{PREFIX}/hypervisor"
-"""On a machine: how its hypervisor behaves."""
+"""On a VM: the behaviour of its hypervisor."""
 COPYING_SINCE: Final = f"{PREFIX}/copying-since"
-"""On a migration: when its hypervisor began to copy, RFC 3339."""
+"""On a migration: the time at which its hypervisor began to copy, RFC 3339."""
 COPIED_CPUS: Final = f"{PREFIX}/copied-cpus"
 """On a migration: the CPUs that were plugged into its target before the start (QmpScaling)."""
 MOST_DIRTY: Final = 0.9
-"""Of the bandwidth, where the guest is slowed down."""
+"""Share of the bandwidth to which a guest is slowed down."""
 DOWNTIME_MS: Final = 39
-"""Of an idle machine of 2 GiB, as the reference measured it (section 6)."""
+"""Of an idle VM of 2 GiB, as measured upstream (2025-09)."""
 _MEMBERS: Final = (
     "usedMemory",
     "dirtyRate",
@@ -53,26 +54,26 @@ _MOST_MS: Final = 24 * 3600 * 1000
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """Of one machine's hypervisor. Bytes, and bytes a second."""
+    """Behaviour of one VM's hypervisor. Units are bytes and bytes per second."""
 
     used: int | None = None
-    """Memory that holds something; None: all that the machine has."""
+    """Memory in use; None: all memory of the VM."""
     dirty_rate: int = 0
     bandwidth: int | None = None
-    """Of the link; None: as much as the migration allows."""
+    """Bandwidth of the link; None: the limit of the migration."""
     setup_s: float = 0.0
     downtime_s: float = DOWNTIME_MS / 1000
     stall_at: float | None = None
     fail_at: float | None = None
-    """Shares of what is to be copied."""
+    """Shares of the memory to copy."""
     refuse: str = ""
-    """Why the start is refused; empty: it is not."""
+    """Reason to refuse the start; empty: do not refuse."""
     scale_s: float | None = None
-    """How long a change of size takes; None: as the stand-in is set."""
+    """Time for a change of size; None: the emulator's setting."""
 
 
 def read_behaviour(text: str | None, about: str) -> Behaviour | Unreadable:
-    """`about`: the machine, for the sentence about what cannot be read."""
+    """Parse the annotation. `about` is the VM, for the error."""
     if text is None:
         return Behaviour()
     try:
@@ -95,10 +96,10 @@ def read_behaviour(text: str | None, about: str) -> Behaviour | Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """On which a move copies, as its spec has them."""
+    """Conditions of a migration, from its spec."""
 
     memory: int
-    """Bytes that the machine has."""
+    """Memory of the VM, in bytes."""
     max_bandwidth: int = _GIB
     auto_converge: bool = True
     post_copy: bool = False
@@ -114,7 +115,7 @@ def terms(migration_spec: Mapping[str, Any], memory: int) -> Terms:
 
 
 def amount(value: object, otherwise: int) -> int:
-    """Of a quantity, in whole units; `otherwise` for what is none."""
+    """Return a quantity in whole units, or `otherwise` if it is invalid."""
     try:
         return otherwise if value is None else decode_quantity(Quantity, value).value
     except BadQuantity:
@@ -123,7 +124,7 @@ def amount(value: object, otherwise: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What the hypervisor says when it is asked (QEMU's query-migrate)."""
+    """State of a migration, as a hypervisor reports it (QEMU's query-migrate)."""
 
     status: str
     """setup, active, postcopy-active, completed or failed."""
@@ -135,10 +136,10 @@ class Progress:
     total: int
     """Bytes."""
     ends_in_s: float | None = None
-    """It will say something else than active then, if nothing changes; None: never by itself, or it has ended."""
+    """Time until the status changes, if the inputs stay the same; None: never, or it has ended."""
 
     def info(self) -> dict[str, Any]:
-        """As `status.info` of a migration has it."""
+        """Return the value for `status.info` of a migration."""
         return {
             "status": self.status,
             "totalTimeMs": self.total_ms,
@@ -150,7 +151,7 @@ class Progress:
 
 
 def progress(behaviour: Behaviour, terms: Terms, elapsed_s: float) -> Progress:
-    """`elapsed_s` after the start. Remaining never grows while behaviour and terms stay."""
+    """Return the progress `elapsed_s` after the start. `remaining` never grows while the inputs stay the same."""
     setup_ms = round(behaviour.setup_s * 1000)
     course = _course(behaviour, terms)
     copying_s = elapsed_s - behaviour.setup_s
@@ -174,19 +175,19 @@ def progress(behaviour: Behaviour, terms: Terms, elapsed_s: float) -> Progress:
 
 @dataclass(frozen=True, slots=True)
 class _Course:
-    """How a copying goes on from its setup."""
+    """Course of copying after the setup."""
 
     total: int
-    """Bytes to be copied."""
+    """Bytes to copy."""
     bandwidth: int
     begins_s: float
-    """What remains begins to shrink: at once, or after the pass before post-copy."""
+    """Time at which the remaining memory begins to shrink: at once, or after the pass before post-copy."""
     rate: float
-    """By so many bytes a second; 0: it never shrinks."""
+    """Bytes per second by which it shrinks; 0: never."""
     reached_s: float
-    """It stands still, or ends, from here on."""
+    """Time from which copying stalls or has ended."""
     ends_s: float | None
-    """None: never by itself."""
+    """None: it never ends by itself."""
     fails: bool
 
 

@@ -1,10 +1,10 @@
-"""The VM controller (C33): a machine's runner pod, its phases, and its size.
+"""The VM controller (C33): the runner Pod of a VM, its phases, and its size.
 
     "" -> Pending -> Running <-> Scaling, Running -> PreMigrating -> Migrating -> Running,
     alive -> Succeeded | Failed -> Pending, with restartCount + 1
 
-PreMigrating and Migrating are the migrator's; here they only end: a machine in one of them whom no migration moves that
-is not over runs again at once (D9). A machine that is being deleted takes its pods with it, as their owner.
+The migration controller owns PreMigrating and Migrating. Here they can only end: a VM in one of them without a live
+migration runs again at once (D9). Deleting a VM deletes its Pods, because the VM owns them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def look_at_machine(sight: MachineSight, now: float, settings: Settings) -> Look
     if object_fields.deleting(machine):
         return QUIET
     if sight.strays:
-        # made by a write that arrived late, after the machine had gone on without it
+        # a late write made this Pod after the VM had continued without it
         return Look(object_fields.deletion(Kind.POD, sight.strays[0]))
     if phase == "":
         begun = {"podName": pod_name(object_fields.name(machine), object_fields.uid(machine)), "restartCount": 0}
@@ -49,7 +49,7 @@ def look_at_machine(sight: MachineSight, now: float, settings: Settings) -> Look
         if copied is not None:
             return Look(copied)
     if phase in object_fields.FROZEN:
-        return QUIET  # what becomes of its pod meanwhile is the migrator's
+        return QUIET  # the migration controller decides about its Pod meanwhile
     if pod is None:
         return Look(
             _ended(machine, now, "Failed", "PodGone", f"its pod {object_fields.status(machine).get('podName')} is gone")
@@ -62,13 +62,13 @@ def look_at_machine(sight: MachineSight, now: float, settings: Settings) -> Look
 
 
 def restarts(machine: Obj) -> bool:
-    """Whether a machine that has ended begins anew."""
+    """Return whether an ended VM starts again."""
     policy = object_fields.spec(machine).get("restartPolicy") or "Always"
     return policy == "Always" or (policy == "OnFailure" and object_fields.phase(machine) == "Failed")
 
 
 def _restart(machine: Obj, pod: Obj | None, now: float) -> Look:
-    """The old pod goes first: two pods of one machine would be one on two nodes."""
+    """Restart a VM. The old Pod goes first: with two Pods, the VM would run on two nodes."""
     if not restarts(machine):
         return QUIET
     if pod is not None and object_fields.owned_by(pod, machine):
@@ -118,7 +118,7 @@ def _running(machine: Obj, pod: Obj, now: float, settings: Settings) -> Look:
 
 
 def _scale(machine: Obj, now: float, settings: Settings) -> Look:
-    """The phase first, then, when the hypervisor is through with it, the size."""
+    """Write the phase first, and the size when the hypervisor has finished."""
     if object_fields.phase(machine) != "Scaling":
         wanted = _size(machine)
         note = Note(machine, "Scaling", f"to {wanted['cpus']} CPUs and {wanted['memorySize']}")
@@ -144,7 +144,7 @@ def _ended(machine: Obj, now: float, phase: str, reason: str, message: str) -> P
 
 
 def _name_taken(machine: Obj, pod: Obj, now: float, settings: Settings) -> Look:
-    """Nothing is done to a pod that is not ours; whoever made it has to take it away."""
+    """Report a foreign Pod under the VM's name. The Pod is not changed; its owner must delete it."""
     message = (
         f"pod {object_fields.name(pod)} belongs to somebody else; delete it, so that this machine's own can be made"
     )
@@ -177,7 +177,7 @@ def _status(
     scaling: tuple[str, str] | None = None,
     note: Note | None = None,
 ) -> Patch:
-    """Changes of its status; `available` and `scaling` are status and reason of those conditions."""
+    """Return a patch of the status. `available` and `scaling` are status and reason of those conditions."""
     body: dict[str, Any] = {**changes, "phase": phase} if phase else dict(changes)
     told: Mapping[str, Any] = machine
     at = object_fields.timestamp(now)

@@ -1,16 +1,16 @@
-"""The migrator (C34, with D9 to D12): a machine's move into another pod, one write at a time.
+"""The migration controller (C34, with D9 to D12): migrates a VM into another Pod, one write at a time.
 
-    ""      prepared; then the machine is frozen (PreMigrating), then Pending
-    Pending the target is created, bound and at work; the source is marked; the hypervisor copies; then Running
-    Running copying; the machine runs at its target, owners are swapped; then Succeeded
-    Failed  the machine runs where it was, source and target are as if nothing had been
+    ""      prepare; freeze the VM (PreMigrating); then Pending
+    Pending create the target and wait until it runs; mark the source; start copying; then Running
+    Running copy; the VM runs at its target; swap the owners; then Succeeded
+    Failed  the VM runs where it was; source and target are as before
 
-A failure is decided by one write, the phase with its reason; what follows from it is done under that phase, wherever
-this is interrupted (D10). A migration that is deleted while it is at work fails as Cancelled first, unless its memory
-is copied by then: that cannot be called back, and is finished.
+One write decides a failure: the phase with its reason. The steps that follow are made under that phase, even after an
+interruption (D10). Deleting an ongoing migration first makes it fail as Cancelled. If its memory is already copied, the
+migration finishes instead.
 
-A machine moves once at a time: of its migrations that are not over the one that is farthest goes on, among equals the
-oldest. A machine found frozen by a migration whose phase is still "" is that one's own half-done step (D9).
+Only one migration of a VM goes on at a time: the most advanced one, among equals the oldest. A VM that is frozen under
+a migration with phase "" is the half-done step of that migration (D9).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from situate.vm.emulator.settings import Settings
 from situate.vm.emulator.view import MigrationSight
 
 COMPLETION_S: Final = 3600
-"""`completionTimeout` where a server has not written it out."""
+"""`completionTimeout` if the server has not set its default."""
 _RANK: Final = {"": 0, "Pending": 1, "Running": 2}
 
 
@@ -69,7 +69,7 @@ def look_at_migration(sight: MigrationSight, now: float, settings: Settings) -> 
 
 
 def _preparation(sight: MigrationSight, now: float) -> Look | None:
-    """What every migration has before anything happens, one write each; None once it is there."""
+    """Return the next write that prepares the migration, one at a time; None when prepared."""
     migration, machine = sight.migration, sight.machine
     finalizers = list(migration["metadata"].get("finalizers") or ())
     if FINALIZER not in finalizers:
@@ -91,7 +91,7 @@ def _preparation(sight: MigrationSight, now: float) -> Look | None:
 
 
 def _lost(sight: MigrationSight, now: float) -> Look | None:
-    """What ends a migration in any phase: its machine is gone, or its time is over."""
+    """Return the end of a migration in any phase: its VM is gone, or its time is over."""
     migration, machine = sight.migration, sight.machine
     if machine is None or object_fields.deleting(machine) or not object_fields.owned_by(migration, machine):
         vm_name = object_fields.spec(migration).get("vmName")
@@ -105,7 +105,7 @@ def _lost(sight: MigrationSight, now: float) -> Look | None:
 
 
 def _ahead(sight: MigrationSight) -> Obj | None:
-    """A migration of the same machine that goes first."""
+    """Return a migration of the same VM with precedence."""
     ours = sight.migration
     rivals = object_fields.age_order([ours, *sight.others])
     first = max(rivals, key=lambda each: _RANK[object_fields.phase(each)])  # of equals the first: the oldest
@@ -159,7 +159,7 @@ def _pending(sight: MigrationSight, now: float, settings: Settings) -> Look:
             sight, now, "TargetFailed", f"target pod {object_fields.name(target)} has {object_fields.phase(target)}"
         )
     if object_fields.deleting(target):
-        return wait  # once it is gone it is made anew, and placed anew (B14)
+        return wait  # it is created and scheduled again once it is gone (B14)
     if not object_fields.owned_by(source, migration):
         owners = object_fields.with_owners(source, object_fields.migration_owner(migration, controller=False))
         return Look(object_fields.metadata_patch(Kind.POD, source, {"ownerReferences": owners}))
@@ -174,7 +174,7 @@ def _pending(sight: MigrationSight, now: float, settings: Settings) -> Look:
 
 
 def _start(sight: MigrationSight, now: float, settings: Settings) -> Look:
-    """The hypervisor is told to copy; then the machine says so, then the migration."""
+    """Start copying, then write the phase of the VM, then that of the migration."""
     migration, machine, target = sight.migration, sight.machine, sight.target
     assert machine is not None, "judged before"
     assert target is not None, "judged before"
@@ -231,7 +231,7 @@ def _running(sight: MigrationSight, now: float, settings: Settings) -> Look:
 
 
 def _arrive(sight: MigrationSight, now: float) -> Look:
-    """From this write on the machine is at its target: whatever comes after is finished, not undone."""
+    """Move the VM to its target. After this write, the migration is finished and not undone."""
     machine, target = sight.machine, sight.target
     assert machine is not None, "judged before"
     assert target is not None, "judged before"
@@ -246,7 +246,7 @@ def _arrive(sight: MigrationSight, now: float) -> Look:
 
 
 def _finish(sight: MigrationSight, now: float) -> Look:
-    """Owners are swapped, the source's first: at no time has the machine two pods that are not part of a move."""
+    """Swap the owners, those of the source first: the VM never has two Pods outside a migration."""
     migration, machine, source, target = sight.migration, sight.machine, sight.source, sight.target
     assert machine is not None, "looked for before"
     if source is not None and object_fields.owned_by(source, machine, controller=True):
@@ -272,7 +272,7 @@ def _finish(sight: MigrationSight, now: float) -> Look:
 
 
 def _cancelled(sight: MigrationSight, now: float) -> Look:
-    """Deleted while at work."""
+    """Handle the deletion of an ongoing migration."""
     migration, machine = sight.migration, sight.machine
     if object_fields.let_go(migration):
         return QUIET
@@ -290,7 +290,7 @@ def _cancelled(sight: MigrationSight, now: float) -> Look:
 
 
 def _source_lost(sight: MigrationSight, now: float) -> Look | None:
-    """The machine is not where this migration began, or does not live any more."""
+    """Return the failure if the VM has left this migration's source, or has ended."""
     migration, machine, source = sight.migration, sight.machine, sight.source
     assert machine is not None, "looked for before"
     name = object_fields.status(migration).get("sourcePodName")
@@ -304,7 +304,7 @@ def _failed(sight: MigrationSight, now: float, reason: str, message: str, told: 
 
 
 def _arrived(sight: MigrationSight) -> bool:
-    """Whether the machine runs at the target by now."""
+    """Return whether the VM runs at the target now."""
     if sight.machine is None or object_fields.phase(sight.migration) != "Running":
         return False
     target = object_fields.status(sight.migration).get("targetPodName")
@@ -312,7 +312,7 @@ def _arrived(sight: MigrationSight) -> bool:
 
 
 def _same_host(sight: MigrationSight) -> bool:
-    """Affinity forbids it, but a scheduler may know no affinity (I12)."""
+    """Return whether both Pods are on one node. Affinity forbids this, but a scheduler may ignore affinity (I12)."""
     if object_fields.spec(sight.migration).get("preventMigrationToSameHost", True) is False:
         return False
     assert sight.source is not None, "judged before"
@@ -321,7 +321,7 @@ def _same_host(sight: MigrationSight) -> bool:
 
 
 def _behaviour(machine: Obj) -> Behaviour:
-    """As the machine says; what cannot be read of it kept the move from starting, and is nothing if it came later."""
+    """Return the behaviour of the VM's hypervisor, or the default if it has become unreadable since the start."""
     found = read_behaviour(object_fields.annotations_of(machine).get(HYPERVISOR), _about(machine))
     return Behaviour() if isinstance(found, Unreadable) else found
 

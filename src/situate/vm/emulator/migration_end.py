@@ -1,4 +1,4 @@
-"""What is left to be done for a migration that is over: give the machine back, and let pods go (C34, B10, D10)."""
+"""Remaining steps of an ended migration: unfreeze the VM, and delete Pods (C34, B10, D10)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from situate.vm.emulator.view import MigrationSight
 
 
 def over(migration: Obj, now: float, reason: str, message: str, info: Mapping[str, Any] | None = None) -> Patch:
-    """The one write by which a migration fails."""
+    """Return the single write that makes a migration fail."""
     conditions = object_fields.conditions(migration, "Degraded", "True", reason, message, object_fields.timestamp(now))
     note = Note(migration, reason, message, warning=True)
     changes: dict[str, Any] = {"phase": "Failed", "conditions": conditions}
@@ -23,7 +23,7 @@ def over(migration: Obj, now: float, reason: str, message: str, info: Mapping[st
 
 
 def look_at_end(sight: MigrationSight, now: float, settings: Settings) -> Look:
-    """Of a migration in phase Succeeded or Failed."""
+    """Reconcile a migration in phase Succeeded or Failed."""
     looked = _given_back(sight)
     if looked is None:
         succeeded = object_fields.phase(sight.migration) == "Succeeded"
@@ -38,7 +38,7 @@ def look_at_end(sight: MigrationSight, now: float, settings: Settings) -> Look:
 
 
 def _given_back(sight: MigrationSight) -> Look | None:
-    """A machine that is still frozen runs again, unless another migration moves it (D10)."""
+    """Let a VM that is still frozen run again, unless another migration holds it (D10)."""
     machine = sight.machine
     if machine is None or object_fields.deleting(machine) or object_fields.phase(machine) not in object_fields.FROZEN:
         return None
@@ -48,9 +48,9 @@ def _given_back(sight: MigrationSight) -> Look | None:
 
 
 def _undone(sight: MigrationSight) -> Look | None:
-    """The target goes, and the source is no source any more.
+    """Delete the target, and remove the migration from the owners of the source.
 
-    A source that is no machine's home goes too: its machine is gone, or had arrived and has begun anew elsewhere since.
+    A source that is not the VM's Pod is deleted too: the VM is gone, or had arrived and has restarted elsewhere since.
     """
     migration, machine, source, target = sight.migration, sight.machine, sight.source, sight.target
     home = None if machine is None else object_fields.status(machine).get("podName")
@@ -70,7 +70,7 @@ def _undone(sight: MigrationSight) -> Look | None:
 
 
 def _source_away(sight: MigrationSight, now: float, settings: Settings) -> Look | None:
-    """The source is deleted, by the contract that the package states; then its name is taken off the status."""
+    """Delete the source by the contract of the package, then remove its name from the status."""
     migration, source = sight.migration, sight.source
     if not object_fields.status(migration).get("sourcePodName"):
         return None

@@ -1,4 +1,4 @@
-"""Fields of foreign objects, read with nothing taken for granted, and the patches that change them."""
+"""Fields of objects, read without trusting their form, and the patches that change them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from situate.vm.emulator.decision import Delete, Kind, Note, Obj, Patch
 
 ALIVE = frozenset({"Running", "Scaling", "PreMigrating", "Migrating"})
 FROZEN = frozenset({"PreMigrating", "Migrating"})
-"""Phases of a machine (C33)."""
+"""Phases of a VM (C33)."""
 AT_WORK = frozenset({"", "Pending", "Running"})
-"""Phases of a migration that is not over."""
+"""Phases of a migration that has not ended."""
 
 
 def held(machine: Obj, migrations: Iterable[Obj]) -> bool:
-    """Whether one of these migrations, none of which is over, is why a machine is frozen.
+    """Return whether one of these live migrations explains that a VM is frozen.
 
-    One that has not begun may have frozen it, and goes on from there, but does not copy.
+    A migration that has not begun may have frozen the VM and continues from there, but does not copy.
     """
     holding = AT_WORK if phase(machine) == "PreMigrating" else AT_WORK - {""}
     return any(phase(each) in holding for each in migrations)
@@ -63,7 +63,7 @@ def deleting(obj: Obj) -> bool:
 
 
 def let_go(migration: Obj) -> bool:
-    """Whether it is being deleted without our finalizer, by which alone anything is done for it."""
+    """Return whether it is being deleted without the finalizer. Then nothing more is done for it."""
     return deleting(migration) and FINALIZER not in (migration["metadata"].get("finalizers") or ())
 
 
@@ -84,7 +84,7 @@ def condition(obj: Obj, kind: str) -> Mapping[str, Any] | None:
 
 
 def conditions(obj: Obj, kind: str, value: str, reason: str, message: str, at: str) -> list[Mapping[str, Any]]:
-    """All conditions, with this one set; its time stays unless its status changes."""
+    """Return all conditions, with this one set. Its time changes only with its status."""
     new = {"type": kind, "status": value, "reason": reason, "message": message, "lastTransitionTime": at}
     entries = [entry for entry in status(obj).get("conditions") or () if entry.get("type") != kind]
     before = condition(obj, kind)
@@ -98,14 +98,14 @@ def owners(obj: Obj) -> list[Mapping[str, Any]]:
 
 
 def owned_by(obj: Obj, owner: Obj, *, controller: bool | None = None) -> bool:
-    """Whether the owner is one of its owners; with `controller` one that does or does not control it."""
+    """Return whether it has this owner; with `controller`, one that does or does not control it."""
     return any(
         each.get("uid") == uid(owner) and controller in (None, bool(each.get("controller"))) for each in owners(obj)
     )
 
 
 def owned_by_machines(obj: Obj) -> bool:
-    """Whether a machine is among its owners, even if it is another one of the same name by now."""
+    """Return whether a VM is among its owners, even one that was replaced under its name."""
     return any((each.get("apiVersion"), each.get("kind")) == (API_VERSION, MACHINE_KIND) for each in owners(obj))
 
 
@@ -122,7 +122,7 @@ def without_owner(obj: Obj, owner: Obj) -> list[Mapping[str, Any]]:
 
 
 def with_owners(obj: Obj, *references: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Its owners with these in place of what was said of the same ones."""
+    """Return its owners, with these references replacing older ones of the same owners."""
     uids = {each["uid"] for each in references}
     return [*(each for each in owners(obj) if each.get("uid") not in uids), *references]
 
@@ -139,13 +139,13 @@ def _owner(kind: str, owner: Obj, controller: bool) -> dict[str, Any]:
 
 
 def status_patch(kind: Kind, obj: Obj, changes: Mapping[str, Any], note: Note | None = None) -> Patch:
-    """Of the status as it was seen: refused if anything of the object is another by now."""
+    """Patch the status as it was seen: refused if the object has changed since."""
     metadata = {"uid": uid(obj), "resourceVersion": obj["metadata"].get("resourceVersion", "")}
     return Patch(kind, namespace(obj), name(obj), {"metadata": metadata, "status": changes}, "status", note)
 
 
 def metadata_patch(kind: Kind, obj: Obj, changes: Mapping[str, Any], note: Note | None = None) -> Patch:
-    """Of the metadata as they were seen: for lists, which a merge patch replaces."""
+    """Patch the metadata as it was seen: for lists, which a merge patch replaces."""
     metadata = {"uid": uid(obj), "resourceVersion": obj["metadata"].get("resourceVersion", ""), **changes}
     return Patch(kind, namespace(obj), name(obj), {"metadata": metadata}, note=note)
 
@@ -155,17 +155,17 @@ def deletion(kind: Kind, obj: Obj, note: Note | None = None) -> Delete:
 
 
 def age_order(objects: Iterable[Obj]) -> list[Obj]:
-    """Oldest first; ties by uid."""
+    """Sort oldest first; ties by UID."""
     return sorted(objects, key=lambda obj: (obj["metadata"].get("creationTimestamp") or "", uid(obj)))
 
 
 def timestamp(now: float) -> str:
-    """To the microsecond: a second is long for what happens here."""
+    """Format a time to the microsecond: a second is too coarse here."""
     return micro_time(datetime.fromtimestamp(now, UTC))
 
 
 def moment(text: object, otherwise: float) -> float:
-    """Seconds of the epoch; `otherwise` for what is no time."""
+    """Return seconds since the epoch, or `otherwise` if the text is no time."""
     try:
         return parse_time(text).timestamp() if isinstance(text, str) else otherwise
     except BadTime:

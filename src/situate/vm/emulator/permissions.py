@@ -1,4 +1,4 @@
-"""What the stand-in needs to be allowed: the one list behind the printed RBAC and the tests."""
+"""Permissions that the emulator needs: the one list behind the printed RBAC and the tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _OWNERS = "owning runner pods, where clusters ask who may hold up a deletion"
 
 
 def permissions(lease: LeaseName, namespace: str | None) -> tuple[Permission, ...]:
-    """`namespace`: of machines, None: all. It never changes what machines are to be."""
+    """List the permissions. `namespace`: of VMs, None: all. The emulator never changes the spec of a VM."""
     machines, migrations, pods = (kind.value for kind in (Kind.MACHINE, Kind.MIGRATION, Kind.POD))
     return (
         Permission(GROUP, machines, READ, "knowing what machines are to be", namespace),

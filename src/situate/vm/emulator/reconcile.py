@@ -1,4 +1,4 @@
-"""Which objects have to be looked at when one changes, and the look at any of them."""
+"""Objects to reconcile after a change, and the reconcile function."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from situate.vm.emulator.view import Objects, machine_sight, migration_sight
 
 
 def concerned(objects: Objects, kind: Kind, changed: Obj) -> Iterator[Key]:
-    """Every look that may come out otherwise, now that this object appeared, changed or went; the machine's first."""
+    """Yield the keys whose reconciliation may change after this object was added, changed or deleted; the VM first."""
     namespace = object_fields.namespace(changed)
     match kind:
         case Kind.MACHINE:
@@ -32,7 +32,7 @@ def concerned(objects: Objects, kind: Kind, changed: Obj) -> Iterator[Key]:
 
 
 def look(objects: Objects, key: Key, now: float, settings: Settings) -> Look:
-    """What comes next for a machine or a migration; `now` in seconds of the epoch."""
+    """Return the next step for a VM or a migration; `now` in seconds since the epoch."""
     if key.kind is Kind.MACHINE:
         machine = machine_sight(objects, key)
         return QUIET if machine is None else look_at_machine(machine, now, settings)

@@ -1,7 +1,7 @@
-"""Runner pods: the pod that a machine runs in, the one that it moves into, and what of the machine stands on them (C1).
+"""Runner Pods: the Pod of a VM, the target Pod of a migration, and the metadata that the VM gives them (C1).
 
-Labels and annotations of the machine are added to its pod, changed there, and removed again when they were taken off
-the machine: which ones came from it stands on the pod, so that what others have written there stays theirs.
+Labels and annotations of the VM are added to its Pod, changed there, and removed when they are removed from the VM. The
+Pod records which ones came from the VM, so the keys of other writers stay.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from situate.vm.emulator.hypervisor import amount
 from situate.vm.emulator.settings import Settings
 
 COPIED: Final = f"{PREFIX}/copied"
-"""On a runner pod: the names of the labels and annotations that are there because of its machine."""
+"""On a runner Pod: the names of the labels and annotations that come from its VM."""
 CONTAINER: Final = "neonvm-runner"
 RECEIVE: Final = "RECEIVE_MIGRATION"
 HOSTNAME: Final = "kubernetes.io/hostname"
 ARCHITECTURE: Final = "kubernetes.io/arch"
 UNREACHABLE_S: Final = 30
-"""How long runner pods tolerate a node that is lost (C33)."""
+"""How long runner Pods tolerate a lost node (C33)."""
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""Of generated names, as Kubernetes has them."""
+"""Characters of generated names, as in Kubernetes."""
 _GIB: Final = 2**30
 _MOST_NAME: Final = 63 - 6
-"""Of a pod's name that stands in labels too."""
+"""Longest part of a Pod's name that also is the value of a label."""
 
 
 def pod_name(machine: str, uid: str, number: int = 0) -> str:
-    """`<machine>-` and five letters that are the same each time for the same object and number."""
+    """Return `<machine>-` and five letters, always the same for one object and number."""
     digest = int.from_bytes(hashlib.sha256(f"{uid}/{number}".encode()).digest()[:8], "big")
     letters = []
     for _ in range(5):
@@ -48,7 +48,7 @@ def pod_name(machine: str, uid: str, number: int = 0) -> str:
 
 
 def runner_pod(machine: Obj, name: str, settings: Settings) -> dict[str, Any]:
-    """The pod of a machine that runs nowhere yet."""
+    """Return the Pod of a VM that does not run yet."""
     spec = object_fields.spec(machine)
     labels, annotations = wanted_metadata(machine)
     container: dict[str, Any] = {
@@ -82,9 +82,9 @@ def runner_pod(machine: Obj, name: str, settings: Settings) -> dict[str, Any]:
 
 
 def target_pod(machine: Obj, source: Obj, migration: Obj, name: str, settings: Settings) -> dict[str, Any]:
-    """The pod that a machine moves into: a copy of its pod, as large as that one is by now, on another node.
+    """Return the target Pod of a migration: a copy of the VM's Pod with its current size, on another node.
 
-    The node constraints of the migration are required beside the machine's own (D12).
+    The node constraints of the migration are required in addition to those of the VM (D12).
     """
     pod = runner_pod(machine, name, settings)
     pod["metadata"]["ownerReferences"] = [
@@ -100,14 +100,14 @@ def target_pod(machine: Obj, source: Obj, migration: Obj, name: str, settings: S
     try:
         affinity = _elsewhere(given, object_fields.name(machine), object_fields.spec(migration))
     except (AttributeError, TypeError, ValueError):
-        affinity = given  # not of core/v1's shape: no server takes a pod with it, and that is said on the migration
+        affinity = given  # not of core/v1's shape: the server refuses the Pod, and an Event reports that
     if affinity:
         pod["spec"]["affinity"] = affinity
     return pod
 
 
 def _elsewhere(given: Mapping[str, Any], machine: str, terms: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The machine's affinity, with the node constraints of the migration and away from its other pods."""
+    """Return the VM's affinity, with the node constraints of the migration, and away from the VM's other Pods."""
     affinity = dict(given)
     node_affinity = _with_constraints(affinity.get("nodeAffinity") or {}, terms)
     if node_affinity:
@@ -118,7 +118,7 @@ def _elsewhere(given: Mapping[str, Any], machine: str, terms: Mapping[str, Any])
 
 
 def metadata_changes(machine: Obj, pod: Obj) -> Patch | None:
-    """What makes a pod show its machine's labels and annotations; None if it does."""
+    """Return the patch that gives a Pod its VM's labels and annotations; None if it has them."""
     labels, annotations = wanted_metadata(machine)
     copied = _copied(object_fields.annotations_of(pod).get(COPIED))
     changes: dict[str, Any] = {}
@@ -132,13 +132,13 @@ def metadata_changes(machine: Obj, pod: Obj) -> Patch | None:
             changes[part] = changed
     if not changes:
         return None
-    # no resourceVersion: keys are merged one by one, and a kubelet writes to the pod all the time
+    # no resourceVersion: keys are merged one by one, and a kubelet writes to the Pod all the time
     body = {"metadata": {"uid": object_fields.uid(pod), **changes}}
     return Patch(Kind.POD, object_fields.namespace(pod), object_fields.name(pod), body)
 
 
 def wanted_metadata(machine: Obj) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """Labels and annotations that a machine's pod has because of it."""
+    """Return the labels and annotations that a VM gives its Pod."""
     labels = {**object_fields.labels_of(machine), NAME_LABEL: object_fields.name(machine)}
     annotations = {key: value for key, value in object_fields.annotations_of(machine).items() if key != _APPLIED}
     annotations[USAGE] = json_text(_usage(machine))
@@ -151,14 +151,14 @@ def wanted_metadata(machine: Obj) -> tuple[Mapping[str, str], Mapping[str, str]]
 
 
 def wanted_size(machine: Obj) -> tuple[int, int]:
-    """Milli-CPU and bytes that its spec uses."""
+    """Return milli-CPU and bytes in use by its spec."""
     guest = object_fields.spec(machine).get("guest") or {}
     cpu = milli((guest.get("cpus") or {}).get("use"))
     return cpu, slot_size(machine) * int((guest.get("memorySlots") or {}).get("use") or 0)
 
 
 def size(machine: Obj) -> tuple[int, int]:
-    """Milli-CPU and bytes that it has, as its status says; zero before it ran."""
+    """Return milli-CPU and bytes in its status; zero before it ran."""
     said = object_fields.status(machine)
     return milli(said.get("cpus")), amount(said.get("memorySize"), 0)
 
@@ -168,7 +168,7 @@ def slot_size(machine: Obj) -> int:
 
 
 def milli(value: object) -> int:
-    """Thousandths of a quantity; 0 for what is none."""
+    """Return a quantity in thousandths; 0 if it is invalid."""
     try:
         return 0 if value is None else decode_quantity(Quantity, value).milli_value
     except BadQuantity:
@@ -176,7 +176,7 @@ def milli(value: object) -> int:
 
 
 def _usage(machine: Obj) -> dict[str, str]:
-    """The larger of what it is to have and what it has: so it is never told as smaller than it is (C2, D23)."""
+    """Return the larger of spec and status, so that the VM never appears smaller than it is (C2, D23)."""
     cpu, memory = map(max, wanted_size(machine), size(machine))
     return {"cpu": str(cpu_value(cpu)), "memory": str(memory_value(memory))}
 
@@ -197,7 +197,7 @@ def _overcommit(machine: Obj) -> dict[str, str]:
 
 
 def _container_resources(machine: Obj) -> Mapping[str, Any]:
-    """As the machine says, else what it begins with: the account that grows with it (B47)."""
+    """Return the VM's `podResources`, else its initial size, which grows with it (B47)."""
     given = {key: value for key, value in (object_fields.spec(machine).get("podResources") or {}).items() if value}
     if given:
         return given
@@ -213,7 +213,7 @@ def _node_selector(spec: Obj) -> dict[str, str]:
 
 
 def _tolerations(given: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The machine's own, and the two that let it go from a lost node, unless it speaks of that taint itself."""
+    """Return the VM's own tolerations, and the two for lost nodes unless the VM has its own for that taint."""
     tolerations = list(given)
     for taint in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
         if any(each.get("key") == taint for each in given):
@@ -225,13 +225,13 @@ def _tolerations(given: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _apart(given: Mapping[str, Any], machine: str) -> dict[str, Any]:
-    """Never beside another pod of the machine."""
+    """Add the rule that no other Pod of the VM may be on the node."""
     term = {"labelSelector": {"matchLabels": {NAME_LABEL: machine}}, "topologyKey": HOSTNAME}
     return {**given, _REQUIRED: [*(given.get(_REQUIRED) or ()), term]}
 
 
 def _with_constraints(own: Mapping[str, Any], terms: Mapping[str, Any]) -> dict[str, Any]:
-    """Node affinity that wants what both want: terms are alternatives, so each of one goes with each of the other."""
+    """Return node affinity that satisfies both: each alternative of one combined with each of the other."""
     preferred = "preferredDuringSchedulingIgnoredDuringExecution"
     further = terms.get("nodeAffinity") or {}
     selected = [
@@ -253,7 +253,7 @@ def _with_constraints(own: Mapping[str, Any], terms: Mapping[str, Any]) -> dict[
 
 
 def _required(affinity: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """The alternatives; none of them is empty, for an empty term matches no node. None: every node will do."""
+    """Return the alternatives; None: every node fits. Empty terms are dropped, because they match no node."""
     if not affinity.get(_REQUIRED):
         return None
     return [dict(term) for term in affinity[_REQUIRED].get("nodeSelectorTerms") or () if term]
@@ -267,7 +267,7 @@ def _both(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _copied(text: str | None) -> Mapping[str, Sequence[str]]:
-    """Nothing, where somebody has broken the record: then nothing is removed."""
+    """Return the recorded keys; none if the record is unreadable, so that nothing is removed."""
     try:
         return {} if text is None else msgspec.json.decode(text, type=dict[str, list[str]])
     except msgspec.MsgspecError:

@@ -1,4 +1,4 @@
-"""Words of which the schemas of machines and their migrations are made: structural schemas of OpenAPI v3."""
+"""Parts of the schemas of VMs and their migrations: structural schemas of OpenAPI v3."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def requiring(schema: Schema, *fields: str) -> Schema:
 
 
 def keeping(schema: Schema) -> Schema:
-    """What else there is stays as it comes."""
+    """Preserve unknown fields."""
     return {**schema, "x-kubernetes-preserve-unknown-fields": True}
 
 

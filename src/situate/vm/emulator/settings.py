@@ -1,4 +1,4 @@
-"""At which pace the stand-in works."""
+"""Times and defaults of the emulator."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ class Settings:
     """Times are seconds."""
 
     poll_s: float = 1.0
-    """Between two looks at a move that copies (C34)."""
+    """Time between two reconciliations of a copying migration (C34)."""
     wait_s: float = 1.0
-    """Until what waits for something else is looked at again."""
+    """Time until an object that waits for another one is reconciled again."""
     scale_s: float = 0.0
-    """How long a machine takes to change its size, where it does not say so itself (`hypervisor.Behaviour`)."""
+    """Time for a change of size, if the VM does not set it itself (`hypervisor.Behaviour`)."""
     handover_s: float = 10.0
-    """How long the source of a move with a claim waits for the hand-over to be written (see the package)."""
+    """Time that the source of a migration with a claim waits for the hand-over record (see the package)."""
     image: str = "vm-runner"
-    """Of runner pods, where a machine names none."""
+    """Image of runner Pods, if a VM names none."""
     compat: bool = False
-    """A second migration of a machine waits instead of failing as Busy (D11)."""
+    """A second migration of a VM waits instead of failing as Busy (D11)."""

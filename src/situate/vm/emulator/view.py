@@ -1,4 +1,4 @@
-"""What a look at a machine or a migration sees: the objects that decide about it, all of one moment."""
+"""Views of a VM or a migration: the objects that decide about it, all of one moment."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from situate.vm.emulator.decision import Key, Kind, Obj
 
 
 class Objects(Protocol):
-    """The objects of a cluster, as last seen; own writes are among them."""
+    """The objects of a cluster, as last seen, including the emulator's own writes."""
 
     def get(self, kind: Kind, namespace: str, name: str) -> Obj | None: ...
 
     def migrations_of(self, namespace: str, machine: str) -> Iterable[Obj]:
-        """Those whose `spec.vmName` is this."""
+        """Return the migrations with this `spec.vmName`."""
         ...
 
     def pods_of(self, namespace: str, machine: str) -> Iterable[Obj]:
-        """Those with the machine's name in their label, whoever owns them."""
+        """Return the Pods with the VM's name in their label, with any owners."""
         ...
 
 
@@ -28,11 +28,11 @@ class Objects(Protocol):
 class MachineSight:
     machine: Obj
     pod: Obj | None
-    """Named by its status, whoever owns it."""
+    """The Pod named by its status, with any owners."""
     migrations: tuple[Obj, ...]
-    """That are not over, oldest first."""
+    """Its migrations that have not ended, oldest first."""
     strays: tuple[Obj, ...] = ()
-    """Pods that are the machine's alone: it runs in another one, and none of its migrations owns them."""
+    """Pods that only this VM owns although it runs in another Pod, and no migration of it owns them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,13 @@ class MigrationSight:
     machine: Obj | None
     source: Obj | None
     target: Obj | None
-    """Pods that its status names; before it does, the source is the machine's pod."""
+    """Pods that its status names. Before the status names it, the source is the VM's Pod."""
     others: tuple[Obj, ...]
-    """Further migrations of the machine that are not over, oldest first."""
+    """Further migrations of the VM that have not ended, oldest first."""
 
 
 def machine_sight(objects: Objects, key: Key) -> MachineSight | None:
-    """None: there is no such machine."""
+    """Collect the objects around a VM; None: there is no such VM."""
     machine = objects.get(Kind.MACHINE, key.namespace, key.name)
     if machine is None:
         return None
@@ -57,7 +57,7 @@ def machine_sight(objects: Objects, key: Key) -> MachineSight | None:
 
 
 def migration_sight(objects: Objects, key: Key) -> MigrationSight | None:
-    """None: there is no such migration."""
+    """Collect the objects around a migration; None: there is no such migration."""
     migration = objects.get(Kind.MIGRATION, key.namespace, key.name)
     if migration is None:
         return None
@@ -92,7 +92,7 @@ def _strays(objects: Objects, machine: Obj) -> Iterator[Obj]:
 
 
 def _at_work(objects: Objects, namespace: str, machine: str) -> tuple[Obj, ...]:
-    """Those that others hold back while they are deleted are as good as gone: nothing more is done for them."""
+    """Return the live migrations. Those that are only held by foreign finalizers count as gone."""
     found = objects.migrations_of(namespace, machine)
     return tuple(
         object_fields.age_order(

@@ -1,6 +1,6 @@
-"""Evictions, as API servers ask about them, and the answers (B48).
+"""Reviews of evictions, as API servers send them, and the answers (B48).
 
-What is not an eviction, or cannot be read, is allowed: nothing but a machine's pod is our business.
+Requests that are no evictions, or that cannot be read, are allowed: vm decides only about Pods of VMs.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from situate.objects.reviews.admission import UNREADABLE, NoReview, Unread, enco
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """About one pod; an empty name: it is about something else."""
+    """Question about one Pod. The name is empty if the request is about another object."""
 
     uid: str
     version: str
     namespace: str = ""
     name: str = ""
     dry_run: bool = False
-    """Nothing may come of it."""
+    """The answer must have no effect."""
 
 
 def read_question(body: bytes) -> Question | NoReview:
-    """Raises nothing, whatever the bytes are."""
+    """Read an AdmissionReview. Never raises, for any bytes."""
     review = read_admission_review(body)
     match review:
         case NoReview():
@@ -46,7 +46,7 @@ def allowed(question: Question) -> bytes:
 
 
 def refused(question: Question, message: str) -> bytes:
-    """429, as for a disruption budget: whoever evicts tries again."""
+    """Refuse the eviction with status 429, as a PodDisruptionBudget does: the client retries."""
     status = {"code": 429, "reason": "TooManyRequests", "message": message}
     return encode_response(question.version, {"uid": question.uid, "allowed": False, "status": status})
 
@@ -63,9 +63,12 @@ _EVICTION: Final = msgspec.json.Decoder(_Eviction)
 
 
 def _only_tried(eviction: bytes) -> bool:
-    """Whether the eviction's own options say so, as kubectl's do: then the request itself does not."""
+    """Return whether the eviction's own options ask for a dry run.
+
+    kubectl sets them there; the request itself then does not say it.
+    """
     try:
         options = _EVICTION.decode(eviction).delete_options
     except UNREADABLE:
-        return True  # nothing comes of what nobody can read
+        return True  # an unreadable eviction has no effect
     return options is not None and bool(options.dry_run)

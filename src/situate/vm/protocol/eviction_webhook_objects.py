@@ -1,7 +1,7 @@
-"""Which evictions API servers ask about, whom, and what keeps pods of machines where nobody answers (B48).
+"""Webhook for evictions, and PodDisruptionBudgets that protect Pods of VMs while the webhook is unreachable (B48).
 
-The webhook starts moves. The budget of each machine keeps its pods while the webhook cannot be reached: API servers go
-on without it then, so that our outage holds up no other pod.
+The webhook starts migrations. While it is unreachable, API servers continue without it. So an outage of vm blocks no
+other Pod, and the budget of each VM protects the Pods of that VM.
 """
 
 from __future__ import annotations
@@ -16,32 +16,35 @@ from situate.vm.api.well_known import ALWAYS_MIGRATE_LABEL, AUTO_MIGRATION_LABEL
 CONFIGURATION_API: Final = "admissionregistration.k8s.io/v1"
 CONFIGURATION_KIND: Final = "ValidatingWebhookConfiguration"
 WEBHOOK: Final = "evictions.vm.situate.dev"
-"""The one webhook of the configuration."""
+"""The only webhook of the configuration."""
 PATH: Final = "/evictions"
 CERTIFICATES: Final = "situate-vm-certificates"
-"""The Secret."""
+"""Name of the Secret."""
 AUTHORITY_KEYS: Final = ("ca.crt", "next-ca.crt", "previous-ca.crt")
-"""What it holds of authorities: the one whose certificate is shown, and those after and before it."""
+"""Keys of the Secret for authorities: the current one, the next one and the previous one."""
 SERVICE: Final = "situate-permits"
-"""It leads to the replica that decides."""
+"""Service that leads to the deciding replica."""
 MANAGED: Final[Mapping[str, str]] = {"app.kubernetes.io/managed-by": "situate-vm"}
 """Labels of budgets."""
 SCHEDULER: Final = f"{PREFIX}/scheduler"
-"""Annotation of a budget: whose it is, for there may be two installations."""
+"""Annotation of a budget: the scheduler that it belongs to. A cluster may have two installations."""
 HEALTHY: Final = 2
-"""As many pods as a machine ever has, which is while it moves: neither of them may be evicted. It is a number and not
-`maxUnavailable: 0`, for which API servers would have to know how many pods a VirtualMachine wants."""
+"""The largest number of Pods that a VM has, during a migration: neither Pod may be evicted. It is a number, because
+`maxUnavailable: 0` would require API servers to know how many Pods a VirtualMachine wants."""
 _NAME: Final = "situate-vm"
 _SYSTEM: Final = ("kube-node-lease", "kube-public", "kube-system")
 
 
 def configuration_name(namespace: str) -> str:
-    """Of the ValidatingWebhookConfiguration; it belongs to the cluster, so it says whose it is."""
+    """Return the name of the cluster-wide ValidatingWebhookConfiguration; it contains the namespace."""
     return f"{_NAME}-{namespace}"
 
 
 def webhook_configuration(namespace: str, timeout_s: int = 2, labels: Mapping[str, str] = NO_LABELS) -> dict[str, Any]:
-    """Without a `caBundle`: the leader writes that, and an apply of the manifest leaves it alone."""
+    """Return the configuration without a `caBundle`.
+
+    The leader writes that field, and applying the manifest keeps it.
+    """
     elsewhere = {
         "key": "kubernetes.io/metadata.name",
         "operator": "NotIn",
@@ -75,7 +78,7 @@ def webhook_configuration(namespace: str, timeout_s: int = 2, labels: Mapping[st
 
 
 def budgeted(machine: Unstructured, scheduler_name: str) -> bool:
-    """Whether its pods are to have a budget: it is ours, and may be moved (C9)."""
+    """Return whether the Pods of a VM need a budget: the VM uses this scheduler and may be migrated (C9)."""
     meta = machine.metadata
     movable = any(meta.labels.get(label) == "true" for label in (AUTO_MIGRATION_LABEL, ALWAYS_MIGRATE_LABEL))
     if not movable or meta.deletion_timestamp is not None:
@@ -85,7 +88,7 @@ def budgeted(machine: Unstructured, scheduler_name: str) -> bool:
 
 
 def is_budget(meta: ObjectMeta, scheduler_name: str) -> bool:
-    """Whether it is one of ours."""
+    """Return whether a PodDisruptionBudget belongs to this scheduler."""
     managed = all(meta.labels.get(key) == value for key, value in MANAGED.items())
     return managed and meta.annotations.get(SCHEDULER) == scheduler_name
 
@@ -95,8 +98,10 @@ def budget_name(machine: str) -> str:
 
 
 def budget(machine: Unstructured, scheduler_name: str, configuration: ObjectMeta) -> dict[str, Any]:
-    """It goes with the webhook: what is left of an installation that is gone must hold up nobody. Of a machine that is
-    gone whoever leads takes it away, and meanwhile it selects nothing."""
+    """Return the budget of a VM. The webhook configuration owns it, so no budget outlives an uninstalled vm.
+
+    The leader deletes the budget of a deleted VM. Until then the budget selects no Pod.
+    """
     meta = machine.metadata
     owner = {
         "apiVersion": CONFIGURATION_API,

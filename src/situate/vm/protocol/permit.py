@@ -1,7 +1,8 @@
-"""What the agent of a pod is told: how much it may use, why it is no more, and when to ask again (B28, D13).
+"""Answers to agents: the permitted size, the reason for a smaller one, and the time to ask again (B28, D13).
 
-Read off the state after the step of its request, or after any later one that changed its booking. An increase may be
-told only when its write has landed (`settled`): else a restart would find less than the agent uses (I2).
+`answer` reads the state after the step of the request, or after any later step that changed the reserved amount. An
+increase may be sent only after its write is stored (`settled`). Otherwise a restart would find less than the agent uses
+(I2).
 """
 
 from __future__ import annotations
@@ -24,26 +25,26 @@ class Reason(Enum):
     FROZEN = "frozen"
     STARTING = "starting"
     BUSY = "busy"
-    """The API server has not taken in time what was to be written before more could be told (F16)."""
+    """The API server did not store a needed write in time (F16)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     permit: Amounts
-    """In whole; never above the request, unless nothing may change now (I11)."""
+    """The total, not the increase. Never above the request, unless nothing may change now (I11)."""
     reason: Reason
     retry_after_s: float | None = None
-    """None: there is nothing to wait for."""
+    """None: there is no reason to ask again."""
     plan: str = ""
-    """Of the moves that make room for it."""
+    """Plan of the migrations that free capacity for the request."""
     expires: float | None = None
-    """When what it does not use of the permit lapses; None: it does not."""
+    """Time at which the unused part of the permit lapses; None: it does not lapse."""
     migrate: bool = False
-    """Its machine is being moved."""
+    """The VM is being migrated."""
 
 
 def answer(state: State, asked: Asked, rules: Rules) -> Answer | None:
-    """None: no such pod is on a node that is known."""
+    """Return the answer for an agent's request; None if the Pod is on no known node."""
     pod = state.pod(asked.uid)
     if pod is None:
         return None
@@ -57,7 +58,7 @@ def answer(state: State, asked: Asked, rules: Rules) -> Answer | None:
         expires = known.expires if known is not None and permit.exceeds(pod.used) else None
         return Answer(permit, Reason.GRANTED, expires=expires)
     if pod.limited(asked.requested).within(permit):
-        # all that its machine may have: there is nothing to wait for
+        # the maximum of its VM: there is no reason to ask again
         return Answer(permit, Reason.PARTIAL, expires=None if known is None else known.expires)
     plan = next((claim.plan for claim in state.claims.values() if claim.beneficiary.ref.uid == pod.uid), "")
     reason = _shortage(state, pod, asked, permit)
@@ -65,7 +66,7 @@ def answer(state: State, asked: Asked, rules: Rules) -> Answer | None:
 
 
 def settled(state: State, uid: str) -> bool:
-    """Whether what was decided of the pod last is written, as far as it is known."""
+    """Return whether the last decision on the Pod is known to be written."""
     write = state.writes.get(uid)
     return write is None or write.landed
 

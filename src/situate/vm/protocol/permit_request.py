@@ -1,8 +1,8 @@
-"""The permit protocol v5.0 without its wire: reading a request, refusing it, what to write, and how answers look (2.5).
+"""Permit protocol v5.0 without I/O: read and refuse requests, choose the annotations to write, encode answers.
 
-The server moves bytes: it reads a request, asks whether it is refused, writes the notes that it makes to the machine,
-and then asks at each change, and at the end of the wait, whether there is an answer by now. With `compat` the pod's
-annotations are the answer, else the ledger has it: both in `situate.vm.protocol.permit_response`.
+The server moves bytes. It reads a request, checks whether it is refused, and writes the resulting annotations to the
+VM. Then it asks for the answer at each change and at the end of the wait. With `compat` the Pod's annotations hold the
+answer, else the ledger does: both are in `situate.vm.protocol.permit_response`.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ MOST_BODY: Final = 1024
 """Bytes of a request that are read."""
 VERSION: Final = 7
 VERSIONS: Final[Mapping[int, str]] = {1: "v1.0", 2: "v1.1", 3: "v2.0", 4: "v2.1", 5: "v3.0", 6: "v4.0", 7: "v5.0"}
-"""That there were; only the last is accepted."""
+"""All protocol versions. Only the last is accepted."""
 _MOST_LOAD: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class PermitRequest:
-    """What an agent asks, in order as far as it can be told from the request alone."""
+    """A request of an agent, valid as far as the request alone shows."""
 
     pod: Ref
     unit: Amounts
@@ -44,24 +44,24 @@ class PermitRequest:
     """None at first contact."""
     load1: float | None = None
     lowers_at_once: bool = False
-    """D24."""
+    """The agent lowers its own permit when it sends a decrease (D24)."""
     sequence: int | None = None
-    """Of an agent that numbers its requests (F5); None as well where it does not say of which run."""
+    """Number of the request (F5); None if the agent does not number its requests or names no run."""
     run: str = ""
-    """Of an agent for this pod: numbers rise within it, and say nothing beside those of another."""
+    """Run of the agent for this Pod. Numbers rise within a run; those of different runs are not comparable."""
 
     @property
     def increases(self) -> bool:
-        """Whether more is asked for than the agent holds, or it is not known what it holds."""
+        """Whether the request exceeds the agent's permit, or the permit is unknown."""
         return self.last_permit is None or self.resources.exceeds(self.last_permit)
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What is to be seen of the pod at a moment."""
+    """State of the Pod, as watched."""
 
     node: str
-    """Empty while it is not bound."""
+    """Empty while the Pod is not bound."""
     machine: Ref | None
     annotations: Mapping[str, str]
 
@@ -72,16 +72,16 @@ class Answer:
     permit: Amounts | None = None
     """None: an error."""
     text: str = ""
-    """Of an error."""
+    """Text of the error."""
     told: Told | None = None
-    """What the ledger says besides (B28); agents of v5.0 pass it over. None: nothing, as the reference."""
+    """The ledger's extra fields (B28), which v5.0 agents ignore. None with `compat`."""
 
     @property
     def content_type(self) -> str:
         return "text/plain; charset=utf-8" if self.permit is None else "application/json"
 
     def body(self, rules: Rules) -> bytes:
-        """`{"permit":{..}}`, with `migrate` where the machine is being moved."""
+        """Encode `{"permit":{..}}`, with `migrate` while the VM is being migrated."""
         if self.permit is None:
             return self.text.encode()
         value: dict[str, Any] = {"permit": amounts_value(self.permit, rules.resources)}
@@ -91,9 +91,9 @@ class Answer:
 
 
 def read_request(method: str, body: bytes) -> PermitRequest | Answer:
-    """The request, or the refusal of one that is wrong by itself: method, JSON, version, unit, in this order (C14).
+    """Parse the request, or refuse it if it is wrong by itself: method, JSON, version, unit, in this order (C14).
 
-    Of the body the first KiB is read, and of that the first JSON value.
+    Only the first KiB of the body is read, and of that the first JSON value.
     """
     if method != "POST":
         return Answer(400, text=f"must be POST: method {method[:20]!r} is not supported")
@@ -101,7 +101,7 @@ def read_request(method: str, body: bytes) -> PermitRequest | Answer:
         part = Part(Place("request", ""), first_value(body[:MOST_BODY]))
         part.mapping()
         version = part["protoVersion"].integer() if part["protoVersion"].there else 0
-        if version != VERSION:  # another one may have other members, of which it is no use to complain
+        if version != VERSION:  # other versions may have other fields, so do not report those
             known = VERSIONS.get(version, f"version {version}")
             wrong = "protocol version mismatch" if version else "invalid protocol version"
             return Answer(400, text=f"{wrong}: protocol {known} is not supported: send protoVersion {VERSION}, v5.0")
@@ -117,9 +117,9 @@ def read_request(method: str, body: bytes) -> PermitRequest | Answer:
 
 
 def refused(request: PermitRequest, shown: Shown | None) -> Answer | None:
-    """The refusal of a request whose pod is unknown, not bound, or no runner (C15); None: it goes on.
+    """Refuse a request if its Pod is unknown, not bound, or no runner Pod (C15). None: the request is valid.
 
-    Texts of refusals begin as those of the reference do: whoever looks for them in a log finds them.
+    The error texts begin as upstream's do, so that searches in logs find them.
     """
     if shown is None:
         return unknown_pod(request)
@@ -131,9 +131,9 @@ def refused(request: PermitRequest, shown: Shown | None) -> Answer | None:
 
 
 def notes(request: PermitRequest, shown: Shown, rules: Rules) -> dict[str, str] | None:
-    """What the machine's annotations are to say, in order; None where the pod shows all of it already (C15).
+    """Return the annotations to write to the VM, in order; None if the Pod already shows all of them (C15).
 
-    With `compat` the agent's last permit becomes what is approved, unseen (D8).
+    With `compat` the agent's last permit becomes the approved amount, without a check (D8).
     """
     said = {
         SCALING_UNIT: amounts_text(request.unit),
@@ -145,14 +145,17 @@ def notes(request: PermitRequest, shown: Shown, rules: Rules) -> dict[str, str] 
 
 
 def patch(said: Mapping[str, str], machine: ObjectMeta, rules: Rules) -> JsonPatch:
-    """That writes them to the machine: `replace` and nothing else with `compat`, for a server that bears it (D20)."""
+    """Return the patch that writes the annotations to the VM.
+
+    With `compat` it only uses `replace`, which needs a lenient server (D20).
+    """
     if not rules.compat:
         return annotate(machine, said)
     return JsonPatch([{"op": "replace", "path": path(key), "value": text} for key, text in said.items()])
 
 
 def path(annotation: str) -> str:
-    """As a JSON pointer."""
+    """Return the JSON pointer of an annotation."""
     return "/metadata/annotations/" + annotation.replace("~", "~0").replace("/", "~1")
 
 
@@ -165,7 +168,7 @@ def unknown_pod(request: PermitRequest) -> Answer:
 
 
 def _besides(told: Told) -> dict[str, Any]:
-    """`migrate`, `reason`, `retryAfterMs`, `plan` and `expires`, as far as there is something to say."""
+    """Return the extra fields that have a value: `migrate`, `reason`, `retryAfterMs`, `plan` and `expires`."""
     value: dict[str, Any] = {"migrate": {}} if told.migrate else {}
     value["reason"] = told.reason.value
     if told.retry_after_s is not None:
@@ -178,7 +181,7 @@ def _besides(told: Told) -> dict[str, Any]:
 
 
 def _wrong_unit(part: Part) -> str:
-    """Why it is no compute unit; empty: it is one."""
+    """Return why the part is no compute unit; empty if it is one."""
     try:
         unit_of(part)
     except Misread as problem:
@@ -187,7 +190,7 @@ def _wrong_unit(part: Part) -> str:
 
 
 def _request(part: Part) -> PermitRequest:
-    """Without the checks that come later."""
+    """Parse the fields. The caller has checked version and unit; `refused` checks the Pod."""
     pod, metrics = part["pod"], part["metrics"]
     last, number, run = part["lastPermit"], part["sequence"], part["run"].text(default="")
     sequence = number.integer() if number.there else None
@@ -230,4 +233,4 @@ def _no_number(text: str) -> NoReturn:
 
 
 _DECODER: Final = json.JSONDecoder(parse_constant=_no_number)
-"""Stops after the first value: the rest of a body is nobody's business."""
+"""Decodes the first value and ignores the rest of the body."""

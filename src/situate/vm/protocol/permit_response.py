@@ -1,6 +1,6 @@
-"""When an agent is answered what: by the pod's annotations, as the reference does, or by the ledger (C16, B28, D13).
+"""Time and content of answers to agents, from the Pod's annotations (`compat`) or from the ledger (C16, B28, D13).
 
-The server asks with each change of the pod or the ledger, and at the end of the wait, until there is an answer.
+The server asks at each change of the Pod or the ledger, and at the end of the wait, until there is an answer.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _TIMED_OUT: Final = "timed out waiting for updates to be processed"
 def answered(
     request: PermitRequest, shown: Shown | None, elapsed_s: float, wait_s: float = WAIT_S, *, changed: bool = True
 ) -> Answer | None:
-    """What the pod's annotations allow to say after so long a wait; None: it goes on waiting (C16).
+    """Return the answer that the Pod's annotations allow after the elapsed time; None: wait (C16).
 
-    `changed`: whether the pod has since the request came; what was approved before that answers no request for more.
+    `changed`: the Pod has changed since the request arrived. An earlier approval answers no request for more.
     """
     if shown is None:
         return unknown_pod(request)
@@ -51,7 +51,7 @@ def answered(
 
 
 def _said(request: PermitRequest, shown: Shown, key: str) -> Amounts | None:
-    """Raises `Misread`."""
+    """Return the amounts in an annotation. Raises `Misread`."""
     text = shown.annotations.get(key)
     read = None if text is None else read_amounts(text, Place.annotation(f"pod {request.pod}", key))
     if isinstance(read, Unreadable):
@@ -60,7 +60,7 @@ def _said(request: PermitRequest, shown: Shown, key: str) -> Amounts | None:
 
 
 def _used(request: PermitRequest, shown: Shown) -> Amounts:
-    """As approved counts what a machine uses until something is (C8). Raises `Misread`."""
+    """Return the VM's use: it counts as approved until there is an approved amount (C8). Raises `Misread`."""
     place = Place.annotation(f"pod {request.pod}", GUEST)
     read = read_guest(shown.annotations.get(GUEST, ""), place)
     if isinstance(read, Unreadable):
@@ -69,14 +69,14 @@ def _used(request: PermitRequest, shown: Shown) -> Amounts:
 
 
 def unread(request: PermitRequest) -> Answer:
-    """Of a pod that could not be read since this term began: it is booked as what it may grow to, and as no machine."""
+    """Answer for a Pod that was not readable in this leader's term: its maximum is reserved and its VM is unknown."""
     return Answer(500, text=f"failed to extract state from pod {request.pod}: its Event NotUnderstood says why")
 
 
 def asked(request: PermitRequest, uid: str, state: State) -> Asked:
-    """The request as an event of the ledger; `uid` is the pod's.
+    """Return the request as an event of the ledger; `uid` is the Pod's.
 
-    Agents know of CPU and memory: of further resources it keeps what its pod asks for (B45).
+    Agents know only CPU and memory. Of further resources, the Pod keeps its reserved amounts (B45).
     """
     pod, nothing = state.pod(uid), Amounts.zero(state.resources)
     held = nothing if pod is None else pod.reserved
@@ -95,10 +95,10 @@ def asked(request: PermitRequest, uid: str, state: State) -> Asked:
 def answered_by_ledger(
     request: PermitRequest, uid: str, state: State, elapsed_s: float, rules: Rules, wait_s: float = WAIT_S
 ) -> Answer | None:
-    """What the ledger allows to say after so long a wait; None: it goes on waiting (B28, D13).
+    """Return the answer that the ledger allows after the elapsed time; None: wait (B28, D13).
 
-    An increase is told once its write has landed and not before (I2). A permit never exceeds the request (I11): what
-    is booked beyond it is nobody's business but the ledger's.
+    An increase is sent only after its write is stored (I2). A permit never exceeds the request (I11), even if more is
+    reserved.
     """
     told = answer(state, asked(request, uid, state), rules)
     if told is None:
@@ -114,10 +114,10 @@ def answered_by_ledger(
 
 
 def too_late(request: PermitRequest, uid: str, state: State, rules: Rules) -> Answer:
-    """Nothing of the request is written, or not all of it: what its agent holds already, and no more (F16, I2).
+    """Answer with the agent's current permit, because the writes for the request are not all stored (F16, I2).
 
-    Of a machine of which nothing was ever approved nobody is told anything: its agent has what the machine uses, and no
-    more once that is less. One that holds nothing yet is told what the machine uses.
+    If nothing was ever approved for the VM, the answer is an error. The VM then reserves only its use, which may still
+    fall. At first contact, the permit is the VM's use.
     """
     told, pod = answer(state, asked(request, uid, state), rules), state.pod(uid)
     if told is None or pod is None:
@@ -131,7 +131,7 @@ def too_late(request: PermitRequest, uid: str, state: State, rules: Rules) -> An
 
 
 def _is_approved(state: State, uid: str) -> bool:
-    """Whether it is written what its agent holds: else it would be booked no more once the machine uses less (I2)."""
+    """Return whether the agent's amount is approved in writing. If not, it would follow a falling use (I2)."""
     pod = state.pod(uid)
     return pod is not None and (pod.approved or (uid in state.permits and settled(state, uid)))
 

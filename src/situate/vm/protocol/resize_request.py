@@ -1,8 +1,8 @@
-"""What a pod's owner asks for by `POST /resize`, without its wire: reading it, refusing it, noting it, telling (B34).
+"""`POST /resize` from a Pod's owner, without I/O: read the request, refuse it, and create the annotation (B34).
 
     {"pod": {"namespace": "default", "name": "web"}, "container": "app", "cpu": "2", "memory": "4Gi"}
 
-The request becomes the pod's annotation, so that it is the same wish however it was uttered, and outlives us.
+The request becomes the Pod's annotation. So it equals a request by annotation, and it survives a restart.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ResizeRequest:
 
 
 def read_request(body: bytes) -> ResizeRequest | Answer:
-    """The request, or why it is none. Of the body the first KiB is read."""
+    """Parse the request, or return the error. Only the first KiB of the body is read."""
     try:
         part = Part(Place("request", ""), first_value(body[:MOST_BODY]))
         part.mapping()
@@ -40,7 +40,7 @@ def read_request(body: bytes) -> ResizeRequest | Answer:
 
 
 def refused(request: ResizeRequest, pod: objects.Pod | None, node: Node | None) -> Answer | None:
-    """None: it goes on. `node`: the pod's, if it is known."""
+    """Return the refusal; None: the request is valid. `node` is the Pod's node, if known."""
     if pod is None:
         return Answer(404, text=f"pod {request.pod} is not known here, or was deleted")
     if not pod.spec.node_name or node is None:
@@ -69,7 +69,7 @@ def refused(request: ResizeRequest, pod: objects.Pod | None, node: Node | None) 
 
 
 def note(wish: ResizeWish) -> str:
-    """As the annotation has it."""
+    """Return the text of the annotation."""
     said: dict[str, Any] = {"container": wish.container} if wish.container else {}
     said |= _amounts(wish.cpu, wish.memory)
     step = _amounts(wish.cpu_step or None, wish.memory_step or None)

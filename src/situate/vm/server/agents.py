@@ -1,7 +1,7 @@
 """Decide whether a service account's token is an agent's: by its account, and by the node that its Pod runs on.
 
-The API server says both (TokenReview). A token is bound to a Pod where a kubelet mounted it there; servers from 1.30 on
-name the node as well, and for older ones the Pod is looked up.
+A TokenReview gives both. A token is bound to a Pod if a kubelet mounted it there. Servers from 1.30 also name the node;
+for older ones, the Pod is looked up.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from situate.objects.kinds.pods import Pod
 from situate.objects.reviews.authentication import UserInfo
 
 SERVICE_ACCOUNT: Final = "system:serviceaccount:"
-"""Before the name of every service account."""
+"""Prefix of the name of every service account."""
 _CLAIMS: Final = "authentication.kubernetes.io/"
 POD_NAME: Final = f"{_CLAIMS}pod-name"
 POD_UID: Final = f"{_CLAIMS}pod-uid"
 NODE_NAME: Final = f"{_CLAIMS}node-name"
 FindPod: TypeAlias = Callable[[str, str], Pod | None]
-"""By name and namespace."""
+"""Returns a Pod by name and namespace."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentRules:
-    """Which tokens bring permits."""
+    """Conditions for tokens that give permits."""
 
     accounts: frozenset[str]
     """As NAMESPACE/NAME."""
@@ -39,9 +39,9 @@ def account_of(user: UserInfo) -> str:
 
 
 def refusal(user: UserInfo, machine: Pod | None, rules: AgentRules, find: FindPod) -> str | None:
-    """Why the caller gets no permit for that Pod of a VM; None: it may ask.
+    """Return why the caller gets no permit for that Pod of a VM; None: it may ask.
 
-    Of a Pod that is unknown or has no node only the account is judged: no permit is given for it either way.
+    For a Pod that is unknown or has no node, only the account is checked: it gets no permit in any case.
     """
     account = account_of(user)
     if account not in rules.accounts:
@@ -68,11 +68,11 @@ def refusal(user: UserInfo, machine: Pod | None, rules: AgentRules, find: FindPo
 
 
 def _node(user: UserInfo, find: FindPod) -> str:
-    """Of the token's Pod; empty: unknown."""
+    """Return the node of the token's Pod; empty: unknown."""
     said = _claim(user, NODE_NAME)
     if said:
         return said
-    namespace = account_of(user).partition("/")[0]  # a token is bound to Pods of its own namespace alone
+    namespace = account_of(user).partition("/")[0]  # a token is bound only to Pods of its own namespace
     name, uid = _claim(user, POD_NAME), _claim(user, POD_UID)
     pod = find(name, namespace) if name else None
     return pod.spec.node_name if pod is not None and pod.metadata.uid == uid else ""

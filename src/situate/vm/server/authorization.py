@@ -1,6 +1,6 @@
-"""Who is answered: bearers of a service account's token, and with `compat`, if that is set, a pod's own node (B44).
+"""Checks of callers: tokens of service accounts and, with `compat` if set, requests from a Pod's own node (B44).
 
-Whose a token is, and what he may do, is the API server's to say; a yes is remembered for seconds (`Access`).
+The API server identifies the account of a token and its permissions. `Access` caches a positive result for seconds.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ How = Literal["token", "node", "any"]
 
 
 class Callers:
-    """Of one process."""
+    """Checks of one process."""
 
     def __init__(self, access: Access, how: How, agents: AgentRules, find: FindPod) -> None:
-        """`find`: a Pod that is known here."""
+        """`find` returns a known Pod."""
         self._access = access
         self._how = how
         self._agents = agents
         self._find = find
 
     async def check_agent(self, headers: Mapping[str, str], peer: str, pod: Pod | None) -> None:
-        """Whether a permit for that Pod of a VM may be given; None: it is unknown. Raises as `check`."""
+        """Check that the caller may get a permit for that Pod of a VM; None: it is unknown. Raises as `check`."""
         if self._needs_no_token(peer, () if pod is None else (pod,)):
             return
         why_not = refusal(await self.account(headers), pod, self._agents, self._find)
@@ -38,9 +38,9 @@ class Callers:
             raise Declined(403, "Forbidden", why_not)
 
     async def check(self, headers: Mapping[str, str], peer: str, pods: Iterable[Pod]) -> None:
-        """Whether an answer about these pods may be given. Raises `Declined`, and what the client raises.
+        """Check that the caller may get an answer about these Pods. Raises `Declined`, and the errors of the client.
 
-        Whoever asks from a pod's node needs no token where that is allowed.
+        If node callers are allowed, a request from the node of such a Pod needs no token.
         """
         if not self._needs_no_token(peer, pods):
             await self.account(headers)
@@ -49,7 +49,7 @@ class Callers:
         return self._how == "any" or (self._how == "node" and any(_same(each.status.host_ip, peer) for each in pods))
 
     async def account(self, headers: Mapping[str, str]) -> UserInfo:
-        """The service account that asks. Raises `Declined` of every other, and what the client raises."""
+        """Return the calling service account. Raises `Declined` for any other caller, and the errors of the client."""
         said = headers.get("authorization", "")
         try:
             user = await self._access.bearer(said)
@@ -60,7 +60,7 @@ class Callers:
         return user
 
     async def may(self, headers: Mapping[str, str], verb: str, subresource: str, namespaces: Iterable[str]) -> None:
-        """Whether the account may do that to pods of these namespaces; the empty one is all. Raises as `account`."""
+        """Check that the account may do this to Pods of these namespaces; the empty one is all. Raises as `account`."""
         user = await self.account(headers)
         for namespace in namespaces:
             action = ResourceAttributes(
@@ -70,7 +70,7 @@ class Callers:
 
 
 def _why_not(said: str, how: How) -> str:
-    """Of whom the API server does not name, for whoever reads the log of an agent."""
+    """Return the error for a caller that the API server does not identify, for readers of an agent's log."""
     if said:
         return "the token is none of a service account that is in force: it has expired, or is of another cluster"
     elsewhere = ", or ask from the pod's own node" if how == "node" else ""
@@ -78,7 +78,7 @@ def _why_not(said: str, how: How) -> str:
 
 
 def _same(host: str, peer: str) -> bool:
-    """Whether two texts are one address; IPv4 as IPv6 shows it counts as IPv4."""
+    """Return whether two texts are the same address. IPv4-mapped IPv6 counts as IPv4."""
     try:
         one, other = (_plain(ipaddress.ip_address(each)) for each in (host, peer))
     except ValueError:

@@ -1,6 +1,6 @@
-"""The installation's own certificates: whoever leads keeps them, every replica shows them (B44, B48).
+"""Certificates of the installation: the leader maintains them, and every replica uses them (B44, B48).
 
-One Secret holds them, for one Service with two ports: that of agents and pods, and that of API servers.
+One Secret holds them, for one Service with two ports: one for agents and Pods, one for API servers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from situate.vm.protocol.eviction_webhook_objects import CERTIFICATES, SERVICE, 
 
 
 class Certificates:
-    """Of one process. Nothing is made where neither Secret nor webhook is installed."""
+    """Certificates of one process. None are created if neither Secret nor webhook is installed."""
 
     def __init__(
         self,
@@ -38,16 +38,16 @@ class Certificates:
         wall: Callable[[], datetime],
         rng: random.Random,
     ) -> None:
-        """`client`: one whose writes raise a `Retriable` when we do not lead. `namespace`: of the installation."""
+        """`client`: its writes raise a `Retriable` if this process does not lead. `namespace`: of the installation."""
         self._namespace = namespace
         self._names = host_names(SERVICE, namespace)
         self._wall = wall
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        """With what the Secret holds at present, for connections from then on."""
+        """Context with the current certificate of the Secret, for new connections."""
         self.context.set_alpn_protocols(["http/1.1"])
         self.configuration = configuration_name(namespace)
         self.kept: Generation | None = None
-        """What whoever leads has to show in this term; None while this process does not lead, or there is none yet."""
+        """Certificates of the leader in this term; None before there are some, and while this process follows."""
         self.on_kept: Callable[[Generation], None] = lambda _: None
         self._shown: Generation | None = None
         self._issued = asyncio.Event()
@@ -88,17 +88,17 @@ class Certificates:
             yield self.configurations
 
     async def installed(self) -> bool:
-        """Whether there is anything to keep, once that is known."""
+        """Return whether the Secret or the webhook is installed, as soon as that is known."""
         for each in self.reflectors():
             await each.store.wait_synced()
         return self._installed()
 
     async def wait_issued(self) -> None:
-        """Until `context` can be shown."""
+        """Wait until `context` has a certificate."""
         await self._issued.wait()
 
     async def run(self) -> None:
-        """A task of the leader, until cancelled, and again in its next term."""
+        """Maintain the certificates: a task of the leader, until cancelled, and again in its next term."""
         await self.installed()
         try:
             while True:
@@ -114,7 +114,7 @@ class Certificates:
                 if not upkeep.cancelled():
                     upkeep.result()
         finally:
-            self.kept = None  # by the next term it may have ended
+            self.kept = None  # it may have expired by the next term
 
     def _keep(self, generation: Generation) -> None:
         self.kept = generation
@@ -135,7 +135,7 @@ class Certificates:
         secret = self.secrets.store.get(CERTIFICATES, self._namespace)
         held = read(decoded({} if secret is None else secret.data), self._names, self._wall().timestamp())
         if isinstance(held, Unusable) or held.current == self._shown:
-            return  # what was shown goes on: a Secret that is spoilt takes nothing away
+            return  # an unusable Secret changes nothing: the old certificate stays in use
         load(self.context, held.current)
         self._shown = held.current
         self._issued.set()

@@ -1,4 +1,4 @@
-"""Who waits for an answer looks again after changes, all of them together: many wait, and changes come in flocks."""
+"""Rounds of checks after changes, for all waiting requests together: many wait, and changes come in bursts."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Final, Generic, Protocol, TypeVar
 
 T = TypeVar("T")
 _ROUND_S: Final = 0.005
-"""Between two rounds, at least."""
+"""Least time between two rounds."""
 
 
 class Rounds:
-    """Of one process: `run` is a task of it, until cancelled."""
+    """Rounds of one process. `run` is a task of the process, until cancelled."""
 
     def __init__(self) -> None:
         self._waiting: dict[_Looking, None] = {}
         self._changed = asyncio.Event()
 
     def changed(self) -> None:
-        """Something has happened that may be an answer."""
+        """Start a round: a change may complete an answer."""
         self._changed.set()
 
     async def run(self) -> None:
@@ -34,9 +34,9 @@ class Rounds:
     async def wait(
         self, look: Callable[[float], T | None], seen: Callable[[], tuple[object, ...]], within_s: float
     ) -> T | None:
-        """What `look` answers, which is given the seconds that were waited: the first that is not None.
+        """Return the first result of `look` that is not None. `look` receives the seconds waited so far.
 
-        It is asked at once, whenever one of the objects that `seen` gives is another one, and at the end.
+        It is called at once, whenever one of the objects from `seen` has been replaced, and at the end.
         """
         began = asyncio.get_running_loop().time()
         found = look(0.0)
@@ -70,7 +70,7 @@ class _Waiter(Generic[T]):
         self._last = now
         try:
             found = self._look(asyncio.get_running_loop().time() - self._began)
-        except Exception as defect:  # whoever waits for it says so; the others go on
+        except Exception as defect:  # its own waiter raises it; the others continue
             self.answer.set_exception(defect)
             return
         if found is not None:

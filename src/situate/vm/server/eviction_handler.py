@@ -1,6 +1,6 @@
-"""API servers ask here about evictions, while this process leads: a machine that may be moved is moved instead (B48).
+"""Answers to API servers about evictions, while this process leads: VMs that may be migrated are migrated (B48).
 
-An answer waits for nothing: what is to be written is written beside it. Whoever evicts asks again, and meets the mark.
+An answer does not wait for writes. The client retries its eviction and finds the mark.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ _NUMBER: Final = re.compile(r"\d+")
 
 
 class Evictions:
-    """Of one process."""
+    """Answers of one process."""
 
     def __init__(self, desk: Desk, tell: Callable[[Tell], None]) -> None:
         self._desk = desk
         self._tell = tell
         self._told: dict[str, str] = {}
-        """By uid of the pod: what was said last, but for its numbers."""
+        """By UID of the Pod: the last report, without its numbers."""
         self._marking: dict[str, asyncio.Task[None]] = {}
-        """By uid of the machine."""
+        """By UID of the VM."""
         self._log = structlog.get_logger()
 
     async def answer(self, body: bytes) -> Reply:
-        """Never raises; an API server that is told 503 evicts as if nobody had been asked."""
+        """Answer a review. Never raises. A 503 lets the API server continue as without a webhook."""
         if not self._desk.leads():
             return Reply(503, NOT_LEADING.text.encode())
         question = read_question(body)
@@ -52,7 +52,7 @@ class Evictions:
         try:
             found = self._judged(question)
         except Exception as defect:
-            # a defect of ours holds up nobody: the budget is left to say no
+            # an internal error blocks no eviction: the budget still protects the Pod
             self._log.error("an eviction could not be judged; it goes on", pod=question.name, exc_info=defect)
             return Reply(200, allowed(question))
         return Reply(200, allowed(question) if found is None else refused(question, found.message))
@@ -74,7 +74,7 @@ class Evictions:
         return found
 
     def _say(self, uid: str, machine: Ref, found: Refused) -> None:
-        """Once for as long as it stays the same: whoever drains a node asks every few seconds."""
+        """Report a refusal, once while it stays the same: a draining client retries every few seconds."""
         said = f"{found.because.value} {_NUMBER.sub('', found.message)}"
         if self._told.get(uid) == said:
             return
@@ -85,7 +85,7 @@ class Evictions:
         self._tell(Tell(machine, found.because.value, f"an eviction is refused: {found.message}", warning=waits))
 
     def _mark(self, machine: Ref, wish: Evacuation) -> None:
-        """The wish is written to the machine, from where the ledger reads it, and every later leader."""
+        """Write the request to leave the node to the VM, where this ledger and every later leader read it."""
         if machine.uid not in self._marking:
             task = asyncio.ensure_future(self._marked(machine, wish))
             self._marking[machine.uid] = task
@@ -108,5 +108,5 @@ class Evictions:
 
 
 def _runs(pod: Pod) -> bool:
-    """Of pods that have not begun, have ended, or are on their way out nothing is lost: API servers ask no budget."""
+    """Return whether an eviction would stop work. For other Pods, API servers do not check budgets either."""
     return pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None

@@ -1,6 +1,6 @@
-"""What stands between evictions and machines while this process leads: a webhook and budgets (B48).
+"""Webhook and budgets for evictions of VMs, while this process leads (B48).
 
-Only where the webhook's configuration is installed: budgets alone would hold up drains, and nobody would move anything.
+They need an installed configuration of the webhook: budgets alone would block drains without any migration.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from situate.vm.server.eviction_handler import Evictions
 from situate.vm.server.request_context import Desk, Leading
 
 MOST_REVIEW: Final = 2**20
-"""Bytes: an Eviction is a name and a few options, and whoever asks for it has no more to say than fits in."""
+"""Bytes. An Eviction is a name and a few options."""
 
 
 class EvictionWebhook:
-    """Of one process; `run` is a task of the leader, until cancelled."""
+    """Webhook of one process. `run` is a task of the leader, until cancelled."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class EvictionWebhook:
         *,
         call_timeout_s: float,
     ) -> None:
-        """`client`: one whose writes raise a `Retriable` when we do not lead."""
+        """`client`: its writes raise a `Retriable` if this process does not lead."""
         assert certificates.configurations is not None, "API servers ask us"
         self._client = client
         self._certificates = certificates

@@ -1,4 +1,4 @@
-"""What the permit port counts; with `compat` under the reference's names too (C32). Labels come from closed sets."""
+"""Counters of the permit port, with `compat` also under upstream's names (C32). Labels come from closed sets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PermitMetrics:
         )
 
     def permitted(self, code: int, node: str, reason: str) -> None:
-        """`node`: of the pod; `reason`: as B28 has it, empty where none is told."""
+        """`node`: of the Pod; `reason`: as in B28, empty if there is none."""
         for each in self._requests:
             each.labels(str(code)).inc()
         for each in self._results:

@@ -1,6 +1,6 @@
-"""Permits for machines: the request is noted on the machine, told to the ledger, and answered when that says so (2.5).
+"""Permits for VMs: write the request to the VM, pass it to the ledger, and answer from the ledger.
 
-With `compat` the note is all that is done, and the pod's annotations are the answer (C15, C16).
+With `compat` the write is the only step, and the Pod's annotations are the answer (C15, C16).
 """
 
 from __future__ import annotations
@@ -34,12 +34,15 @@ NOT_LEADING: Final = Answer(503, text="notLeader: another replica decides; ask t
 
 
 _MOST_WAITS: Final = 1.5
-"""Until the answer, in times that an answer waits: for the request to be written, and for what it asks for."""
+"""Most time until the answer, in multiples of the wait: for the write of the request, and for its result."""
 
 
 class Turn:
-    """One request of a pod after the other, as they come: the booking follows the last one. Of all pods so many at a
-    time, until what they came to is written: whoever began is done before others begin.
+    """Place in the order of requests.
+
+    Requests of one Pod are handled one by one, in order of arrival: the reserved amount follows the last one. Only a
+    limited number of requests is handled at a time, until the resulting writes are stored. So requests that have begun
+    finish before others begin.
     """
 
     def __init__(self, pod: asyncio.Lock, lane: asyncio.Semaphore) -> None:
@@ -52,23 +55,23 @@ class Turn:
             self._held.append(each)
 
     def end(self) -> None:
-        """Repeating it changes nothing."""
+        """Release the place. Repeated calls have no effect."""
         while self._held:
             self._held.pop().release()
 
 
 class Permits:
-    """Of one process."""
+    """Permits of one process."""
 
     def __init__(self, desk: Desk, rounds: Rounds, wait_s: float) -> None:
-        """`wait_s`: how long an answer waits for what it asks for."""
+        """`wait_s`: how long an answer waits for the requested change."""
         self._desk = desk
         self._rounds = rounds
         self._wait_s = wait_s
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def answer(self, request: PermitRequest, began: float) -> Answer:
-        """Never raises what the world does. `began`: when it came, by the loop's clock."""
+        """Answer a request. Errors of the cluster become answers. `began`: its arrival, by the loop's clock."""
         if not self._desk.leads():
             return NOT_LEADING
         pod = self._pod(request.pod)
@@ -101,7 +104,7 @@ class Permits:
         return found
 
     async def _by_ledger(self, request: PermitRequest, pod: Pod, began: float) -> Answer:
-        """However slow the API server is, the agent that waits for two seconds hears from us (C39, F16)."""
+        """Answer within the two seconds that an agent waits, even if the API server is slow (C39, F16)."""
         uid, ledger = pod.metadata.uid, self._desk.ledger
         turn = Turn(self._turns.setdefault(uid, asyncio.Lock()), self._desk.lane)
         try:
@@ -114,7 +117,7 @@ class Permits:
 
             def look(elapsed_s: float) -> Answer | None:
                 if settled(ledger.state, uid):
-                    turn.end()  # it waits for room at most: that keeps nobody from being written
+                    turn.end()  # from here it waits only for capacity, so other requests may write
                 return answered_by_ledger(request, uid, ledger.state, elapsed_s, ledger.rules, within_s)
 
             def seen() -> tuple[object, ...]:
@@ -130,7 +133,7 @@ class Permits:
             turn.end()
 
     async def _decided(self, request: PermitRequest, pod: Pod) -> Answer | None:
-        """None: it is written and decided on. Else what is said of one that changes nothing."""
+        """Write and decide a request, and return None. Return the answer at once for a request without effect."""
         uid, ledger = pod.metadata.uid, self._desk.ledger
         known = ledger.state.pod(uid)
         if known is None:
@@ -153,7 +156,7 @@ class Permits:
         return found
 
     def _is_late(self, request: PermitRequest, uid: str) -> bool:
-        """Whether a newer one was answered already: this one changes nothing (F5)."""
+        """Return whether a newer request was answered already, so that this one has no effect (F5)."""
         state = self._desk.ledger.state
         return overtaken(asked(request, uid, state), state.permits.get(uid))
 
@@ -161,14 +164,14 @@ class Permits:
         return self._desk.watched.all.pods.store.get(ref.name, ref.namespace)
 
     def _noted(self, pod: Pod) -> Shown:
-        """What its machine says: the pod says it a little later."""
+        """Return the Pod with the annotations of its VM, which the Pod shows a little later."""
         shown = _shown(pod)
         assert shown.machine is not None, "others were refused"
         machine = self._desk.watched.machines.store.get(shown.machine.name, shown.machine.namespace)
         return shown if machine is None else replace(shown, annotations=machine.metadata.annotations)
 
     async def _note(self, request: PermitRequest, pod: Pod, shown: Shown) -> None:
-        """Raises `NotWritten` and `NotLeading`."""
+        """Write the request to the VM. Raises `NotWritten` and `NotLeading`."""
         rules, ref = self._desk.ledger.rules, shown.machine
         assert ref is not None, "others were refused"
         said = notes(request, shown, rules)

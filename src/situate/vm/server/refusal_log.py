@@ -1,4 +1,4 @@
-"""Log refused callers, each refusal once in a while: an agent that is refused asks again every few seconds."""
+"""Log refused callers, each refusal rarely: a refused agent asks again every few seconds."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from situate.runtime.serving.status_answers import Declined
 
 _AGAIN_S: Final = 600.0
 _MOST: Final = 256
-"""Refusals that are remembered; of more the oldest go."""
+"""Number of remembered refusals. Above it, the oldest are dropped."""
 
 
 class RefusalLog:
-    """Refusals of one process that were logged lately."""
+    """Recently logged refusals of one process."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         """`clock`: seconds."""
         self._clock = clock
         self._logged: dict[tuple[str, str, str], float] = {}
-        """When each was logged, the oldest first."""
+        """Log time of each refusal, the oldest first."""
         self._log = structlog.get_logger()
 
     def tell(self, path: str, peer: str, declined: Declined) -> None:
-        """Log it unless the same refusal of that address was logged in the last ten minutes. Only 401 and 403 count:
-        the others are no fault of the caller's identity.
+        """Log a refusal, unless the same one of that address was logged in the last ten minutes.
+
+        Only 401 and 403 are logged: other errors do not concern the identity of the caller.
         """
         if declined.code not in (401, 403):
             return

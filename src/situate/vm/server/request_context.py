@@ -1,4 +1,4 @@
-"""What requests are answered from: the ledger of the process that leads, what it watches, and its way to write."""
+"""Basis of all answers: the leader's ledger, its watches, and its writes."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from situate.vm.ledger.ledger import Ledger
 
 T = TypeVar("T", bound=KubernetesObject)
 _AT_ONCE: Final = 48
-"""Requests of which something is being written: of many at once each would take too long, and all would fail."""
+"""Number of requests with ongoing writes. With more, each would take too long, and all would fail."""
 
 
 class Leading(Protocol):
-    """What leads, or does not: `situate.vm.controller.controller.VmController`."""
+    """A process that leads or waits: `situate.vm.controller.controller.VmController`."""
 
     ledger: Ledger
     watched: VmWatched
@@ -32,27 +32,27 @@ class Leading(Protocol):
 
 
 class NotLeading(Exception):
-    """Another replica answers; nothing was written."""
+    """Another replica leads; nothing was written."""
 
 
 class NotWritten(Exception):
-    """The message says why; it may have been carried out all the same."""
+    """The write failed, for the reason in the message. It may still have been carried out."""
 
 
 class NotInTime(NotWritten):
-    """The API server is slow, or says that it has too much to do."""
+    """The API server is slow, or reports overload."""
 
 
 class Desk:
-    """Of one process."""
+    """Basis of the answers of one process."""
 
     def __init__(self, leading: Leading, client: Client, call_timeout_s: float) -> None:
-        """`client`: for what is written before an answer; `call_timeout_s`: how long that may take."""
+        """`client`: for writes before an answer. `call_timeout_s`: their time limit."""
         self._leading = leading
         self._client = client
         self._call_timeout_s = call_timeout_s
         self.lane = asyncio.Semaphore(_AT_ONCE)
-        """Of requests: from what is written before the answer to what is written because of it."""
+        """Limits requests between the write before the answer and the resulting write."""
 
     @property
     def ledger(self) -> Ledger:
@@ -63,12 +63,12 @@ class Desk:
         return self._leading.watched
 
     def leads(self) -> bool:
-        """At this very moment (B44)."""
+        """Return whether this process leads now (B44)."""
         actuator = self._leading.actuator
         return actuator is not None and actuator.allowed()
 
     async def patch(self, reflector: Reflector[T], resource: ResourceType[T], target: T, patch: Patch) -> None:
-        """What the server says then is known at once. Raises `NotLeading` and `NotWritten`."""
+        """Patch an object, and put the answer into the store at once. Raises `NotLeading` and `NotWritten`."""
         actuator, meta = self._leading.actuator, target.metadata
         if actuator is None:
             raise NotLeading

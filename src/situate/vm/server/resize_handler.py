@@ -1,4 +1,4 @@
-"""Room for plain pods: the wish is noted on the pod, which tells the ledger, and answered as that says (B34)."""
+"""Capacity for plain Pods: write the resize request to the Pod, which informs the ledger, and answer from it (B34)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from situate.vm.server.request_context import Desk, NotLeading, NotWritten
 
 
 class Resizing:
-    """Of one process."""
+    """Resize requests of one process."""
 
     def __init__(self, desk: Desk, rounds: Rounds, wait_s: float) -> None:
         self._desk = desk
@@ -28,7 +28,7 @@ class Resizing:
         self._wait_s = wait_s
 
     async def answer(self, request: ResizeRequest) -> Answer:
-        """Never raises what the world does."""
+        """Answer a request. Errors of the cluster become answers."""
         if not self._desk.leads():
             return NOT_LEADING
         if self._desk.ledger.rules.compat:

@@ -1,6 +1,6 @@
-"""One request after the other: what it is about, who asks, whether he may, and the answer. Knows no sockets.
+"""Router of requests: path, caller, permission, then the answer. It knows no sockets.
 
-Every no is plain text with a status of C14, or 401 and 403 of who may not ask, and 503 of who does not lead.
+Every error is plain text with a status of C14, or 401 and 403 for callers without permission, or 503 if not leading.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _JSON: Final = {"content-type": "application/json"}
 
 
 def most_body(path: str) -> int:
-    """Bytes that are read."""
+    """Return the number of bytes to read."""
     return 0 if _is_explain(path) else MOST_CHANGES if path == WHAT_IF else MOST_BODY
 
 
 class Answering:
-    """Of one process."""
+    """Router of one process."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Answering:
         stopwatch: Callable[[], float],
         wait_s: float,
     ) -> None:
-        """`wait_s`: how long the API server may take to say who asks."""
+        """`wait_s`: how long the API server may take to identify the caller."""
         self._desk = desk
         self._callers = callers
         self._permits = permits
@@ -67,12 +67,12 @@ class Answering:
         self._metrics = metrics
         self._stopwatch = stopwatch
         self._wait_s = wait_s
-        self._reading = asyncio.Semaphore(1)  # one explanation at a time: decisions go between two
+        self._reading = asyncio.Semaphore(1)  # one explanation at a time; decisions run between two
         self._log = structlog.get_logger()
         self._refusals = RefusalLog(stopwatch)
 
     async def answer(self, request: Request, peer: str) -> Response:
-        """Never raises but when cancelled."""
+        """Answer a request. Raises only when cancelled."""
         path = _kind(request.path)
         began = self._stopwatch()
         try:
@@ -92,7 +92,7 @@ class Answering:
             self._metrics.answered(path, self._stopwatch() - began)
 
     async def _permit(self, request: Request, peer: str) -> Response:
-        """Of the order of C15 only this is before it: who does not lead, and who may not ask, is told no more."""
+        """Answer a permit request. The checks for leader and caller precede the order of C15."""
         if not self._desk.leads():
             return self._told(NOT_LEADING)
         began = asyncio.get_running_loop().time()
@@ -128,7 +128,7 @@ class Answering:
             found: dict[str, Any] | Unreadable | None = None
             for each in what_if_by_steps(state, read, ledger.clock(), ledger.rules, planner_with(fits), fits):
                 found = each
-                await asyncio.sleep(0)  # permits go between two steps
+                await asyncio.sleep(0)  # permits run between two steps
         assert found is not None, "the last is the answer"
         if isinstance(found, Unreadable):
             return self._response(Answer(400, text=str(found)))
@@ -169,9 +169,9 @@ class Answering:
         return self._response(Answer(404, text=absent)) if found is None else _data(found)
 
     async def _known(self, asking: Awaitable[object]) -> None:
-        """Raises what it raises, and `Declined` where the API server does not say in time who asks (C39).
+        """Run a check of the caller. Raises its errors, and `Declined` if the API server takes too long (C39).
 
-        A review goes on: whoever asks again finds what it said.
+        A review continues in the background, so a later request finds its result.
         """
         try:
             async with asyncio.timeout(self._wait_s):
@@ -181,7 +181,7 @@ class Answering:
             raise Declined(503, "ServiceUnavailable", said) from None
 
     def _expect(self, request: Request, method: str) -> None:
-        """Raises `Declined`."""
+        """Check method and leadership. Raises `Declined`."""
         if request.method != method:
             raise Declined(405, "MethodNotAllowed", f"method {request.method[:20]!r} is not supported: {method} it")
         if not self._desk.leads():
@@ -223,12 +223,12 @@ def _is_explain(path: str) -> bool:
 
 
 def _namespaces(changes: Changes) -> Iterable[str]:
-    """Whose pods are told of: those of a node are of any namespace, which is all of them."""
+    """Return the namespaces whose Pods the answer shows; a node has Pods of all namespaces, which is the empty one."""
     return ("",) if changes.nodes or not changes.pods else sorted({each.namespace for each in changes.pods})
 
 
 def _with_new_nodes(fits: Fits, known: set[str]) -> Fits:
-    """No filter knows of a node that there is not: it takes whoever has room there."""
+    """Extend the filter to nodes that do not exist: they accept every Pod that they have capacity for."""
     return lambda uid, node: node not in known or fits(uid, node)
 
 

@@ -1,4 +1,4 @@
-"""The permit port as a service of the vm process: every replica listens, and only the one that leads answers (B44)."""
+"""The permit port as a service of the vm process: every replica listens, and only the leader answers (B44)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NAME: Final = "permit server"
 
 
 class PermitServer:
-    """A service for the manager: `run` until it is cancelled."""
+    """Service for the manager: `run` until cancelled."""
 
     name = NAME
 
@@ -52,11 +52,11 @@ class PermitServer:
         for_known: Client | None = None,
         stopwatch: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`folder`: what names of files are relative to. `namespace`: of this process. `reviewing`: another client than
-        that of our writes, so that wrong tokens delay no write, and `for_known` another one for callers that were
-        authenticated before. `certificates`: the installation's, where the settings name none.
+        """Create the port. Without a certificate it serves only with `compat`. Raises `CannotServe`.
 
-        Without a certificate nobody is answered, unless the rules are the reference's. Raises `CannotServe`.
+        `folder` is the base of file names. `namespace` is that of this process. `reviewing` is another client than the
+        one for writes, so that wrong tokens delay no write. `for_known` is a third one, for callers that were
+        authenticated before. `certificates` are the installation's, if the settings name none.
         """
         compat = leading.ledger.rules.compat
         self._settings = settings
@@ -94,7 +94,7 @@ class PermitServer:
         leading.watched.all.pods.store.on_change(lambda _, __: self._rounds.changed())
 
     async def run(self) -> None:
-        """Raises `CannotServe`."""
+        """Serve until cancelled. Raises `CannotServe`."""
         if self._certificates is not None and not await self._certificates.installed():
             structlog.get_logger().warning(
                 "nobody is granted anything over HTTP: there is no certificate",
@@ -108,7 +108,7 @@ class PermitServer:
             group.create_task(self._listener.run())
 
     async def listening(self) -> int:
-        """Until requests are answered; the port."""
+        """Wait until requests are answered, and return the port."""
         assert self._listener is not None, "without a certificate nobody is answered"
         await self._listener.wait_listening()
         return self._listener.port

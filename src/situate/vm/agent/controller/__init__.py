@@ -1,1 +1,1 @@
-"""The shell of the agent: one process a node, which asks, writes and listens as `situate.vm.agent.decide.core` says."""
+"""The shell of the agent: one process per node, with all I/O for the decisions of `situate.vm.agent.decide.core`."""

@@ -1,4 +1,4 @@
-"""One agent: finds the machines of its node and runs one runner for each (C35)."""
+"""The agent: finds the VMs of its node and runs one runner for each (C35)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from situate.vm.backends.neonvm import MACHINES
 from situate.vm.model.pods_and_nodes import Ref
 
 RESTART_S: Final = (5.0, 10.0)
-"""After a runner's failure it begins again some time between these."""
+"""Limits of the random time until a failed runner restarts."""
 
 Record = Callable[[ObjectReference, str, str, str], None]
 
@@ -38,7 +38,7 @@ class _Running:
 
 
 class Agent:
-    """A service."""
+    """Service of one agent."""
 
     name = "vm agent"
 
@@ -51,7 +51,7 @@ class Agent:
         record: Record,
         rng: random.Random,
     ) -> None:
-        """`node` None: of all nodes. `record` writes an Event."""
+        """`node` None: all nodes. `record` writes an Event."""
         self._client = client
         self._node = node
         self._tools = tools
@@ -69,11 +69,11 @@ class Agent:
         return tuple(each.runner for each in self._running.values())
 
     def not_ready(self) -> str | None:
-        """For readiness."""
+        """Return why the agent is not ready."""
         return self.reflector.not_ready()
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Run until cancelled."""
         async with asyncio.TaskGroup() as group:
             self._group = group
             self._store.on_change(self._seen)
@@ -89,7 +89,7 @@ class Agent:
         )
 
     async def _tell_of_no_node(self, name: str) -> None:
-        """Once: who mistypes it would wait for machines that never come. It may be there later."""
+        """Warn once if the node does not exist, for instance because its name is mistyped. It may appear later."""
         await self._store.wait_synced()
         try:
             await self._client.get(NODES, name)
@@ -98,7 +98,7 @@ class Agent:
                 "the cluster has no such node; there are no machines to look after until it comes",
                 next_step="kubectl get nodes lists those there are; name one with --node",
             )
-        except KubeError as problem:  # nothing else hangs on it
+        except KubeError as problem:  # nothing else depends on this check
             self._log.debug("whether there is such a node cannot be told", reason=str(problem))
 
     def _seen(self, old: Unstructured | None, new: Unstructured | None) -> None:
@@ -122,7 +122,7 @@ class Agent:
             self._named.pop(key, None)
 
     def _read(self, key: tuple[str, str], machine: Unstructured) -> MachineNow | None:
-        """What is wrong with it is named by the agent of its node alone."""
+        """Parse a VM. Only the agent of its node reports errors."""
         found = read(machine, self._tools.settings.scaling)
         if self._node not in (None, _node_of(machine)):
             self._named.pop(key, None)
@@ -148,7 +148,7 @@ class Agent:
             self._log.info("the machine is not looked after any more", machine="/".join(key))
 
     async def _keep(self, key: tuple[str, str], runner: Runner) -> None:
-        """Runs it, and begins again when it failed: that is a defect, and says so each time."""
+        """Keep a runner running. A failure is an internal error, logged each time, and restarts the runner."""
         while True:
             try:
                 await runner.run()
@@ -169,11 +169,11 @@ class Agent:
 
 
 def _node_of(machine: Unstructured) -> object:
-    """Also of one that cannot be read otherwise."""
+    """Return the node, also of a VM that is unreadable otherwise."""
     status = machine.content.get("status")
     return status.get("node") if isinstance(status, dict) else None
 
 
 def _identity(machine: MachineNow) -> tuple[Ref, str, str]:
-    """Another pod or another address is another run."""
+    """Return the identity of a run: another Pod or another address needs another run."""
     return machine.ref, machine.pod, machine.ip

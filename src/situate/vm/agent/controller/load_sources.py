@@ -1,4 +1,4 @@
-"""Where a machine's load is read: its own address, an annotation, a file, or one address for all (C36)."""
+"""Sources of a VM's load: its own address, an annotation, a file, or one address for all VMs (C36)."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from situate.vm.api.well_known import LOAD
 MOST_TEXT: Final = 4 * 2**20
 """Bytes of an answer or a file."""
 MOST_OF_GUEST: Final = 2**20
-"""Bytes of a guest's answer: reading it holds up all other machines."""
+"""Bytes of a guest's answer. Parsing it blocks all other VMs."""
 MOST_LINE: Final = 4096
-"""Characters of a line that is read: the parser's time grows with the square of the labels."""
+"""Characters of a line. The parser's time grows with the square of the labels."""
 
 
 class Loads(Protocol):
-    """Asked for one machine at a time; what cannot be had is an answer as well."""
+    """Source of load, asked for one VM at a time. A failure is a result as well."""
 
     async def system(self, machine: MachineNow) -> SystemMetrics | NoMetrics: ...
 
@@ -45,7 +45,7 @@ class Loads(Protocol):
 
 
 class Scraped:
-    """Prometheus text, of the guest or of an endpoint."""
+    """Prometheus text from the guest or an endpoint."""
 
     def __init__(self, session: aiohttp.ClientSession, access: MetricsAccess) -> None:
         self._session = session
@@ -79,7 +79,7 @@ class Scraped:
             return NoMetrics(f"{url} cannot be asked: {type(problem).__name__}: {problem}")
         try:
             return of_machine(samples_of(received.decode("utf-8", "replace")), machine.ref)
-        except (ValueError, LookupError) as problem:  # what the parser raises for text that is none of its own
+        except (ValueError, LookupError) as problem:  # the parser's errors for other text
             return NoMetrics(f"{url} answered what is no Prometheus text: {problem}")
 
     def _url(self, machine: MachineNow, port: int) -> str:
@@ -94,7 +94,7 @@ class Scraped:
 
 
 class Annotated:
-    """The VirtualMachine itself says it."""
+    """Annotation of the VirtualMachine itself."""
 
     async def system(self, machine: MachineNow) -> SystemMetrics | NoMetrics:
         found = self._load(machine)
@@ -111,7 +111,7 @@ class Annotated:
 
 
 class Filed:
-    """A file with an entry for each machine, read anew each time, and parsed when it has changed."""
+    """A file with an entry for each VM, read each time and parsed if it has changed."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -142,7 +142,7 @@ class Filed:
 
 
 def loads_of(access: MetricsAccess, session: aiohttp.ClientSession) -> Loads:
-    """As the settings say."""
+    """Return the source that the settings select."""
     if access.source == "annotation":
         return Annotated()
     if access.source == "file" and access.file is not None:
@@ -151,7 +151,7 @@ def loads_of(access: MetricsAccess, session: aiohttp.ClientSession) -> Loads:
 
 
 def samples_of(text: str) -> list[Sample]:
-    """Those that matter. Raises `ValueError` or `LookupError` where a line of theirs is no Prometheus text."""
+    """Return the relevant samples. Raises `ValueError` or `LookupError` if one of their lines is no Prometheus text."""
     lines = (line for line in text.split("\n") if len(line) <= MOST_LINE and line.lstrip().startswith(NAMES))
     return [
         Sample(sample.name, sample.labels, sample.value)

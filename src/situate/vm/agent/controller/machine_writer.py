@@ -1,4 +1,4 @@
-"""Writes the size of a machine to its VirtualMachine, and tells what is known of it afterwards (C39)."""
+"""Writes of a VM's size to its VirtualMachine, and their outcomes (C39)."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Written:
 class NotWritten:
     why: str
     unclear: bool = False
-    """It may have been written all the same."""
+    """The write may have been stored."""
 
 
 class VmWriter:
-    """For all machines of a process."""
+    """Writer for all VMs of a process."""
 
     def __init__(self, client: Client, timeout_s: float, defaults: Scaling) -> None:
         self._client = client
@@ -38,7 +38,7 @@ class VmWriter:
         self._defaults = defaults
 
     async def write(self, machine: MachineNow, change: Change) -> Written | NotWritten:
-        """Twice at most: a phase that went between Running and Scaling meanwhile is no reason to wait."""
+        """Write the size. Retry once if only the phase changed between Running and Scaling."""
         written = await self._patch(machine, change)
         if not isinstance(written, Invalid):
             return written
@@ -54,7 +54,7 @@ class VmWriter:
         return NotWritten(str(second)) if isinstance(second, Invalid) else second
 
     async def look(self, machine: MachineNow) -> Unstructured | None:
-        """The object as it is; None: it is gone, or nobody can say."""
+        """Return the current object; None: it is gone, or the server does not answer."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await self._client.get(MACHINES, machine.ref.name, machine.ref.namespace)

@@ -1,4 +1,4 @@
-"""What an agent counts, under names that begin with `situate_vm_agent_`."""
+"""Metrics of an agent. Their names begin with `situate_vm_agent_`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DIRECTIONS: Final = {0: "none", UPSCALE: "up", DOWNSCALE: "down", UPSCALE | DOW
 
 
 class AgentMetrics:
-    """Of all machines of a process."""
+    """Metrics of all VMs of a process."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._machines = Gauge("situate_vm_agent_machines", "Machines that are looked after.", registry=registry)
@@ -60,7 +60,7 @@ class AgentMetrics:
             self._latency.labels(step, direction).observe(max(0, latency.ms) / 1000)
 
     def health(self, machine: str, complaints: Iterable[str]) -> None:
-        """What is wrong with a machine now."""
+        """Set the problems of a VM."""
         self._complaints[machine] = frozenset(complaints)
         self._show_health()
 

@@ -1,4 +1,4 @@
-"""One connection to the monitor in a guest, from its opening until it breaks (C35)."""
+"""One connection to the monitor in a guest, from its opening to its end (C35)."""
 
 from __future__ import annotations
 
@@ -35,40 +35,40 @@ from situate.vm.model.resource_amounts import Amounts
 
 _CLOSING: Final = aiohttp.ClientWSTimeout(ws_close=1.0)
 MOST_NONSENSE: Final = 10
-"""Messages in a row that make no sense: a monitor that answers complaints with nonsense would do so without end."""
+"""Invalid messages in a row. A monitor that answers errors with invalid messages would continue without end."""
 
 
 class MonitorFailed(Exception):
-    """A request was not answered as it should be."""
+    """A request did not get the expected answer."""
 
 
 class MonitorLost(Exception):
-    """The connection could not be made, or ended; the message says why."""
+    """The connection could not be opened, or ended; the message gives the reason."""
 
 
 class Monitor(Protocol):
-    """Whoever speaks for the guest."""
+    """Monitor of a guest, or its substitute."""
 
     async def run(self, connected: Callable[[], None], wants_more: Callable[[], None]) -> None:
-        """Until the connection breaks: then `MonitorLost`. `connected` once it is there."""
+        """Run until the connection ends, then raise `MonitorLost`. Calls `connected` once it is open."""
         ...
 
     async def upscale(self, granted: Amounts) -> None:
-        """Raises `MonitorFailed`."""
+        """Notify the guest of its new size. Raises `MonitorFailed`."""
         ...
 
     async def downscale(self, target: Amounts) -> DownscaleResult:
-        """Raises `MonitorFailed`."""
+        """Ask the guest to use less. Raises `MonitorFailed`."""
         ...
 
 
 class WebsocketMonitor:
-    """The one in the guest. One `run` at a time."""
+    """Monitor in the guest. One `run` at a time."""
 
     def __init__(
         self, session: aiohttp.ClientSession, ip: str, access: MonitorAccess, alive: Callable[[], None]
     ) -> None:
-        """`alive` is called whenever it answers."""
+        """`alive` is called at each message of the monitor."""
         host = f"[{ip}]" if ":" in ip else ip
         self._url = f"ws://{host}:{access.server_port}{PATH}"
         self._session = session
@@ -111,7 +111,7 @@ class WebsocketMonitor:
         return reply
 
     async def _connected(self) -> aiohttp.ClientWebSocketResponse:
-        """A connection on which the version is agreed."""
+        """Open a connection with an agreed version."""
         limit_s = self._access.connection_timeout_seconds
         try:
             async with asyncio.timeout(limit_s):
@@ -204,7 +204,7 @@ class WebsocketMonitor:
             raise MonitorLost(f"{self._url}: {problem}") from problem
 
     async def _check_health(self) -> None:
-        """Ends the connection when nobody has answered for too long."""
+        """End the connection when health checks have failed for too long."""
         loop = asyncio.get_running_loop()
         failing_since: float | None = None
         failures = 0

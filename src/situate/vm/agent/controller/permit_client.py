@@ -1,4 +1,4 @@
-"""Asks the scheduler for permits over HTTP or HTTPS; whatever comes back is a value (C12, C14, B44)."""
+"""Client for permits over HTTP or HTTPS. Every answer or failure is a value (C12, C14, B44)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _HEADERS: Final = {"content-type": "application/json", "accept": "application/js
 
 
 class BadAuthority(Exception):
-    """`scheduler.caFile` cannot be used; the message says why."""
+    """`scheduler.caFile` is unusable; the message gives the reason."""
 
 
 class Authorities:
-    """Whom the scheduler's certificate has to come from: files that somebody else changes while we run."""
+    """Authorities for the scheduler's certificate, in files that another process may change."""
 
     def __init__(self, place: Path) -> None:
-        """`place`: a file, or a folder whose `.crt` files count; it may be filled later. Raises `BadAuthority`."""
+        """`place`: a file, or a folder with `.crt` files; it may be filled later. Raises `BadAuthority`."""
         self._place = place
         self._stamps: tuple[object, ...] = ()
         self._context: ssl.SSLContext | None = None
@@ -33,7 +33,7 @@ class Authorities:
         self._read()
 
     def context(self) -> ssl.SSLContext | None:
-        """None: there is none yet. Files that cannot be read, or not all of them, change nothing."""
+        """Return the current authorities; None: there are none yet. Unreadable files change nothing."""
         try:
             self._read()
         except BadAuthority as problem:
@@ -58,22 +58,22 @@ class Authorities:
                 "folder of such, named .crt"
             ) from problem
         if self._context is not None:
-            # authorities of Kubernetes lack what Python 3.13 demands
+            # authorities of Kubernetes lack fields that Python 3.13 requires
             self._context.verify_flags &= ~ssl.VERIFY_X509_STRICT
 
 
 class PermitClient:
-    """One for all machines. `close` it after use."""
+    """One client for all VMs. `close` it after use."""
 
     def __init__(self, access: SchedulerAccess, find: Callable[[], str | None]) -> None:
-        """`find`: the address of the scheduler's pod; None while there is none. Raises `BadAuthority`."""
+        """`find`: the address of the scheduler's Pod; None while there is none. Raises `BadAuthority`."""
         self._access = access
         self._find = find
         self._authorities = None if access.ca_file is None else Authorities(Path(access.ca_file))
         self._session: aiohttp.ClientSession | None = None
 
     async def ask(self, body: bytes) -> Permit | BadAnswer:
-        """Never raises for what others do."""
+        """Send a request. Failures of the server or the network are values."""
         url = self._url()
         if url is None:
             access = self._access
@@ -98,7 +98,7 @@ class PermitClient:
 
     async def _exchange(self, url: str, body: bytes, tls: ssl.SSLContext | bool) -> Permit | BadAnswer:
         if self._session is None:
-            # an answer may take a second, and all machines ask at once after a restart
+            # an answer may take a second, and all VMs ask at once after a restart
             self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), trust_env=False)
         headers = dict(_HEADERS)
         if token := _token(self._access.token_file):
@@ -109,7 +109,7 @@ class PermitClient:
             headers=headers,
             ssl=tls,
             server_hostname=self._access.server_name,
-            allow_redirects=False,  # the token is for the scheduler alone
+            allow_redirects=False,  # the token is for the scheduler only
         ) as response:
             received = b""
             async for piece in response.content.iter_any():
@@ -130,7 +130,7 @@ class PermitClient:
 
 
 def _token(file: str | None) -> str:
-    """Read each time: kubelets replace it. Empty: there is none, and the scheduler says what it thinks of that."""
+    """Read the token each time, because kubelets replace it. Empty: there is none, and the scheduler decides."""
     if file is None:
         return ""
     try:

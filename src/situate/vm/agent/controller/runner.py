@@ -1,8 +1,7 @@
-"""Looks after one machine: turns what the core wants into requests, and what comes of them into state.
+"""Runner of one VM: turns actions of the core into requests, and outcomes into state.
 
-One action is begun at a time and the core is asked again before the next, so that every action belongs to the state
-that it is begun in. Whatever others do is an outcome; an exception here is a defect of ours, and ends this machine's
-run.
+It begins one action at a time and calls the core again before the next one. So every action fits the state in which it
+begins. Failures of others are outcomes. An exception here is an internal error, and ends the run of this VM.
 """
 
 from __future__ import annotations
@@ -33,17 +32,17 @@ from situate.vm.model.pods_and_nodes import Ref
 from situate.vm.model.resource_amounts import Amounts
 
 BEAT_S: Final = 2.0
-"""Health is looked at so often, if nothing happens."""
+"""Longest time between two health checks."""
 
 
 class Asks(Protocol):
-    """The scheduler."""
+    """Client of the scheduler."""
 
     async def ask(self, body: bytes) -> Permit | BadAnswer: ...
 
 
 class Writes(Protocol):
-    """The API server."""
+    """Client of the API server."""
 
     async def write(self, machine: MachineNow, change: Change) -> Written | NotWritten: ...
 
@@ -51,12 +50,12 @@ class Writes(Protocol):
 
 
 MakeMonitor = Callable[[str, Callable[[], SystemMetrics | None], Callable[[], None]], Monitor]
-"""From the guest's address, what is known of its load, and what to call when it answers."""
+"""Makes a monitor from the guest's address, a function for its known load, and a callback for its messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What all machines of a process share."""
+    """Parts that all VMs of a process share."""
 
     settings: AgentSettings
     permits: Asks
@@ -65,14 +64,14 @@ class Tools:
     monitor: MakeMonitor
     metrics: AgentMetrics
     now_ms: Callable[[], int]
-    """Milliseconds of the epoch, never going back."""
+    """Milliseconds since the epoch, never decreasing."""
 
 
 class Runner:
-    """Of one machine, as long as its pod and its address stay."""
+    """Runner of one VM, as long as its Pod and address stay the same."""
 
     def __init__(self, machine: MachineNow, tools: Tools, config: Config, name: str) -> None:
-        """`name`: of this run alone, never given before: its requests are numbered within it."""
+        """`name` must be unique to this run: it numbers its requests under that name."""
         self.machine = machine
         self._name, self._asked = name, 0
         self._tools = tools
@@ -90,7 +89,7 @@ class Runner:
         self._log = structlog.get_logger().bind(machine=str(machine.ref), pod=machine.pod)
 
     def update(self, machine: MachineNow, *, fresh: bool = False) -> None:
-        """Something about it changed. `fresh`: it was read after a write of unknown outcome."""
+        """Take over a change of the VM. `fresh`: it was read after a write of unknown outcome."""
         if machine.guest.generation < self.state.vm.generation:
             return
         current = machine.guest.current_revision
@@ -103,7 +102,7 @@ class Runner:
         self._became(seen.state)
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Run until cancelled."""
         self._log.info("the machine is looked after")
         try:
             async with asyncio.TaskGroup() as group:
@@ -133,7 +132,7 @@ class Runner:
                 continue
 
     def _begin(self, actions: Actions) -> bool:
-        """One of them; whether there was any."""
+        """Begin one of the actions. Return whether there was one."""
         if (plugin := actions.plugin) is not None:
             self.state = outcomes.plugin_started(self.state, self._tools.now_ms(), plugin.target)
             self._spawn(self._ask(self.state.number, plugin))
@@ -209,7 +208,7 @@ class Runner:
                 assert_never(never)
 
     async def _look_again(self) -> None:
-        """What became of a write, until somebody can say."""
+        """Read the VM until its state is known after a failed write."""
         while True:
             found = await self._tools.writer.look(self.machine)
             machine = None if found is None else read(found, self.state.config.scaling).value
@@ -249,7 +248,7 @@ class Runner:
         self._became(answered.state)
 
     async def _keep_monitor(self) -> None:
-        """Connected, as far as the guest lets us."""
+        """Keep a connection to the monitor, as far as the guest allows."""
         loop = asyncio.get_running_loop()
         while True:
             began_at = loop.time()
@@ -267,7 +266,7 @@ class Runner:
         self._became(outcomes.monitor_active(self.state))
 
     def _wants_more(self) -> None:
-        """An upscale request of the guest means memory."""
+        """Record an upscale request of the guest, which means memory."""
         self._became(outcomes.monitor_wants(self.state, self._tools.now_ms(), cpu=False, memory=True))
 
     async def _read_system(self) -> None:
@@ -323,7 +322,7 @@ class Runner:
             self._log.warning("a request failed", kind=kind, failures=failures, error=why)
 
     def _warn(self, warnings: tuple[str, ...]) -> None:
-        """What was said last is not said again."""
+        """Log new warnings, without those of the last call."""
         for warning in warnings:
             if warning not in self._warnings:
                 self._log.info("the machine does not have the size that it should yet", reason=warning)
@@ -347,6 +346,6 @@ class Runner:
 
 
 def _short(action: PluginAction, answer: Permit) -> str:
-    """Whether at least a part was granted."""
+    """Return whether a part was granted or nothing."""
     had = Amounts.zero() if action.last_permit is None else action.last_permit
     return "partial" if answer.amount.exceeds(had) else "denied"

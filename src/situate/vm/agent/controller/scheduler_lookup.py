@@ -1,4 +1,4 @@
-"""Which pod is the scheduler that grants permits: the newest Ready one with its label (C17)."""
+"""Lookup of the scheduler's Pod that grants permits: the newest Ready one with its label (C17)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
 def newest(pods: Iterable[Pod]) -> Pod | None:
-    """The Pod that agents ask; None: there is none. Pods of one age: the last one by uid."""
+    """Return the Pod that agents ask; None: there is none. Among Pods of one age, the last one by UID."""
     ready = [
         pod
         for pod in pods
@@ -29,13 +29,13 @@ def newest(pods: Iterable[Pod]) -> Pod | None:
 
 
 def address(pods: Iterable[Pod]) -> str | None:
-    """None: there is no such pod."""
+    """Return the address of that Pod; None: there is none."""
     found = newest(pods)
     return None if found is None else found.status.pod_ip
 
 
 class SchedulerPods:
-    """Watches them."""
+    """Watch of the scheduler's Pods."""
 
     def __init__(self, client: Client, access: SchedulerAccess, rng: random.Random) -> None:
         self._store: Store[Pod] = Store("scheduler pods")

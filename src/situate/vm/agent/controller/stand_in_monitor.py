@@ -1,4 +1,4 @@
-"""A monitor for machines without a guest: it is always connected, and decides by the load that is told of them."""
+"""A monitor for VMs without a guest: always connected, and deciding by the reported load."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from situate.vm.model.resource_amounts import Amounts
 
 
 class StandInMonitor:
-    """Of one machine."""
+    """Monitor of one VM."""
 
     def __init__(self, system: Callable[[], SystemMetrics | None], alive: Callable[[], None]) -> None:
-        """`system`: what is known of its load now."""
+        """`system` returns the known load."""
         self._system = system
         self._alive = alive
 
     async def run(self, connected: Callable[[], None], wants_more: Callable[[], None]) -> None:  # noqa: ARG002 - it never does
-        """Until it is cancelled."""
+        """Run until cancelled."""
         connected()
         while True:
             self._alive()
             await asyncio.sleep(_PULSE_S)
 
     async def upscale(self, granted: Amounts) -> None:
-        """There is nobody to tell."""
+        """Do nothing: there is no guest to notify."""
 
     async def downscale(self, target: Amounts) -> DownscaleResult:
         return downscale_result(target, self._system())

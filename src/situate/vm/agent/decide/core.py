@@ -1,11 +1,11 @@
-"""What an agent does next about one machine: state and time in, a set of actions out (C39).
+"""Next actions of an agent for one VM: from state and time to a set of actions (C39).
 
     planned = next_actions(state, now_ms)     # planned.state remembers what was planned
     state = plugin_started(planned.state, now_ms, planned.actions.plugin.target)
 
-Up: scheduler, then VirtualMachine, then monitor; down: monitor, VirtualMachine, scheduler (C2). So the scheduler always
-knows of at least what the machine uses, and the machine never has less than the guest agreed to. What became of actions
-is told by `situate.vm.agent.decide.outcomes`; performing them is the shell's.
+Increases go to scheduler, VirtualMachine, monitor, in this order; decreases to monitor, VirtualMachine, scheduler (C2).
+So the scheduler always knows at least the VM's use, and the VM never has less than the guest agreed to.
+`situate.vm.agent.decide.outcomes` applies the outcomes of actions. The shell carries them out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DOWN: Final = "Wanted to send vm-monitor downscale request"
 
 @dataclass(frozen=True, slots=True)
 class PluginAction:
-    """Ask the scheduler for a permit, or tell it of a decrease."""
+    """Ask the scheduler for a permit, or report a decrease to it."""
 
     last_permit: Amounts | None
     target: Amounts
@@ -36,7 +36,7 @@ class PluginAction:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Bring somebody from one size to another: the VirtualMachine, or the monitor."""
+    """Change of size for the VirtualMachine or the monitor."""
 
     current: Amounts
     target: Amounts
@@ -45,14 +45,14 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """At most one of a kind; None: nothing of that kind is due."""
+    """At most one action of each kind; None: none of that kind is due."""
 
     plugin: PluginAction | None = None
     vm: Change | None = None
     monitor_up: Change | None = None
     monitor_down: Change | None = None
     wait_ms: int | None = None
-    """Look again then, if nothing happens before."""
+    """Time until the next check, if nothing happens before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +60,13 @@ class Planned:
     actions: Actions
     state: State
     warnings: tuple[str, ...] = ()
-    """What keeps the machine from the size that it should have, in the reference's words."""
+    """Reasons why the VM does not have its desired size yet, in upstream's words."""
     desired: Desired | None = None
-    """None: it is frozen."""
+    """None: the VM is frozen."""
 
 
 def next_actions(state: State, now_ms: int) -> Planned:
-    """The same for the same state and time. A machine that is being moved, or is about to be, is left alone (D13)."""
+    """Return the next actions, the same for the same state and time. A VM in or before a migration gets none (D13)."""
     if state.guest.frozen and not state.config.compat:
         return Planned(Actions(), state)
     still_until_ms = state.plugin.still_until_ms
@@ -90,7 +90,7 @@ def next_actions(state: State, now_ms: int) -> Planned:
 
 
 def with_desired(state: State, resources: Amounts, now_ms: int) -> State:
-    """Another wish than the last one takes the next revision (C40)."""
+    """Take the next revision if the desired size has changed (C40)."""
     last = state.guest.use if state.last_desired is None else state.last_desired
     if resources == last:
         return replace(state, last_desired=resources)
@@ -100,16 +100,16 @@ def with_desired(state: State, resources: Amounts, now_ms: int) -> State:
 
 
 def _plugin(state: State, wish: Amounts, now_ms: int, warnings: list[str]) -> tuple[PluginAction | None, int | None]:
-    """Increases before they happen, decreases after they happened."""
+    """Request increases before they happen, and report decreases after they happened."""
     config, plugin, held = state.config, state.plugin, state.held
     in_use = held if state.vm.ongoing is None else held.most(state.vm.ongoing.resources)
     wanted = (held if config.compat else in_use).most(wish)
     tick_ms = 0 if plugin.last is None else plugin.last.at_ms + config.plugin_tick_ms - now_ms
     denied_ms = _denied_for(state, now_ms)
-    first = plugin.permit is None and plugin.last is not None and not config.compat  # nobody has answered yet
+    first = plugin.permit is None and plugin.last is not None and not config.compat  # no scheduler has answered yet
     differs = plugin.permit is not None and wanted != plugin.permit
     anew = (differs and denied_ms <= 0) or _withdraws(state, wanted)
-    # what is permitted and not used yet would lapse otherwise (B28)
+    # a permit that is not used yet would lapse otherwise (B28)
     renews = plugin.permit is not None and denied_ms <= 0 and not config.compat
     target = wanted if anew or renews else in_use
     if plugin.ongoing is not None:
@@ -131,7 +131,7 @@ def _plugin(state: State, wish: Amounts, now_ms: int, warnings: list[str]) -> tu
 
 
 def _withdraws(state: State, wanted: Amounts) -> bool:
-    """Whether more was asked for than was permitted and is wanted now: nobody has to make room for that any more."""
+    """Return whether an unmet request is no longer needed, so that the scheduler can stop freeing capacity."""
     plugin = state.plugin
     if state.config.compat or plugin.ongoing is not None or plugin.last is None or plugin.permit is None:
         return False
@@ -139,7 +139,7 @@ def _withdraws(state: State, wanted: Amounts) -> bool:
 
 
 def _denied_for(state: State, now_ms: int) -> int:
-    """How long not to ask for more again; 0 or less: now."""
+    """Return the time until the next request for more; 0 or less: now."""
     plugin = state.plugin
     if plugin.ongoing is not None or plugin.last is None or plugin.permit is None:
         return 0
@@ -148,7 +148,7 @@ def _denied_for(state: State, now_ms: int) -> int:
     approved = state.guest.approved
     is_news = approved is not None and approved != plugin.knew_approved and approved.exceeds(plugin.permit)
     if is_news and not state.config.compat:
-        return 0  # room has been found for us meanwhile (D16)
+        return 0  # the scheduler has found capacity meanwhile (D16)
     if plugin.again_at_ms is not None:
         return plugin.again_at_ms - now_ms
     return plugin.last.at_ms + state.config.plugin_denied_retry_ms - now_ms
@@ -157,7 +157,7 @@ def _denied_for(state: State, now_ms: int) -> int:
 def _vm(
     state: State, wish: Amounts, asked: Amounts | None, now_ms: int, warnings: list[str]
 ) -> tuple[Change | None, int | None]:
-    """Not above what the scheduler permits, not below what the monitor approved."""
+    """Change the size within the scheduler's permit, but not below the monitor's approval."""
     use, ongoing = state.guest.use, state.vm.ongoing
     floor = use if state.monitor.approved is None else state.monitor.approved.least(use)
     ceiling = use if state.plugin.permit is None else state.plugin.permit.most(use)
@@ -181,7 +181,7 @@ def _vm(
 
 
 def _revision_of_change(state: State, target: Amounts) -> Revision:
-    """Who had to agree has agreed to an older wish, maybe: the monitor to less, the scheduler to more."""
+    """Return the revision of a change: at most the one that the monitor (less) or the scheduler (more) agreed to."""
     revision, use = state.target_revision, state.guest.use
     if use.exceeds(target) and state.monitor.revision.value > 0:
         revision = revision.least(state.monitor.revision)
@@ -191,7 +191,7 @@ def _revision_of_change(state: State, target: Amounts) -> Revision:
 
 
 def _in_slots(state: State, target: Amounts) -> Amounts:
-    """Memory comes in slots: what is not a whole number of them is rounded towards what is used."""
+    """Return the size with memory in whole slots, rounded towards the use."""
     slot, use = state.guest.slot, state.guest.use.memory
     whole = target.memory // slot * slot
     if target.memory < use and whole < target.memory:
@@ -200,7 +200,7 @@ def _in_slots(state: State, target: Amounts) -> Amounts:
 
 
 def _monitor_up(state: State, wish: Amounts, now_ms: int, warnings: list[str]) -> tuple[Change | None, int | None]:
-    """Tell the guest of what it has got."""
+    """Notify the guest of its larger size."""
     approved, ongoing = state.monitor.approved, state.monitor.ongoing
     if approved is None:
         return None, None
@@ -223,7 +223,7 @@ def _monitor_up(state: State, wish: Amounts, now_ms: int, warnings: list[str]) -
 def _monitor_down(
     state: State, wish: Amounts, upscale_planned: bool, now_ms: int, warnings: list[str]
 ) -> tuple[Change | None, int | None]:
-    """Ask the guest whether it can do with less: one unit less at a time, and upscales first."""
+    """Ask the guest to use less, one unit at a time, and only after upscales."""
     monitor, config = state.monitor, state.config
     approved, ongoing, denied = monitor.approved, monitor.ongoing, monitor.denied
     if approved is None:

@@ -1,4 +1,4 @@
-"""How large a machine should be: the goal, and what may not be undercut around it (C38)."""
+"""Desired size of a VM: the goal, with lower limits from requests and denials of the monitor (C38)."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ ABOVE_MAXIMUM: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """A size, and what shaped it."""
+    """A size, and the inputs that changed it."""
 
     resources: Amounts
     goal: Goal
     warnings: tuple[str, ...]
     wanted_for_ms: int | None = None
-    """An upscale that the guest asked for raised it, for so long; None: there was none, or it changed nothing."""
+    """Time for which the guest's upscale request raises the size; None: no request, or without effect."""
     denied_for_ms: int | None = None
-    """A denied downscale raised it, for so long."""
+    """Time for which a denied downscale raises the size."""
 
 
 def desired(state: State, now_ms: int) -> Desired:
-    """Between minimum and maximum, except that a denied downscale is respected even above the maximum."""
+    """Return the desired size between minimum and maximum. A denied downscale counts even above the maximum."""
     config, guest, monitor = state.config, state.guest, state.monitor
     unit = config.unit
     aim = goal(state.scaling, unit, state.system, state.cache)
@@ -62,7 +62,7 @@ def _left(since: UpscaleWanted | DownscaleDenied | None, valid_ms: int, now_ms: 
 
 
 def _units_wanted(wanted: UpscaleWanted, unit: Amounts) -> int:
-    """The smallest number of units that is more than the base, for each resource that was named."""
+    """Return the smallest number of units above the base, for each named resource."""
     cpu = 1 + wanted.base.cpu // unit.cpu if wanted.cpu else 0
     memory = 1 + wanted.base.memory // unit.memory if wanted.memory else 0
     return max(cpu, memory)
@@ -73,7 +73,7 @@ def _units_denied(denied: DownscaleDenied, unit: Amounts) -> int:
 
 
 def _least_after(denied: DownscaleDenied, unit: Amounts) -> Amounts:
-    """A unit more than was refused, but not more than there was: neither need be a multiple of the unit."""
+    """Return one unit more than the refused size, but at most the old size. Neither need be a multiple of the unit."""
     return Amounts(
         tuple(
             min(had, size * (1 + refused // size))

@@ -1,4 +1,4 @@
-"""How many compute units a machine needs for its load (C37). All in floating point, as the reference reckons."""
+"""Number of compute units that a VM needs for its load (C37). All values are floats, as in upstream."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TOGETHER: Final = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class SystemMetrics:
-    """What the guest says of itself; each finite and not negative."""
+    """System metrics of the guest. All are finite and not negative."""
 
     load1: float
     load5: float
@@ -32,7 +32,7 @@ class SystemMetrics:
 
 @dataclass(frozen=True, slots=True)
 class CacheMetrics:
-    """What the local file cache says of itself."""
+    """Metrics of the local file cache."""
 
     working_set: tuple[float, ...]
     """Pages touched within the last minute, two minutes, and so on."""
@@ -40,7 +40,7 @@ class CacheMetrics:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """In compute units, before rounding; None: nothing is known."""
+    """Goal in compute units, before rounding; None: unknown."""
 
     cpu: float | None = None
     memory: float | None = None
@@ -50,12 +50,12 @@ class Goal:
 
     @property
     def units(self) -> int:
-        cpu = rounded(self.cpu or 0.0)  # the reference rounds the processor's share, and takes the rest in whole
+        cpu = rounded(self.cpu or 0.0)  # upstream rounds the share of CPU, and rounds up the maximum
         return math.ceil(max(cpu, self.memory or 0.0, self.cache or 0.0))
 
 
 def goal(scaling: Scaling, unit: Amounts, system: SystemMetrics | None, cache: CacheMetrics | None) -> Goal:
-    """What the metrics ask for. `unit` has a processor and memory that are not zero."""
+    """Return the goal for the metrics. Neither CPU nor memory of `unit` is zero."""
     warnings: list[str] = []
     has_all = system is not None and (cache is not None or not scaling.enable_lfc_metrics)
     if not has_all:
@@ -82,7 +82,7 @@ def goal(scaling: Scaling, unit: Amounts, system: SystemMetrics | None, cache: C
 
 
 def rounded(value: float) -> float:
-    """To the nearest whole number, halves away from zero."""
+    """Round to the nearest whole number, halves away from zero."""
     whole = math.floor(abs(value))
     return math.copysign(whole + (abs(value) - whole >= 0.5), value)
 
@@ -104,7 +104,7 @@ def _blending(difference: float, low: float, high: float) -> float:
 
 
 def _pages(scaling: Scaling, cache: CacheMetrics) -> float | None:
-    """None: the series is too short."""
+    """Return the expected pages; None: the series is too short."""
     series, offset, window = cache.working_set, scaling.lfc_offset, scaling.lfc_window_size_minutes
     if len(series) < offset + window:
         return None

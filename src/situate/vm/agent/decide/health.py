@@ -1,4 +1,4 @@
-"""When a machine counts as unhealthy: its monitor is silent, or too many requests about it failed (C35)."""
+"""Health of a VM: unhealthy if its monitor is silent, or too many requests about it failed (C35)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """More than `threshold` within `interval_ms` is too much."""
+    """Limit of failures: more than `threshold` within `interval_ms` are too many."""
 
     interval_ms: int
     threshold: int
@@ -18,16 +18,16 @@ class Rate:
 @dataclass(frozen=True, slots=True)
 class Limits:
     silence_ms: int
-    """Since the monitor was heard last."""
+    """Longest silence of the monitor."""
     grace_ms: int
-    """After the start nobody expects to have heard it."""
+    """Time after the start in which silence is expected."""
     rates: Mapping[str, Rate]
-    """By who is asked: `scheduler`, `vm`, `monitor`."""
+    """By receiver of the request: `scheduler`, `vm`, `monitor`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Of one machine; what is too old is forgotten."""
+    """Health of one VM. Old failures are dropped."""
 
     started_ms: int
     heard_ms: int | None = None
@@ -42,7 +42,7 @@ class Health:
         return replace(self, failures_ms={**self.failures_ms, kind: recent[-(rate.threshold + 1) :]})
 
     def complaints(self, now_ms: int, limits: Limits) -> tuple[str, ...]:
-        """Why it is unhealthy, a word each: `monitor silent`, `scheduler failures`, ... Empty: it is not."""
+        """Return the reasons why it is unhealthy: `monitor silent`, `scheduler failures`, ... Empty: it is healthy."""
         found: list[str] = []
         since_ms = max(self.heard_ms or 0, self.started_ms + limits.grace_ms - limits.silence_ms)
         if now_ms - since_ms > limits.silence_ms:
@@ -55,5 +55,8 @@ class Health:
 
 
 def worth_telling(failures: int, threshold: int = 1) -> bool:
-    """Of failures in a row: when there are `threshold` of them, and at every tenth multiple of it (D21)."""
+    """Return whether to log this number of failures in a row.
+
+    Logged are `threshold` and every tenth multiple of it (D21).
+    """
     return failures == threshold or (failures > 0 and failures % (10 * threshold) == 0)

@@ -1,6 +1,6 @@
-"""What an agent's state becomes when actions start and end, and when it hears from others.
+"""Next states of an agent after the start and end of actions, and after news from others.
 
-An outcome carries the number that its request was given; one whose request is not under way any more changes nothing.
+An outcome carries the number of its request. If that request is not ongoing any more, the outcome has no effect.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from situate.vm.agent.protocol.permits import objection
 from situate.vm.model.resource_amounts import Amounts
 
 SOONEST_MS: Final = 100
-"""A scheduler that wants to be asked again sooner is asked again after this."""
+"""Least time until the next request, even if the scheduler asks for an earlier one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The state after an answer; `objection` says why the answer was not accepted, empty if it was."""
+    """State after an answer. `objection` is the reason why the answer was not accepted, empty if it was."""
 
     state: State
     objection: str = ""
@@ -38,7 +38,7 @@ class Answered:
 
 
 def plugin_started(state: State, now_ms: int, resources: Amounts) -> State:
-    """The scheduler is being asked. What we are permitted falls now with what we ask for, not with the answer (D24)."""
+    """Start a request to the scheduler. The agent's permit falls with the request, not with the answer (D24)."""
     number, plugin = state.number + 1, state.plugin
     permit = plugin.permit
     if permit is not None and not state.config.compat:
@@ -64,17 +64,17 @@ def plugin_answered(
     retry_after_ms: int | None = None,
     migrates: bool = False,
 ) -> Answered:
-    """The permit holds from now on, unless there is something against it (C18): then it counts as a failure.
+    """Apply a permit, or count it as a failure if there is an objection (C18).
 
-    `retry_after_ms`: when the scheduler wants to be asked for the rest; the next tick is the latest. `migrates`: the
-    machine is about to be moved, so nothing about it changes until the next tick, if its phase does not say so before.
+    `retry_after_ms`: when the scheduler wants the next request, at the latest at the next tick. `migrates`: the VM is
+    about to be migrated. Then it does not change until the next tick, unless its phase shows the migration before.
     """
     asked = state.plugin.ongoing
     if asked is None or asked.number != number or state.plugin.last is None:
         return Answered(state)
     in_use = state.held
     if state.vm.ongoing is not None and not state.config.compat:
-        in_use = in_use.most(state.vm.ongoing.resources)  # on its way to the machine, so as good as used
+        in_use = in_use.most(state.vm.ongoing.resources)  # the VM may have it soon, so it counts as used
     again_at_ms = still_until_ms = None
     tick_ms = state.plugin.last.at_ms + state.config.plugin_tick_ms
     if not state.config.compat:
@@ -109,19 +109,19 @@ def vm_started(state: State, resources: Amounts) -> State:
 
 
 def vm_done(state: State, number: int, generation: int = 0) -> State:
-    """The spec says now what was asked for; `generation` is its own from now on."""
+    """Apply a successful write: the spec has the requested size. `generation` is that of the spec now."""
     ongoing = state.vm.ongoing
     if ongoing is None or ongoing.number != number:
         return state
     done = replace(state.vm, ongoing=None, unclear=None, generation=max(generation, state.vm.generation))
     grown = state.guest.grown
     if grown is not None or state.vm.unclear is not None:
-        grown = state.held  # it may have come to that since its status was seen
+        grown = state.held  # the VM may have reached it since its status was read
     return replace(state, guest=replace(state.guest, use=ongoing.resources, grown=grown), vm=done)
 
 
 def vm_failed(state: State, number: int, now_ms: int, *, unclear: bool = False) -> State:
-    """`unclear`: it may have been written all the same."""
+    """Apply a failed write. `unclear`: it may have been stored."""
     ongoing = state.vm.ongoing
     if ongoing is None or ongoing.number != number:
         return state
@@ -133,7 +133,7 @@ def vm_failed(state: State, number: int, now_ms: int, *, unclear: bool = False) 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The state after a look at the VirtualMachine, and how long a change took that it shows now."""
+    """State after reading the VirtualMachine, and the latency of a change that it shows now."""
 
     state: State
     since_wish: Latency | None = None
@@ -141,10 +141,10 @@ class Seen:
 
 
 def vm_seen(state: State, guest: Guest, *, fresh: bool = False) -> Seen:
-    """The VirtualMachine as it is now; one that is older than what was seen or written before changes nothing.
+    """Apply the current VirtualMachine, unless it is older than the last one seen or written.
 
-    Its use is our own idea of it while a write is under way. `fresh`: it was read after a write of unknown outcome,
-    which is thereby known.
+    During a write, the use in the state does not follow the object. `fresh`: it was read after a write of unknown
+    outcome, which resolves that outcome.
     """
     if guest.generation < state.vm.generation:
         return Seen(state)
@@ -155,7 +155,7 @@ def vm_seen(state: State, guest: Guest, *, fresh: bool = False) -> Seen:
     vm = replace(state.vm, generation=guest.generation, unclear=None if fresh else state.vm.unclear)
     state = replace(state, guest=replace(guest, use=use, current_revision=None), vm=vm)
     if not state.scaling.enable_lfc_metrics:
-        state = replace(state, cache=None)  # if it is enabled again, what was known is too old
+        state = replace(state, cache=None)  # if it is enabled again, old metrics are too old
     if news is None:
         return Seen(state)
     known, since_write = propagated(news.at_ms, state.vm.target, state.vm.revision)
@@ -175,7 +175,7 @@ def with_cache(state: State, metrics: CacheMetrics) -> State:
 
 
 def monitor_active(state: State) -> State:
-    """A connection is there: nothing of the last one counts, and what it has is what it approved."""
+    """Start a connection: no state of the last one counts, and the guest has approved its current size."""
     return replace(state, monitor=MonitorState(approved=state.effective))
 
 
@@ -184,7 +184,7 @@ def monitor_lost(state: State) -> State:
 
 
 def monitor_wants(state: State, now_ms: int, *, cpu: bool, memory: bool) -> State:
-    """The guest needs more than it has. Without a connection it cannot have said so."""
+    """Record that the guest needs more than it has. Without a connection, ignore it."""
     if state.monitor.approved is None:
         return state
     wanted = UpscaleWanted(now_ms, state.effective, cpu, memory)
@@ -202,7 +202,7 @@ def monitor_started(state: State, kind: MonitorRequest, resources: Amounts) -> S
 
 
 def monitor_agreed(state: State, number: int, now_ms: int, target_revision: RevisionAt) -> Answered:
-    """It was told of an upscale, or agrees to a downscale."""
+    """Apply the end of an upscale notification, or the consent to a downscale."""
     ongoing = state.monitor.ongoing
     if ongoing is None or ongoing.number != number:
         return Answered(state)
@@ -214,7 +214,7 @@ def monitor_agreed(state: State, number: int, now_ms: int, target_revision: Revi
 
 
 def monitor_denied(state: State, number: int, now_ms: int, target_revision: RevisionAt) -> Answered:
-    """It cannot do with less."""
+    """Apply a denial: the guest cannot use less."""
     ongoing, approved = state.monitor.ongoing, state.monitor.approved
     if ongoing is None or ongoing.number != number or approved is None:
         return Answered(state)

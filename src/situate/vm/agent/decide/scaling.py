@@ -1,4 +1,4 @@
-"""How load becomes a size: the settings of C37, for all machines and, by annotation, for one."""
+"""Settings that turn load into a size (C37), for all VMs and, by annotation, for one."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ Minutes = Annotated[int, msgspec.Meta(ge=1, le=60)]
 
 
 class Scaling(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """With the values that the reference ships."""
+    """Scaling settings, with the values that upstream ships."""
 
     load_average_fraction_target: Fraction = 0.9
-    """Load average for each CPU."""
+    """Load average per CPU."""
     memory_usage_fraction_target: Fraction = 0.75
-    """Of memory, without the page cache."""
+    """Share of memory in use, without the page cache."""
     memory_total_fraction_target: Fraction = 0.9
-    """Of memory, with what of the page cache the working set needs."""
+    """Share of memory in use, with the part of the page cache that the working set needs."""
     enable_lfc_metrics: bool = msgspec.field(default=False, name="enableLFCMetrics")
-    """The machine has a local file cache, and no size is lowered without knowing what it needs."""
+    """Whether the VM has a local file cache. Then no size is lowered without metrics of the cache."""
     lfc_use_largest_window: bool = False
     lfc_to_memory_ratio: Fraction = 0.75
-    """The share of memory that the cache gets."""
+    """Share of memory that the cache gets."""
     lfc_window_size_minutes: Minutes = 5
     lfc_min_wait_before_downscale_minutes: Minutes = 5
     cpu_stable_zone_ratio: Ratio = 0.0
-    """Of the 5-minute load: as long as the 1-minute load is no farther from it, it alone counts."""
+    """Share of the 5-minute load. If the 1-minute load differs by at most this, only the 5-minute load counts."""
     cpu_mixed_zone_ratio: Ratio = 0.0
-    """Of the 5-minute load: beyond the stable zone, how far the two are mixed."""
+    """Share of the 5-minute load: width of the zone above the stable zone in which the two are mixed."""
 
     @property
     def lfc_offset(self) -> int:
-        """Index of the first point that counts: points are a minute apart, the first after one minute."""
+        """Index of the first point that counts. Points are a minute apart, and the first one is after one minute."""
         return self.lfc_min_wait_before_downscale_minutes - 1
 
     def mistakes(self) -> Iterable[Mistake]:
@@ -54,7 +54,7 @@ SHIPPED: Final = Scaling()
 
 
 def overridden(defaults: Scaling, overrides: Any, path: str) -> tuple[Scaling | None, tuple[Mistake, ...]]:
-    """The defaults with what an annotation says of some fields, or None and every mistake in it."""
+    """Return the defaults with the fields of an annotation, or None and all its mistakes."""
     if not isinstance(overrides, dict):
         return parse_section(overrides, Scaling, path)
     known = {name: getattr(defaults, name) for name in Scaling.__struct_fields__}

@@ -1,4 +1,4 @@
-"""What a monitor would answer for machines that have no guest, as without a hypervisor (`monitor.kind: standIn`)."""
+"""Answers in place of a monitor, for VMs without a guest, as without a hypervisor (`monitor.kind: standIn`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FULLEST: Final = 0.9
 
 
 def downscale_result(target: Amounts, system: SystemMetrics | None) -> DownscaleResult:
-    """Whether the memory in use, as far as anybody told of it, still fits."""
+    """Return whether the memory in use, if known, still fits."""
     if system is None:
         return DownscaleResult(False, "nobody has told how much memory is used")
     most = target.memory * FULLEST

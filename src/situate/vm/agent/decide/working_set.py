@@ -1,7 +1,7 @@
-"""What a cache really needs, from how many pages were touched within the last minute, two minutes, and so on (C37).
+"""Working set of a cache, from the number of pages touched within the last minute, two minutes, and so on (C37).
 
-The series grows with the window; where it begins to grow much faster, the pages of another piece of work begin. Values
-are in any unit, a minute apart.
+The series grows with the window. Where it begins to grow much faster, the pages of another task begin. Values have any
+unit and are a minute apart.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from itertools import pairwise
 from typing import Final
 
 MOST_INCREASE: Final = 3.0
-"""So many times the slope before a point may the slope after it be."""
+"""Largest factor by which the slope after a point may exceed the slope before it."""
 LENGTH_AHEAD: Final = 0.5
-"""Points that are looked ahead."""
+"""Number of points to extrapolate."""
 
 
 def true_working_set_size(
     series: Sequence[float], offset: int, window: int, most_increase: float = MOST_INCREASE
 ) -> float:
-    """The first value, from index `offset` on, after which the series grows too fast; else the last one.
+    """Return the first value, from index `offset` on, after which the series grows too fast; else the last one.
 
-    Slopes are taken over `window` points, both ends counted. Values are not measured at one moment, so a decrease
-    counts as no slope. Raises `ValueError` unless `window` >= 2 and `offset` >= `window` - 1.
+    Slopes span `window` points, both ends included. Values are not measured at one moment, so a decrease counts as
+    slope 0. Raises `ValueError` unless `window` >= 2 and `offset` >= `window` - 1.
     """
     if window < 2:
         raise ValueError(f"the window has to be at least 2 points, not {window}")
@@ -38,7 +38,7 @@ def true_working_set_size(
 
 
 def project_next_highest(series: Sequence[float], length: float = LENGTH_AHEAD) -> float:
-    """The highest value if any of the slopes between neighbours went on for `length` points more.
+    """Return the highest value if the slopes between neighbours continued for `length` more points.
 
     Raises `ValueError` for fewer than 2 values.
     """
@@ -52,9 +52,9 @@ def project_next_highest(series: Sequence[float], length: float = LENGTH_AHEAD) 
 
 
 def expected_pages(series: Sequence[float], offset: int, window: int, *, use_largest: bool) -> float:
-    """What is likely to be needed next: the true size, and the growth up to it carried on a little."""
+    """Return the pages expected to be needed next: the true size, with its growth extrapolated a little."""
     size = series[-1] if use_largest else true_working_set_size(series, offset, window)
-    end = offset  # what comes before counts even if the series is not rising
+    end = offset  # values before the offset count even if the series does not rise
     while end < len(series) and series[end] <= size:
         end += 1
     return project_next_highest(series[:end]) if end > 1 else series[0]

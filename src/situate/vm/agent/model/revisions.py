@@ -1,7 +1,7 @@
-"""Numbers for wishes, so that the time from a wish to its effect can be told (C40).
+"""Revision numbers of desired sizes, to measure the time from a change of the desired size to its effect (C40).
 
-Each change of what is wanted takes the next number. The number travels with requests, comes back in the machine's
-status, and the difference of the two times is the latency. Times are milliseconds of the epoch.
+Each change of the desired size takes the next number. The number travels with requests and returns in the VM's status.
+The difference of the two times is the latency. Times are milliseconds since the epoch.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from typing import Final
 
 UPSCALE: Final = 1
 DOWNSCALE: Final = 2
-"""Flags of a revision; a change that raises one resource and lowers the other has both."""
+"""Flags of a revision. A change that raises one resource and lowers the other has both."""
 MOST_IN_FLIGHT: Final = 100
-"""Older numbers are forgotten unobserved."""
+"""Older numbers are dropped, even if they were not observed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """0 is no revision: nothing was wanted yet."""
+    """A number with flags. 0 is no revision: there was no change yet."""
 
     value: int = 0
     flags: int = 0
 
     def least(self, other: Revision) -> Revision:
-        """The older one."""
+        """Return the older one."""
         return self if self.value < other.value else other
 
 
@@ -33,7 +33,7 @@ NO_REVISION: Final = Revision()
 
 @dataclass(frozen=True, slots=True)
 class RevisionAt:
-    """A revision and when it got where it is."""
+    """A revision and the time at which it got there."""
 
     revision: Revision = NO_REVISION
     at_ms: int = 0
@@ -41,7 +41,7 @@ class RevisionAt:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """How long a revision took."""
+    """The time that a revision took."""
 
     ms: int
     flags: int
@@ -49,23 +49,23 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class Revisions:
-    """The next number, and when those were given out that nobody has observed."""
+    """The next number, and the issue times of the numbers that were not observed yet."""
 
     first: int = 1
-    """The number of the oldest entry of `given_at_ms`."""
+    """Number of the oldest entry of `given_at_ms`."""
     given_at_ms: tuple[int, ...] = ()
 
     def next(self, now_ms: int, flags: int) -> tuple[Revision, Revisions]:
-        """The next number. The oldest is forgotten when too many are in flight."""
+        """Issue the next number. If too many are in flight, the oldest is dropped."""
         revision = Revision(self.first + len(self.given_at_ms), flags)
         given = (*self.given_at_ms, now_ms)
         dropped = max(0, len(given) - MOST_IN_FLIGHT)
         return revision, Revisions(self.first + dropped, given[dropped:])
 
     def observe(self, moment_ms: int, revision: Revision) -> tuple[Revisions, Latency | None]:
-        """How long it took; that number and all older ones are forgotten.
+        """Return the latency of a number, and forget it and all older ones.
 
-        None for a number that was observed already, or that was never given out here: an agent before us gave it.
+        The latency is None if the number was observed already, or was issued by an earlier agent.
         """
         index = revision.value - self.first
         if not 0 <= index < len(self.given_at_ms):
@@ -75,7 +75,7 @@ class Revisions:
 
 
 def propagated(now_ms: int, target: RevisionAt, known: Revision) -> tuple[Revision, Latency | None]:
-    """What is known by somebody who has answered to `target`, and how long the answer took if that is news."""
+    """Return the newest revision after an answer to `target`, and the latency if that revision is new."""
     if known.value >= target.revision.value:
         return known, None
     return target.revision, Latency(now_ms - target.at_ms, target.revision.flags)

@@ -1,6 +1,6 @@
-"""The configuration of an agent: the reference's fields with the values that it ships, and ours beside them.
+"""Configuration of an agent: upstream's fields with the values that it ships, and further fields.
 
-Times are whole or broken seconds where a name ends in `Seconds`. Reading the file is the shell's.
+Fields whose name ends in `Seconds` are seconds, whole or fractional. The shell reads the file.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Url = Annotated[
     msgspec.Meta(pattern=r"^https?://[^/\s]+(/\S*)?$", extra={ALLOWED: "http://HOST:PORT/… or https://HOST:PORT/…"}),
 ]
 MOST_JITTER_MS: Final = 100
-"""Ticks are shorter by a random part of this, so that many machines do not ask together."""
+"""Ticks are shorter by a random part of this, so that many VMs do not ask at the same time."""
 
 
 class ComputeUnit(msgspec.Struct, frozen=True, kw_only=True):
-    """What sizes are counted in."""
+    """The unit of sizes."""
 
     vcpus: float | int | str = msgspec.field(default=0.25, name="vCPUs")
     mem: int | str = "1Gi"
@@ -52,7 +52,7 @@ class ComputeUnit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FailedRequestRate(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """More failures than `threshold` within the interval: unhealthy."""
+    """More failures than `threshold` within the interval mean unhealthy."""
 
     interval_seconds: Seconds = 120.0
     threshold: Count = 2
@@ -63,14 +63,14 @@ class FailedRequestRate(msgspec.Struct, frozen=True, rename="camel", kw_only=Tru
 
 
 class SchedulerAccess(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Whom to ask for permits, and how often."""
+    """Address of the scheduler that grants permits, and the frequency of requests."""
 
     scheduler_name: Annotated[str, msgspec.Meta(min_length=1, max_length=253)] = "situate-vm"
-    """Machines of another one are left alone; its pods carry it as label `name`."""
+    """The agent ignores VMs of other schedulers. The scheduler's Pods carry the name as label `name`."""
     namespace: NamespaceName = "kube-system"
-    """Of those pods (C17)."""
+    """Namespace of those Pods (C17)."""
     url: Url | None = None
-    """Asked instead of the pod that is found; null: its pod is looked for."""
+    """Fixed address of the scheduler; null: the agent looks for its Pod."""
     request_port: Port = 10_299
     request_timeout_seconds: Seconds = 2.0
     request_at_least_every_seconds: Seconds = 15.0
@@ -78,14 +78,14 @@ class SchedulerAccess(msgspec.Struct, frozen=True, rename="camel", kw_only=True)
     retry_denied_upscale_seconds: Seconds = 2.0
     max_failed_request_rate: FailedRequestRate = FailedRequestRate(threshold=5)
     tls: bool = False
-    """Speak https to the pod that is found (B44)."""
+    """Whether to use https with the Pod that was found (B44)."""
     ca_file: str | None = None
-    """Authorities that its certificate is checked against: a file in PEM, or a folder of such, named .crt; null: those
-    of the system. They are looked at before each request."""
+    """Authorities that must have signed its certificate: a file in PEM, or a folder of such files, named .crt. null:
+    those of the system. The agent checks for changes before each request."""
     server_name: str | None = None
-    """The name that its certificate bears; null: the host that is asked."""
+    """Name in its certificate; null: the host of the request."""
     token_file: str | None = "/var/run/secrets/kubernetes.io/serviceaccount/token"  # noqa: S105 - a place, no secret
-    """A service account's token, read anew for each request; null, or no such file: none is sent."""
+    """File with a service account's token, read for each request. null, or a missing file: no token is sent."""
 
     def mistakes(self) -> Iterable[Mistake]:
         if self.request_at_least_every_seconds <= self.request_timeout_seconds:
@@ -96,10 +96,10 @@ class SchedulerAccess(msgspec.Struct, frozen=True, rename="camel", kw_only=True)
 
 
 class MonitorAccess(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The monitor in the guest."""
+    """Connection to the monitor in the guest."""
 
     kind: Literal["websocket", "standIn"] = "websocket"
-    """`standIn`: no guest is asked; what memory is used, as far as the load says, decides about a downscale."""
+    """`standIn`: no guest is asked. The memory in use, as far as the load shows it, decides about a downscale."""
     server_port: Port = 10_301
     response_timeout_seconds: Seconds = 5.0
     connection_timeout_seconds: Seconds = 4.0
@@ -135,14 +135,17 @@ class CacheMetricsAccess(msgspec.Struct, frozen=True, rename="camel", kw_only=Tr
 
 
 class MetricsAccess(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Where a machine's load is read."""
+    """Source of a VM's load."""
 
     source: Literal["guest", "annotation", "file", "endpoint"] = "guest"
-    """`guest`: the machine's own address. `annotation`: `vm.situate.dev/load` of the VirtualMachine. `file`: a mapping
-    from `namespace/name`. `endpoint`: Prometheus text of one address for all."""
+    """`guest`: the VM's own address. `annotation`: `vm.situate.dev/load` of the VirtualMachine. `file`: a mapping with
+    keys `namespace/name`. `endpoint`: Prometheus text from one address for all VMs."""
     file: str | None = None
     endpoint: Url | None = None
-    """Samples with labels `namespace` and `name` are of that machine. `{namespace}` and `{name}` in it are replaced."""
+    """Samples with labels `namespace` and `name` belong to that VM.
+
+    `{namespace}` and `{name}` in the address are replaced.
+    """
     system: SystemMetricsAccess = SystemMetricsAccess()
     lfc: CacheMetricsAccess = CacheMetricsAccess()
 
@@ -155,7 +158,7 @@ class MetricsAccess(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class AgentSettings(Scaling, frozen=True, rename="camel", kw_only=True):
-    """Everything; what `Scaling` has stands at the top, as in the reference's defaults."""
+    """All settings of an agent. The fields of `Scaling` are at the top level, as in upstream's defaults."""
 
     compute_unit: ComputeUnit = ComputeUnit()
     scheduler: SchedulerAccess = SchedulerAccess()
@@ -163,14 +166,14 @@ class AgentSettings(Scaling, frozen=True, rename="camel", kw_only=True):
     neonvm: VmAccess = VmAccess()
     metrics: MetricsAccess = MetricsAccess()
     compat: bool = False
-    """As the reference's agent, for its own scheduler."""
+    """Exact behaviour of upstream's agent, for its own scheduler."""
 
     @property
     def scaling(self) -> Scaling:
         return Scaling(**{name: getattr(self, name) for name in Scaling.__struct_fields__})
 
     def config(self, jitter_ms: int) -> Config:
-        """For one machine; `jitter_ms` is from 0 to `MOST_JITTER_MS`, and stays."""
+        """Return the configuration for one VM. `jitter_ms` is constant, from 0 to `MOST_JITTER_MS`."""
         return Config(
             unit=self.compute_unit.amounts,
             scaling=self.scaling,

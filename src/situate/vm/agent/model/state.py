@@ -1,7 +1,7 @@
-"""What an agent holds about one machine and those whom it asks about it. Deciding is `situate.vm.agent.decide.core`.
+"""State of an agent about one VM and its requests. `situate.vm.agent.decide.core` makes the decisions.
 
-Every request that is under way has a number; its outcome counts only while that number is still under way, so an answer
-that comes after its connection, or its run, has ended changes nothing. Times are milliseconds of the epoch.
+Every ongoing request has a number, and its outcome counts only while that number is ongoing. So an answer has no effect
+after its connection or its run has ended. Times are milliseconds since the epoch.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from situate.vm.model.resource_amounts import Amounts
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """How patient an agent is, and what it counts in."""
+    """Waiting times and units of an agent."""
 
     unit: Amounts
     """Compute unit: neither of its resources is zero."""
     scaling: Scaling = SHIPPED
-    """For machines that say nothing of their own."""
+    """For VMs without settings of their own."""
     plugin_tick_ms: int = 15_000
-    """The scheduler hears of us at least so often."""
+    """Longest time between two requests to the scheduler."""
     plugin_retry_ms: int = 3_000
     plugin_denied_retry_ms: int = 2_000
     vm_retry_ms: int = 5_000
@@ -32,32 +32,32 @@ class Config:
     denied_downscale_ms: int = 5_000
     requested_upscale_ms: int = 10_000
     compat: bool = False
-    """As the reference: the machine's size is what was patched last (D23), a decrease counts when it is answered
-    (D24), and a machine in PreMigrating is still scaled (D13)."""
+    """As upstream: the VM has the size of the last patch (D23), and a decrease counts at its answer (D24). A VM in
+    PreMigrating is still scaled (D13)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """A VirtualMachine, as far as its size goes."""
+    """The sizes of a VirtualMachine."""
 
     minimum: Amounts
     use: Amounts
-    """What its spec says."""
+    """The use in its spec."""
     maximum: Amounts
     slot: int
     """Bytes of a memory slot."""
     scaling: Scaling | None = None
-    """Its own settings; None: the agent's."""
+    """Settings of the VM; None: those of the agent."""
     current_revision: RevisionAt | None = None
-    """What its status has reached, only if that is news."""
+    """The revision in its status, only if it is new."""
     grown: Amounts | None = None
-    """What its status says that it has; None: nothing yet."""
+    """The size in its status; None: not there yet."""
     frozen: bool = False
-    """It is about to be moved: nothing about it may change (D13)."""
+    """The VM is about to be migrated, so it must not change (D13)."""
     generation: int = 0
-    """Of its spec; 0: not known."""
+    """Generation of its spec; 0: unknown."""
     approved: Amounts | None = None
-    """What the scheduler has written that it may have; None: nothing, or nothing that can be read."""
+    """The approved amount that the scheduler has written; None: absent or unreadable."""
 
     @property
     def slots(self) -> int:
@@ -66,7 +66,7 @@ class Guest:
 
 @dataclass(frozen=True, slots=True)
 class Ongoing:
-    """A request under way."""
+    """An ongoing request."""
 
     number: int
     resources: Amounts
@@ -74,7 +74,7 @@ class Ongoing:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The scheduler, last."""
+    """The last request to the scheduler."""
 
     at_ms: int
     resources: Amounts
@@ -82,22 +82,22 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class PluginState:
-    """Of the talk with the scheduler."""
+    """State of the exchange with the scheduler."""
 
     ongoing: Ongoing | None = None
     last: Asked | None = None
-    """Started last, maybe still under way."""
+    """The last request started, possibly still ongoing."""
     failed_at_ms: int | None = None
     permit: Amounts | None = None
     """None: no scheduler has answered yet."""
     knew_approved: Amounts | None = None
-    """What was written as approved when it was asked last: something else is a reason to ask at once (D16)."""
+    """The approved amount in writing at the last request. A different one is a reason to ask at once (D16)."""
     again_at_ms: int | None = None
-    """After a denial: when the scheduler wants to be asked again; None: it did not say (B28)."""
+    """Time after a denial at which the scheduler wants the next request; None: it gave none (B28)."""
     still_until_ms: int | None = None
-    """It said that the machine is about to be moved: nothing changes before that (D13)."""
+    """Time before which nothing changes, because the scheduler announced a migration (D13)."""
     revision: Revision = NO_REVISION
-    """The newest one that it answered."""
+    """The newest revision that it answered."""
 
 
 class MonitorRequest(Enum):
@@ -114,7 +114,7 @@ class MonitorOngoing:
 
 @dataclass(frozen=True, slots=True)
 class UpscaleWanted:
-    """The guest needs more than `base` of the resources named."""
+    """The guest needs more than `base` of the named resources."""
 
     at_ms: int
     base: Amounts
@@ -126,17 +126,17 @@ class UpscaleWanted:
 class DownscaleDenied:
     at_ms: int
     current: Amounts
-    """Approved at that time."""
+    """The approved amount at that time."""
     resources: Amounts
-    """What was refused."""
+    """The refused amount."""
 
 
 @dataclass(frozen=True, slots=True)
 class MonitorState:
-    """Of the talk with the guest's monitor; a new one for each connection."""
+    """State of the exchange with the guest's monitor. Each connection starts a new one."""
 
     approved: Amounts | None = None
-    """What the monitor last agreed to, or was told; None: no connection."""
+    """The amount that the monitor last agreed to or was notified of; None: no connection."""
     ongoing: MonitorOngoing | None = None
     wanted: UpscaleWanted | None = None
     denied: DownscaleDenied | None = None
@@ -147,14 +147,14 @@ class MonitorState:
 
 @dataclass(frozen=True, slots=True)
 class VmState:
-    """Of the writes to the VirtualMachine."""
+    """State of the writes to the VirtualMachine."""
 
     ongoing: Ongoing | None = None
     failed_at_ms: int | None = None
     unclear: Amounts | None = None
-    """Nobody knows whether this was written: it counts as used until the object has been read."""
+    """A write of unknown outcome. It counts as used until the object has been read."""
     generation: int = 0
-    """The newest that was seen, or that a write of ours made."""
+    """The newest generation that was seen, or that the agent's own write made."""
     target: RevisionAt = field(default_factory=RevisionAt)
     """Sent with the last write."""
     revision: Revision = NO_REVISION
@@ -162,7 +162,7 @@ class VmState:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Of one machine."""
+    """State about one VM."""
 
     config: Config
     guest: Guest
@@ -172,12 +172,12 @@ class State:
     system: SystemMetrics | None = None
     cache: CacheMetrics | None = None
     target_revision: Revision = NO_REVISION
-    """Of what is wanted now."""
+    """Revision of the current desired size."""
     last_desired: Amounts | None = None
-    """What was wanted when it was last looked at; None: compare with what is used."""
+    """Desired size at the last check; None: compare with the use."""
     revisions: Revisions = field(default_factory=Revisions)
     number: int = 0
-    """Of the request that was started last, of any kind."""
+    """Number of the last request of any kind."""
 
     @property
     def scaling(self) -> Scaling:
@@ -185,7 +185,7 @@ class State:
 
     @property
     def held(self) -> Amounts:
-        """What the machine may be using: the larger of spec and status (D23), and a write of unknown outcome."""
+        """The largest amount that the VM may use: spec, status (D23), and a write of unknown outcome."""
         held = self.guest.use
         if self.config.compat:
             return held
@@ -195,7 +195,7 @@ class State:
 
     @property
     def effective(self) -> Amounts:
-        """What the guest has for certain: the smaller of spec and status (D23)."""
+        """The amount that the guest has for certain: the smaller of spec and status (D23)."""
         if self.config.compat or self.guest.grown is None:
             return self.guest.use
         return self.guest.use.least(self.guest.grown)

@@ -1,6 +1,6 @@
-"""VirtualMachines as an agent sees them: which it handles, and what it goes by (C35, 2.2).
+"""VirtualMachines as an agent sees them: which VMs it handles, and the fields that it reads (C35).
 
-What an annotation says wrongly is named, and the machine is scaled without it.
+Unreadable annotations are reported, and the VM is scaled without them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from situate.vm.model.resource_amounts import Amounts
 
 SCALED: Final = frozenset({"Running", "Scaling"})
 FREEZING: Final = "PreMigrating"
-"""Handled as well, but nothing changes (D13)."""
+"""Handled as well, but without changes (D13)."""
 _RULES: Final = Rules()
 
 
@@ -36,7 +36,7 @@ class MachineNow:
 
     ref: Ref
     pod: str
-    """Its runner pod; empty before there is one."""
+    """Its runner Pod; empty before there is one."""
     ip: str
     node: str
     phase: str
@@ -44,13 +44,13 @@ class MachineNow:
     enabled: bool
     guest: Guest
     newest_revision: int
-    """That anybody gave out for it."""
+    """The newest revision that any agent issued for it."""
     load: str | None = None
-    """What its annotation says of its load; None: there is none."""
+    """Annotation with its load; None: there is none."""
 
 
 def read(vm: Unstructured, defaults: Scaling) -> Read[MachineNow]:
-    """`value` is None where its size cannot be read."""
+    """Parse a VirtualMachine. `value` is None if its size is unreadable."""
     metadata = vm.metadata
     about = f"VirtualMachine {metadata.namespace}/{metadata.name}"
     try:
@@ -89,15 +89,16 @@ def read(vm: Unstructured, defaults: Scaling) -> Read[MachineNow]:
 
 
 def handled(machine: MachineNow, node: str | None, scheduler_name: str) -> bool:
-    """Whether the agent of that node looks after it; None: one agent looks after all nodes."""
+    """Return whether the agent of that node handles the VM. None: one agent handles all nodes."""
     here = bool(machine.node) if node is None else machine.node == node
     ours = machine.enabled and here and machine.scheduler_name == scheduler_name
     return ours and bool(machine.ip) and bool(machine.pod) and machine.phase in (*SCALED, FREEZING)
 
 
 def size_patch(machine: MachineNow, change: Change) -> list[dict[str, Any]]:
-    """A JSON patch of the size and the revision. It fails if the machine is another one, is about to be moved (D13),
-    or was changed by somebody else.
+    """Return a JSON patch of the size and the revision.
+
+    The patch fails if the VM was replaced, is about to be migrated (D13), or was changed by another client.
     """
     slot = machine.guest.slot
     revision = change.target_revision
@@ -120,7 +121,7 @@ def size_patch(machine: MachineNow, change: Change) -> list[dict[str, Any]]:
 
 
 def _approved(vm: Unstructured, about: str) -> Amounts | None:
-    """The scheduler reads it too, and says what is wrong with it."""
+    """Return the approved amount. The scheduler reads it too, and reports errors in it."""
     text = vm.metadata.annotations.get(APPROVED)
     found = None if text is None else read_amounts(text, Place.annotation(about, APPROVED))
     return found if isinstance(found, Amounts) else None

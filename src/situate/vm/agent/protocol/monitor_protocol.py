@@ -1,8 +1,8 @@
-"""The words of the monitor in the guest: JSON messages over a websocket, one to one (C35).
+"""Messages of the monitor in the guest: JSON over a websocket, one to one (C35).
 
-The agent opens the talk with the versions that it knows; the monitor answers with one, or says why not. Afterwards each
-message has a type, a content and an id: the agent's are even, the monitor's odd, and a reply repeats the id of what it
-replies to. A monitor is an outsider: what it says wrongly is a value here, to be answered with `invalid_message`.
+The agent first sends the versions that it supports. The monitor answers with one, or with an error. Then each message
+has a type, a content and an id. Ids of the agent are even, ids of the monitor odd, and a reply repeats the id of its
+message. The monitor is not trusted: an invalid message becomes a value, and `invalid_message` answers it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PORT: Final = 10301
 PATH: Final = "/monitor"
 VERSION: Final = 1
 FIRST_ID: Final = 2
-"""Of the agent's messages; the next one is two higher."""
+"""First id of the agent. The next one is two higher."""
 MOST_MESSAGE: Final = 64 * 1024
 """Bytes."""
 _ABOUT: Final = "the monitor's message"
@@ -32,24 +32,24 @@ class UpscaleRequest:
 
 @dataclass(frozen=True, slots=True)
 class UpscaleConfirmation:
-    """The guest uses what it was granted."""
+    """The guest uses the granted amount."""
 
 
 @dataclass(frozen=True, slots=True)
 class DownscaleResult:
     ok: bool
-    """Whether it can do with less, and has adapted already."""
+    """Whether the guest can use less, and has adapted already."""
     status: str
 
 
 @dataclass(frozen=True, slots=True)
 class HealthCheck:
-    """Of the monitor, or its reply to ours."""
+    """Health check of the monitor, or its reply to the agent's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """Something went wrong on its side, or it did not understand us."""
+    """An error of the monitor, or a message that it did not understand."""
 
     error: str
     understood: bool
@@ -67,20 +67,20 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class NotUnderstood:
-    """A message that makes no sense."""
+    """An invalid message."""
 
     why: str
     id: int | None
-    """None: not even that could be read."""
+    """None: the id is unreadable too."""
 
 
 def opening() -> str:
-    """The first message of a connection."""
+    """Return the first message of a connection."""
     return _text({"min": VERSION, "max": VERSION})
 
 
 def opened(text: str | bytes) -> str:
-    """Why the monitor's answer to the opening is no agreement; empty: it is one."""
+    """Return why the monitor's answer is no agreement on a version; empty if it is."""
     try:
         part = Part.of_text(_decoded(text), Place(_ABOUT, ""))
         part.mapping()
@@ -109,7 +109,7 @@ def invalid_message(id_: int, error: str) -> str:
 
 
 def heard(text: str | bytes) -> Heard | NotUnderstood:
-    """What the monitor says."""
+    """Parse a message of the monitor."""
     id_: int | None = None
     try:
         part = Part.of_text(_decoded(text), Place(_ABOUT, ""))
@@ -121,7 +121,7 @@ def heard(text: str | bytes) -> Heard | NotUnderstood:
 
 
 def _content(part: Part) -> Content:
-    """Raises `Misread`."""
+    """Parse type and content of a message. Raises `Misread`."""
     kinds = [
         "UpscaleRequest",
         "UpscaleConfirmation",
@@ -149,7 +149,7 @@ def _content(part: Part) -> Content:
 
 
 def _either(content: Part, *names: str) -> Part:
-    """Monitors write these in capitals or not, and the reference reads both."""
+    """Return a field in either spelling: monitors use capitals or not, and upstream reads both."""
     return next((content[name] for name in names if content[name].there), content[names[0]])
 
 

@@ -1,7 +1,7 @@
-"""The agent's half of the permit protocol: what is sent, what an answer says, and which answers are refused (2.5).
+"""Client side of the permit protocol: the request, the answer, and the checks of an answer.
 
-An answer is JSON of somebody who may be slow, old or wrong. Version 5.0 has `permit` and `migrate`; what a newer
-scheduler adds (B28) is taken where it makes sense and passed over where not.
+An answer may come from a slow, old or wrong server. Version 5.0 has `permit` and `migrate`. Fields of a newer scheduler
+(B28) are used if they are valid and ignored otherwise.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from situate.vm.model.resource_amounts import Amounts
 VERSION: Final = 7
 """v5.0 (C12)."""
 MOST_ANSWER: Final = 64 * 1024
-"""Bytes of an answer that are looked at."""
+"""Bytes of an answer that are read."""
 MOST_RETRY_MS: Final = 60_000
 
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """An answer that could be read; whether it is accepted is said by `objection`."""
+    """A readable answer. `objection` decides whether it is accepted."""
 
     amount: Amounts
     migrates: bool = False
-    """The machine is about to be moved."""
+    """The VM is about to be migrated."""
     reason: str = ""
-    """One word, as B28 has them; empty: it said nothing."""
+    """One word, as in B28; empty: none was given."""
     retry_after_ms: int | None = None
     plan: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class BadAnswer:
-    """No permit came; the sentence says why."""
+    """An answer without a permit, with the reason."""
 
     why: str
 
@@ -53,10 +53,9 @@ def request_body(
     sequence: int | None = None,
     run: str = "",
 ) -> bytes:
-    """JSON of at most 1 KiB for names as Kubernetes has them. `machine` is the runner pod.
+    """Return JSON of at most 1 KiB for valid Kubernetes names. `machine` is the runner Pod.
 
-    `sequence` rises with each request of a `run`, so that one which is overtaken on its way changes nothing; None:
-    neither is told.
+    `sequence` rises with each request of a `run`, so that an overtaken request has no effect. None: neither is sent.
     """
     body: dict[str, Any] = {
         "protoVersion": VERSION,
@@ -74,7 +73,7 @@ def request_body(
 
 
 def answer(status: int, body: bytes) -> Permit | BadAnswer:
-    """Anything but 200 is a failure, whatever it says (C14)."""
+    """Parse an answer. Any status except 200 is a failure, with any body (C14)."""
     if status != 200:
         said = body[:200].decode("utf-8", "replace").strip()
         return BadAnswer(f"the scheduler answered {status}{f': {said}' if said else ''}")
@@ -96,7 +95,7 @@ def answer(status: int, body: bytes) -> Permit | BadAnswer:
 
 
 def objection(permit: Amounts, requested: Amounts, used: Amounts) -> str:
-    """Why a permit is not accepted (C18); empty: it is."""
+    """Return why a permit is not accepted (C18); empty if it is."""
     if not all(permit):
         return f"permit has a resource that is zero: {_shown(permit)}"
     if permit.exceeds(requested):
@@ -111,7 +110,7 @@ def _shown(amounts: Amounts) -> str:
 
 
 def _word(part: Part) -> str:
-    """What is no text is no reason to refuse a permit."""
+    """Return text; other types are ignored and do not invalidate a permit."""
     return part.value[:200] if isinstance(part.value, str) else ""
 
 

@@ -1,7 +1,7 @@
-"""What guests and their caches say of themselves, as samples with labels, turned into metrics (C36).
+"""Load of guests and their caches: samples with labels, turned into metrics (C36).
 
-Names and labels are those of Prometheus text; reading that text is the shell's. One endpoint may speak of many
-machines: samples with labels `namespace` and `name` are of that one, samples without them of whichever was asked for.
+Names and labels are those of Prometheus text; the shell parses the text. One endpoint may have samples of many VMs.
+Samples with labels `namespace` and `name` belong to that VM, other samples to the requested one.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from situate.vm.api.parse_errors import Misread, Part, Place, Unreadable
 from situate.vm.model.pods_and_nodes import Ref
 
 UNSEEN: Final = 100 * 2**20
-"""Bytes of memory that a guest uses and does not tell of."""
+"""Bytes of memory that a guest uses without reporting them."""
 MOST: Final = float(2**60)
-"""A value above is no measurement."""
+"""Larger values are not valid."""
 WINDOWS: Final = "lfc_approximate_working_set_size_windows"
 _SYSTEM: Final = tuple(
     f"host_{each}" for each in ("load1", "load5", "memory_total_bytes", "memory_available_bytes", "memory_cached_bytes")
 )
 NAMES: Final = (*_SYSTEM, WINDOWS)
-"""Of all samples that anything is made of."""
+"""Names of all samples that are used."""
 WINDOW_S: Final = 60
-"""From one window to the next."""
+"""Time from one window to the next."""
 MOST_WINDOWS: Final = 24 * 60
 
 
@@ -39,19 +39,19 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class NoMetrics:
-    """Nothing that can be used; the sentence says why."""
+    """No usable metrics, with the reason."""
 
     why: str
 
 
 def of_machine(samples: Iterable[Sample], machine: Ref) -> list[Sample]:
-    """Without those of others."""
+    """Return the samples without those of other VMs."""
     wanted = {"namespace": machine.namespace, "name": machine.name}
     return [each for each in samples if all(each.labels.get(key, value) == value for key, value in wanted.items())]
 
 
 def system_metrics(samples: Iterable[Sample]) -> SystemMetrics | NoMetrics:
-    """`host_load1`, `host_load5` and `host_memory_{total,available,cached}_bytes`."""
+    """Read `host_load1`, `host_load5` and `host_memory_{total,available,cached}_bytes`."""
     known = {each.name: each.value for each in samples}
     values: list[float] = []
     for name in _SYSTEM:
@@ -65,7 +65,7 @@ def system_metrics(samples: Iterable[Sample]) -> SystemMetrics | NoMetrics:
 
 
 def cache_metrics(samples: Iterable[Sample]) -> CacheMetrics | NoMetrics:
-    """A gauge for each of 60, 120, ... seconds without a gap."""
+    """Read a gauge for each of 60, 120, ... seconds, without a gap."""
     windows: dict[float, float] = {}
     for each in samples:
         if each.name == WINDOWS:
@@ -87,15 +87,18 @@ def cache_metrics(samples: Iterable[Sample]) -> CacheMetrics | NoMetrics:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What somebody says in place of a guest."""
+    """Load from another source than the guest."""
 
     system: SystemMetrics
     cache: CacheMetrics | None = None
 
 
 def load(value: Any, place: Place) -> Load | NoMetrics:
-    """Of an annotation or a file: `{"load1":1.5,"load5":1.2,"memoryUsed":"1Gi","memoryCached":"512Mi",
-    "workingSetPages":[...]}`; `load5` is `load1` where it is missing, the others nothing.
+    """Parse an entry of an annotation or a file.
+
+        {"load1":1.5,"load5":1.2,"memoryUsed":"1Gi","memoryCached":"512Mi","workingSetPages":[...]}
+
+    If `load5` is absent it equals `load1`; the other fields are optional.
     """
     try:
         return _load(Part(place, value))
@@ -104,13 +107,13 @@ def load(value: Any, place: Place) -> Load | NoMetrics:
 
 
 def load_of_text(text: str, place: Place) -> Load | NoMetrics:
-    """Of JSON."""
+    """Parse JSON text."""
     found = read_load(text, place)
     return NoMetrics(str(found)) if isinstance(found, Unreadable) else found
 
 
 def read_load(text: str, place: Place) -> Load | Unreadable:
-    """Of JSON."""
+    """Parse JSON text."""
     try:
         return _load(Part.of_text(text, place))
     except Misread as problem:
@@ -118,7 +121,7 @@ def read_load(text: str, place: Place) -> Load | Unreadable:
 
 
 def _load(part: Part) -> Load:
-    """Raises `Misread`."""
+    """Parse the fields of a load. Raises `Misread`."""
     part.mapping()
     load1 = _finite(part["load1"])
     load5 = _finite(part["load5"]) if part["load5"].there else load1
@@ -132,7 +135,7 @@ def _load(part: Part) -> Load:
 
 
 def _finite(part: Part) -> float:
-    """Raises `Misread`."""
+    """Return a valid number. Raises `Misread`."""
     value = part.value
     if isinstance(value, bool) or not isinstance(value, int | float) or not _usable(value):
         raise part.misread("a number from 0 to 2^60")
@@ -140,7 +143,7 @@ def _finite(part: Part) -> float:
 
 
 def _usable(value: float) -> bool:
-    """Also of whole numbers that are too large for a float, and of what is no number at all."""
+    """Return whether the value is valid. Handles integers too large for a float, and NaN."""
     return 0 <= value <= MOST
 
 

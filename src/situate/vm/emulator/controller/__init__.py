@@ -1,6 +1,6 @@
-"""SHELL: runs the stand-in for a hypervisor beside an API server, as one process of which one leads.
+"""The shell of the emulator: runs it beside an API server, in processes of which one leads.
 
-`informers` sees, the package above decides, `apply` writes; `controller` ties them together.
+`informers` watches, the package above decides, and `apply` writes. `controller` connects them.
 """
 
 from __future__ import annotations

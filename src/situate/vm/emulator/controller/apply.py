@@ -1,4 +1,4 @@
-"""Carries out the one write of a look, and lets the stores know at once what came of it."""
+"""Writes of reconciliations. Their results go to the stores at once."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from situate.vm.emulator.controller.informers import RESOURCES, Watched
 
 FIELD_MANAGER: Final = "situate-vm-machines"
 FAILED_CREATE: Final = "FailedCreate"
-"""Reason of the Event about a machine or migration whose pod the server does not take."""
+"""Reason of the Event on a VM or migration whose Pod the server refuses."""
 Record = Callable[[ObjectReference, str, str, str], Any]
-"""`EventRecorder.record`: about what, type, reason, message."""
+"""`EventRecorder.record`: object, type, reason, message."""
 
 
 class Performing:
-    """Methods that await raise what the client raises, and what keeps a process that does not lead from writing."""
+    """Writer of one process. Its async methods raise the client's errors, or an error if it does not lead."""
 
     def __init__(self, client: Client, watched: Watched, actuator: Actuator, record: Record) -> None:
         self._client = client
@@ -32,7 +32,7 @@ class Performing:
         self._record = record
 
     async def perform(self, write: Write) -> None:
-        """What exists already or is gone already is as good as done; the watch brings the next look."""
+        """Send a write. AlreadyExists and NotFound count as success; the watch causes the next reconciliation."""
         resource, learn = RESOURCES[write.kind], self._watched.reflectors[write.kind].learn
         try:
             match write:
@@ -57,7 +57,7 @@ class Performing:
         except (AlreadyExists, NotFound):
             return
         except (Forbidden, Invalid) as refused:
-            # it stays so until somebody changes the machine, or the rule that it breaks
+            # it stays so until the VM, or the violated rule, is changed
             if isinstance(write, Create) and write.note is not None:
                 self._record(_reference(write.note), WARNING, FAILED_CREATE, str(refused))
             raise

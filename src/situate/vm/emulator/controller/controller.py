@@ -1,7 +1,7 @@
-"""The stand-in as a service: it watches always, and looks and writes while it leads.
+"""The emulator as a service: it always watches, and reconciles and writes while it leads.
 
-Nothing is kept between two looks but what the watches show, so a process that takes over, or starts again, goes on from
-the objects. Two looks at one key never overlap, and each sees the answers to our own writes before it.
+All state between two reconciliations is in the watched objects. So a new leader or a restarted process continues from
+them. Two reconciliations of one key never overlap, and each sees the answers to earlier writes of this process.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _WORKERS: Final = 8
 _PROMOTION_RETRY_S: Final = 1.0
 _MISSING: Final = Backoff(initial_s=0.5, cap_s=10.0)
 _RETRY: Final = Backoff(initial_s=0.005, cap_s=10.0, jitter=0.25)
-"""Somebody who corrects a machine waits for no longer than this."""
+"""Longest wait of a VM after its user has corrected it."""
 
 
 class NotLeading(Retriable):
-    """A write was about to leave that only the leader may make."""
+    """A write was stopped because only the leader may send it."""
 
 
 class MachinesController:
-    """A service: `run` until `stop` or cancellation; the Lease is released then."""
+    """Service: `run` until `stop` or cancellation, which also release the Lease."""
 
     name = "vm machines"
 
@@ -58,7 +58,7 @@ class MachinesController:
         election_client: Client | None = None,
         observe_election: Callable[[ElectionNews], None] = lambda _: None,
     ) -> None:
-        """`namespace`: of machines, None: all. `election_client`: one whose rate limit the work cannot use up."""
+        """`namespace`: of VMs, None: all. `election_client`: a client with its own rate limit."""
         self._client = client
         self._settings = settings
         self._wall = wall
@@ -84,7 +84,7 @@ class MachinesController:
         self._log = structlog.get_logger().bind(controller=self.name)
 
     async def run(self) -> None:
-        """Waits for the definitions, then watches and stands for election. Raises what a defect of ours raises."""
+        """Wait for the definitions, then watch and take part in the election. Raises internal errors."""
         if not await self._defined():
             return
         async with asyncio.TaskGroup() as group:
@@ -95,16 +95,16 @@ class MachinesController:
                 watch.cancel()
 
     def stop(self) -> None:
-        """Ends `run` in an orderly way: what is in flight is finished or refused, the Lease is released."""
+        """End `run` in order: calls in flight are finished or refused, and the Lease is released."""
         self._stopping.set()
         self.elector.stop()
 
     def not_ready(self) -> str | None:
-        """For readiness. A standby that has seen everything is ready."""
+        """Return why it is not ready. A standby with complete lists is ready."""
         return self._problem or self.watched.not_ready()
 
     async def reconcile(self, key: Key) -> Result:
-        """One look, and its write."""
+        """Reconcile one object, and send its write."""
         now = self._wall().timestamp()
         looked = look(self.watched, key, now, self._settings)
         if looked.write is not None:
@@ -114,7 +114,7 @@ class MachinesController:
         return Result(requeue_after=max(0.0, looked.again_at - self._wall().timestamp()))
 
     async def _defined(self) -> bool:
-        """Whether the server serves both kinds by now; False: we were stopped before."""
+        """Wait until the server serves both kinds. False: it was stopped before."""
         failures = 0
         while not self._stopping.is_set():
             problem = await self._missing()
@@ -147,7 +147,7 @@ class MachinesController:
         return None
 
     async def _lead(self, leadership: Leadership) -> None:
-        """One term. Nothing is written before everything has been listed afresh."""
+        """Run one term. Nothing is written before everything has been listed again."""
         self._leadership = leadership
         try:
             await self._listed()
@@ -172,6 +172,6 @@ class MachinesController:
             self.queue.add(key)
 
     def _may_write(self) -> None:
-        """Raises unless this process leads at this very moment, by its own clock."""
+        """Raise unless this process leads now, by its own clock."""
         if self._leadership is None or not self._leadership.valid_now():
             raise NotLeading(f"{self.name}: another process may lead by now; nothing is written", after_s=1.0)

@@ -1,4 +1,4 @@
-"""What the stand-in watches: machines, their migrations, and runner pods, each with every field that it has."""
+"""Watches of the emulator: VMs, their migrations, and runner Pods, each with all fields."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ RESOURCES: Final[dict[Kind, ResourceType[Unstructured]]] = {
     Kind.POD: unstructured("", "v1", "Pod", Kind.POD.value),
 }
 _OF_MACHINE: Final = "machine"
-"""Index of migrations and pods: namespace and name of the machine that they are of."""
+"""Index of migrations and Pods: namespace and name of their VM."""
 
 
 class Watched:
-    """Reflectors and their stores, read as `machines.Objects`. They follow the server whether or not we lead."""
+    """Reflectors and their stores, as `Objects`. They follow the server whether or not this process leads."""
 
     def __init__(self, client: Client, rng: random.Random, namespace: str | None) -> None:
         self.reflectors: dict[Kind, Reflector[Unstructured]] = {}
         for kind, resource in RESOURCES.items():
             store: Store[Unstructured] = Store(resource.group_resource)
-            # all pods: one that lost its label would seem to be gone, and another one would be made beside it
+            # all Pods: one without its label would seem to be gone, and a second one would be created
             self.reflectors[kind] = Reflector(client, resource, store, rng=rng, namespace=namespace)
         self.reflectors[Kind.MIGRATION].store.add_index(_OF_MACHINE, _moved_machine)
         self.reflectors[Kind.POD].store.add_index(_OF_MACHINE, _machine_of_pod)
@@ -48,13 +48,13 @@ class Watched:
         return self._of(Kind.POD, namespace, machine)
 
     def everything(self) -> Iterator[Key]:
-        """Everything that can be looked at."""
+        """Yield the keys of all VMs and migrations."""
         for kind in (Kind.MACHINE, Kind.MIGRATION):
             for each in self.reflectors[kind].store.list():
                 yield Key(kind, each.metadata.namespace, each.metadata.name)
 
     def on_change(self, tell: Callable[[Key], None]) -> None:
-        """Tells of every look that may come out otherwise, from now on."""
+        """Call `tell` with every key whose reconciliation may change, from now on."""
         for kind, reflector in self.reflectors.items():
             reflector.store.on_change(self._handler(kind, tell))
 
@@ -63,10 +63,10 @@ class Watched:
             await reflector.store.wait_synced()
 
     async def relist(self) -> None:
-        """Raises what the client raises.
+        """List everything again. Raises the client's errors.
 
-        Pods first: a machine must not be known by an older state than its pods are, or the pod that it has arrived in
-        would pass for one that it left behind.
+        Pods come first: the state of a VM must not be older than that of its Pods. Otherwise the Pod that the VM has
+        moved to would count as a stray.
         """
         for kind in (Kind.POD, Kind.MIGRATION, Kind.MACHINE):
             await self.reflectors[kind].relist()
