@@ -165,7 +165,7 @@ def _cause(state: State, verdict: Verdict, free: int, weight: int) -> str:
 
 
 def _refused(state: State, key: Key) -> Mapping[int, str]:
-    """With predicates: what they say of pods that accept."""
+    """Return the reasons of the predicates, by ordinal of accepting Pods that they refuse."""
     entry = state.vpods.get(key)
     if entry is None or not state.options.safe or state.options.policy is not PolicyName.POLICY:
         return {}

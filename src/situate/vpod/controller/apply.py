@@ -141,7 +141,7 @@ class Placing:
             self.retry_short()
 
     def rebuilt(self, options: Options, now: float) -> State:
-        """Build the state from the stores, and take from the present state what no listing shows."""
+        """Build the state from the stores, and take the facts that no listing shows from the present state."""
         present = self.state
         return State.rebuilt(
             options,

@@ -75,7 +75,7 @@ class ScaleCache:
             scale = await answer
         finally:
             self._reading.pop(name, None)
-        if resets == self._resets:  # do not store after a reset what was read before it
+        if resets == self._resets:  # do not store an answer that was requested before a reset
             self._entries.put(scale)
         return scale
 
