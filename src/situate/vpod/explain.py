@@ -1,6 +1,6 @@
-"""Explain why a vpod has its placements, Pod by Pod, and the autoscaler's next action (B13).
+"""Explain why a vpod has its placements, Pod by Pod, and the autoscaler's next action.
 
-The result is data, for any output. `plan` returns the controller's decisions without writing them.
+The result is data, for any output. `plan` returns the controller's decisions without writing them. Rule B13.
 """
 
 from __future__ import annotations

@@ -106,9 +106,9 @@ class Placing:
             watched.workers.store.on_change(self._worker_changed)
 
     def promote(self, options: Options) -> None:
-        """Begin to lead with the objects in the stores, and reserve the placements of the statuses (D1).
+        """Begin to lead with the objects in the stores, and reserve the placements of the statuses.
 
-        A second promotion has the same result as the first.
+        A second promotion has the same result as the first. Rule D1.
         """
         self._asked_replicas = None
         statefulset = self.statefulset()
@@ -134,7 +134,10 @@ class Placing:
         self._set_timer()
 
     def reconfigure(self, options: Options) -> None:
-        """Apply new settings now. Only placements that the new settings forbid move (B15)."""
+        """Apply new settings now.
+
+        Only placements that the new settings forbid move. Rule B15.
+        """
         if self.state is not None:
             self.state.reconfigure(options, self._now())
             self._after_change()
@@ -175,7 +178,7 @@ class Placing:
         self._asked_replicas = replicas
 
     def saw_replicas(self, replicas: int, version: str) -> None:
-        """Take over `spec.replicas` as of this resourceVersion of the StatefulSet, whether read, written or watched.
+        """Record `spec.replicas` as of this resourceVersion of the StatefulSet, whether read, written or watched.
 
         A watch event that is older than the known version changes nothing (D2, D21).
         """
@@ -194,7 +197,7 @@ class Placing:
             self.retry_short()
 
     def retry_short(self) -> None:
-        """Queue every vpod with a shortage, by priority and age (L5), then the vpods that lack spare copies."""
+        """Queue every vpod with a shortage, by priority and age, then the vpods that lack spare copies."""
         if self.state is not None:
             self._writing.held_back = False
             self._tried = self._seen(self.state)
@@ -214,9 +217,9 @@ class Placing:
         return id(state), state.version, self.statefulset() is None, self._reporter.blocked
 
     async def rebalance(self) -> None:
-        """Even out uneven vpods, up to the move limit of one interval (B7). Do nothing during a drain or a rollout.
+        """Even out uneven vpods, up to the move limit of one interval. Do nothing during a drain or a rollout.
 
-        Between two vpods, other tasks of the loop run: plugins may take milliseconds for each vpod.
+        Between two vpods, other tasks of the loop run: plugins may take milliseconds for each vpod. Rule B7.
         """
         state = self.state
         if state is None or not self._evens_out(state):

@@ -126,7 +126,10 @@ class VPodController:
         return self.watched.not_ready()
 
     def reconfigure(self, settings: StatefulSetSettings) -> None:
-        """Apply new settings without a restart (B15). The watches stay those of the start."""
+        """Apply new settings without a restart.
+
+        The watches stay those of the start. Rule B15.
+        """
         self.settings = settings
         self._policies.reconfigure(settings)
         self._take(replace(settings.options(), placing=self._policies.placing, removing=self._policies.removing))
@@ -141,7 +144,10 @@ class VPodController:
         self._take(replace(self._options, placing=placing, removing=removing))
 
     async def _lead(self, leadership: Leadership) -> None:
-        """Run one term as leader. No decision is made before the state is rebuilt from fresh listings (D1)."""
+        """Run one term as leader.
+
+        No decision is made before the state is rebuilt from fresh listings. Rule D1.
+        """
         self._leadership = leadership
         try:
             await self._promote()
@@ -170,7 +176,7 @@ class VPodController:
         self._log.info("the state is rebuilt", vpods=len(self.placing.state.vpods) if self.placing.state else 0)
 
     async def _check(self) -> None:
-        """Compare the state with fresh listings at intervals; the listings win (S10, D24)."""
+        """Compare the state with fresh listings at intervals; the listings win."""
         while True:
             await asyncio.sleep(_CHECKS_EVERY_REFRESHES * self._options.refresh_period)
             try:
@@ -188,7 +194,7 @@ class VPodController:
                 self.placing.replace_state(rebuilt)
 
     async def _retry_short(self) -> None:
-        """Retry vpods with a shortage in order, at intervals (L5)."""
+        """Retry vpods with a shortage in order, at intervals."""
         while True:
             await asyncio.sleep(SHORTAGE_RETRY_S)
             self.placing.report_blocking()
@@ -200,7 +206,7 @@ class VPodController:
             await self.placing.rebalance()
 
     def _may_write(self) -> None:
-        """Raise NotLeading unless this process leads now, by its own clock (S7)."""
+        """Raise NotLeading unless this process leads now, by its own clock."""
         if self._leadership is None or not self._leadership.valid_now():
             raise NotLeading(f"{self.name}: another process may lead by now; nothing is written", after_s=1.0)
 

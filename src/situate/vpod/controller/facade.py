@@ -83,20 +83,23 @@ class StatefulSetScheduler:
         return self._state
 
     def schedule(self, vpod: VPod) -> list[Placement] | Awaitable[list[Placement]]:
-        """Return the placements sorted by ordinal. A failed read changes nothing (D3).
+        """Return the placements sorted by ordinal. A failed read changes nothing.
 
-        Raises NotEnoughReplicas with the partial placements.
+        Raises NotEnoughReplicas with the partial placements. Rule D3.
         """
         return self._run(self._schedule(vpod))
 
     def schedule_all(self, wanted: Iterable[tuple[VPod, int]]) -> dict[Key, Decision] | Awaitable[dict[Key, Decision]]:
-        """Place each source with its number of vreplicas, and return the decisions (V4). A shortage is no exception."""
+        """Place each source with its number of vreplicas, and return the decisions.
+
+        A shortage is no exception. Rule V4.
+        """
         return self._run(self._schedule_all(list(wanted)))
 
     def promote(self) -> Awaitable[None] | None:
-        """Begin to lead: forget cached scales and reserve the placements of the statuses (D1).
+        """Begin to lead: forget cached scales and reserve the placements of the statuses.
 
-        A second promotion has the same result as the first (B2).
+        A second promotion has the same result as the first (B2). Rule D1.
         """
         return self._run(self._promote())
 
@@ -118,13 +121,14 @@ class StatefulSetScheduler:
         return self._run(self._autoscale(may_shrink))
 
     def rebalance(self) -> dict[Key, list[Placement]] | Awaitable[dict[Key, list[Placement]]]:
-        """Reserve the opt-in moves of one interval (B7), and return the placements that the consumer has to write, by
-        vpod.
-        """
+        """Reserve the opt-in moves of one interval, and return the placements that the consumer has to write, by vpod."""
         return self._run(self._rebalance())
 
     def resync(self) -> Awaitable[None] | None:
-        """Drop the reservations of vpods that are gone (D24). Call this every three refresh periods."""
+        """Drop the reservations of vpods that are gone.
+
+        Call this every three refresh periods. Rule D24.
+        """
         return self._run(self._resync())
 
     async def run(self) -> None:
@@ -236,7 +240,10 @@ class StatefulSetScheduler:
                 drain.evicted(self._state, eviction)
 
     def _observe(self, now: float, scale: Scale | None = None) -> Steps[list[Key]]:
-        """Return the keys of the listed vpods. The state changes only after all reads have succeeded (D3)."""
+        """Return the keys of the listed vpods.
+
+        The state changes only after all reads have succeeded. Rule D3.
+        """
         config = self.config
         assert config.pod_lister is not None
         if scale is None:

@@ -178,7 +178,10 @@ class Reporter:
             self.blocked = str(found)
 
     def statefulset_missing(self) -> None:
-        """Report a missing StatefulSet. The caller reports it once, until the StatefulSet has existed again (D20)."""
+        """Report a missing StatefulSet.
+
+        The caller reports it once, until the StatefulSet has existed again. Rule D20.
+        """
         namespace, _, name = self._name.partition("/")
         regarding = ObjectReference("apps/v1", "StatefulSet", namespace, name)
         self._record(regarding, WARNING, "StatefulSetMissing", missing_statefulset(self._name))

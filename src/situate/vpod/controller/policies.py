@@ -1,4 +1,4 @@
-"""The predicates and priorities of two ConfigMaps, applied as they change; an invalid one changes nothing (D16)."""
+"""The predicates and priorities of two ConfigMaps, applied as they change; an invalid one changes nothing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ class Policies:
             self._store.on_change(lambda _, new: self._seen(new))
 
     def reconfigure(self, settings: StatefulSetSettings) -> None:
-        """Apply settings that possibly name other ConfigMaps (B15). A valid ConfigMap takes effect at once."""
+        """Apply settings that possibly name other ConfigMaps.
+
+        A valid ConfigMap takes effect at once. Rule B15.
+        """
         before, self._settings = self._settings, settings
         shipped: Options = settings.options()
         changed = set()

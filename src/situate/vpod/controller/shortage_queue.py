@@ -1,7 +1,7 @@
-"""The order of vpods with a shortage, once there may be capacity for them (L5).
+"""The order of vpods with a shortage, once there may be capacity for them.
 
 The work queue returns a vpod only after its last decision is written, and its own events enqueue a vpod at any time. A
-vpod that comes too early therefore waits for a moment until the vpods before it have been scheduled.
+vpod that comes too early therefore waits for a moment until the vpods before it have been scheduled. Rule L5.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Write the decisions for a vpod: its status, its workers, and the removal of a placement by an eviction.
 
-This module records the vpods whose status write is in progress, and the vpods whose last write has an unknown result.
+This module records the vpods with a status write in progress, and those with an unknown result of the last write.
 `apply` decides, and chooses the time of a write.
 """
 

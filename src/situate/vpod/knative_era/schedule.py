@@ -169,7 +169,10 @@ class _Call:
         return _as_placements(result), 0
 
     def _removed(self, placements: list[Placement], surplus: int, policy: CompiledPolicy) -> list[Placement]:
-        """Remove the surplus one by one from Pods that still hold vreplicas (D14). Stop if no Pod may lose one."""
+        """Remove the surplus one by one from Pods that still hold vreplicas.
+
+        Stop if no Pod may lose one. Rule D14.
+        """
         statefulset = self._cluster.statefulset
         for _ in range(surplus):
             view = self._view()

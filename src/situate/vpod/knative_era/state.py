@@ -149,8 +149,9 @@ class EraBuilder:
         return self._state
 
     def _charged(self, placements: Placements) -> list[tuple[int, int]]:
-        """Subtract the placements from the free capacity. Return (ordinal, vreplicas) for the StatefulSet's Pods (D10,
-        D12).
+        """Subtract the placements from the free capacity.
+
+        Return (ordinal, vreplicas) for the StatefulSet's Pods. Rules D10 and D12.
         """
         charged = []
         for placement in placements:

@@ -147,9 +147,9 @@ class Options:
 
     @property
     def shrinks_evenly(self) -> bool:
-        """Whether a surplus leaves the fullest own Pod first (B9) and not the highest ordinal.
+        """Whether a surplus leaves the fullest own Pod first and not the highest ordinal.
 
-        `pack` fills low ordinals (V7), so with `pack` the value `auto` means the highest ordinal.
+        `pack` fills low ordinals (V7), so with `pack` the value `auto` means the highest ordinal. Rule B9.
         """
         if self.shrink is not Shrink.AUTO or not self.safe:
             return self.safe and self.shrink is Shrink.SPREAD

@@ -131,7 +131,7 @@ def resettled(situation: Situation, vpod: VPod, own: Places, moves: Counter[Move
 
 
 def commit(state: State, decision: Decision) -> None:
-    """Make the decision the vpod's reservation, also under a shortage (S6), in O(changed entries)."""
+    """Make the decision the vpod's reservation, also under a shortage, in O(changed entries)."""
     limited = decision.shortage.limit if decision.shortage is not None else None
     state.commit(
         decision.key,
@@ -148,9 +148,7 @@ def commit(state: State, decision: Decision) -> None:
 
 
 def schedule_all(state: State, wanted: Iterable[tuple[VPod, int]], now: float) -> dict[Key, Decision]:
-    """Schedule each (vpod, vreplicas) and commit the decisions (V4), the same as one call after the other in this
-    order.
-    """
+    """Schedule each (vpod, vreplicas) and commit the decisions, the same as one call after the other in this order."""
     decisions: dict[Key, Decision] = {}
     for vpod, vreplicas in wanted:
         decision = decide(state, Resized(vpod, vreplicas), now)
@@ -192,7 +190,7 @@ class Resized:
 
 
 def retry_order(state: State) -> list[Key]:
-    """Return the vpods with a shortage in the order of retries: by priority, then by age (L5)."""
+    """Return the vpods with a shortage in the order of retries: by priority, then by age."""
     return [entry.key for entry in sorted(state.short.values(), key=turn)]
 
 
@@ -219,7 +217,10 @@ def effective_target(state: State, wanted: int, pods: int | None = None) -> int:
 
 
 def _pods_taking_part(situation: Situation) -> int:
-    """Count the accepting Pods, and the Pods on hold where the vpod runs. A short absence removes nothing (V23, B3)."""
+    """Count the accepting Pods, and the Pods on hold where the vpod runs.
+
+    A short absence removes nothing. Rules V23 and B3.
+    """
     state = situation.state
     accepting = state.causes[Cause.NONE]
     if not state.options.safe or accepting >= state.options.min_replicas:
@@ -237,7 +238,7 @@ def lacking_spare_copies(state: State) -> list[Key]:
 
 
 def pods_to_cover(state: State, target: int) -> int:
-    """Return the least number of Pods in a result, provided that they have free capacity (D7)."""
+    """Return the least number of Pods in a result, provided that they have free capacity."""
     options = state.options
     if not options.safe or options.policy is not PolicyName.SPREAD or not options.min_replicas:
         return 0
@@ -301,9 +302,9 @@ def _given_back(own: dict[int, int], drained: Places, aim: int, moves: Counter[M
 
 
 def _shrunk(situation: Situation, own: dict[int, int], surplus: int, *, returns: bool) -> dict[int, int]:
-    """Remove the surplus as `shrink` says (step 6 of "Spread"), first from Pods that a drain empties (B4).
+    """Remove the surplus as `shrink` says (step 6 of "Spread"), first from Pods that a drain empties.
 
-    `returns`: the surplus frees capacity for other vpods, so it leaves accepting Pods first.
+    `returns`: the surplus frees capacity for other vpods, so it leaves accepting Pods first. Rule B4.
     """
     state = situation.state
     remove = shrink.from_fullest if state.options.shrinks_evenly else shrink.from_highest
@@ -352,10 +353,10 @@ def _binding(
 
 
 def _covering(situation: Situation, own: dict[int, int], target: int, moves: Counter[MoveCause]) -> dict[int, int]:
-    """Spread over more Pods while fewer than required are covered and others have free capacity (D7).
+    """Spread over more Pods while fewer than required are covered and others have free capacity.
 
     Each of these Pods takes one vreplica from the fullest own Pod (ties: the highest ordinal). Pods of the vpod's
-    earlier reservation come first, then the lowest ordinals.
+    earlier reservation come first, then the lowest ordinals. Rule D7.
     """
     needed = min(pods_to_cover(situation.state, target), sum(own.values()))
     if len(own) >= needed:
@@ -378,7 +379,10 @@ def _covering(situation: Situation, own: dict[int, int], target: int, moves: Cou
 
 
 def _left(state: State, wanted: int, target: int, own: Places) -> int:
-    """Return the vreplicas without a place. In `safe`, vreplicas that `minReplicas` adds do not count (D6)."""
+    """Return the vreplicas without a place.
+
+    In `safe`, vreplicas that `minReplicas` adds do not count. Rule D6.
+    """
     return max(0, (wanted if state.options.safe else target) - sum(own.values()))
 
 

@@ -126,9 +126,9 @@ class _Domain:
 
 
 def _over_domains(situation: Situation, own: Places, emptied: list[int], n: int) -> Added:
-    """Place by fewest own vreplicas in the domain, then on the Pod, then in the order of "Spread" (B8).
+    """Place by fewest own vreplicas in the domain, then on the Pod, then in the order of "Spread".
 
-    With `topology_required`, other domains may not get further ahead of a domain without free capacity.
+    With `topology_required`, other domains may not get further ahead of a domain without free capacity. Rule B8.
     """
     state = situation.state
     by_domain = own_by_domain(situation, own)

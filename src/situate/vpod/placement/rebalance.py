@@ -1,8 +1,8 @@
-"""Opt-in rebalancing (B7): evens out a satisfied vpod with the fewest moves, within the move limits.
+"""Opt-in rebalancing: evens out a satisfied vpod with the fewest moves, within the move limits.
 
 A move goes from the Pod with the most vreplicas of the vpod to the Pod with the fewest that has free capacity, while
-the two differ by at least two. Pods on hold take no part. No Pod takes a vreplica that the predicates of `policy:
-policy` refuse. With a topology, domains are evened out first, then the Pods inside each domain.
+the two differ by at least two. Pods on hold take no part. With `policy: policy`, no Pod takes a vreplica that the
+predicates refuse. With a topology, domains are evened out first, then the Pods inside each domain. Rule B7.
 """
 
 from __future__ import annotations

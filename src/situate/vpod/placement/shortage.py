@@ -1,4 +1,4 @@
-"""Explain a shortage in numbers and in one sentence (B13)."""
+"""Explain a shortage in numbers and in one sentence."""
 
 from __future__ import annotations
 
@@ -53,9 +53,7 @@ class Shortage(msgspec.Struct, frozen=True):
 
 
 def missing_statefulset(name: str) -> str:
-    """Return the message about a missing StatefulSet, for the Event and for the condition of vpods with a shortage
-    (D20).
-    """
+    """Return the message about a missing StatefulSet, for the Event and for the condition of vpods with a shortage."""
     return f"StatefulSet {name} does not exist: create it, or correct the configuration of vpod"
 
 

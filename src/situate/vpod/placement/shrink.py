@@ -25,7 +25,10 @@ def from_highest(own: Places, surplus: int) -> Own:
 
 
 def from_fullest(own: Places, surplus: int) -> Own:
-    """Remove each time from the fullest Pod, in a tie from the highest ordinal (B9). Never increases max - min."""
+    """Remove each time from the fullest Pod, in a tie from the highest ordinal.
+
+    Never increases max - min. Rule B9.
+    """
     left = {ordinal: held for ordinal, held in own.items() if held > 0}
     while surplus > 0 and left:
         level = max(left.values())

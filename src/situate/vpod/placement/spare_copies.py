@@ -1,9 +1,8 @@
-"""Spare copies: vreplicas that `minReplicas` adds above wanted. They are best effort, so wanted vreplicas come first
-(D6).
+"""Spare copies: vreplicas that `minReplicas` adds above wanted. They are best effort, so wanted vreplicas come first.
 
 While a vpod lacks wanted vreplicas, no spare copy is added on capacity that the vpod could use. Other vpods return as
 many spare copies as necessary. Nothing else moves for this purpose. `decide` asks this module how many vreplicas a vpod
-should hold. The controller asks which vpods to schedule again.
+should hold. The controller asks which vpods to schedule again. Rule D6.
 """
 
 from __future__ import annotations

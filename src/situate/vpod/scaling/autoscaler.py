@@ -115,7 +115,7 @@ def within_limits(options: Options, pods: int) -> int:
 
 
 def _reset_and_occupied(state: State) -> int:
-    """Return the Pods to ask for again after another client lowered R: up to the highest one in use (V21)."""
+    """Return the Pods to ask for again after another client lowered R: up to the highest one in use."""
     if state.reset_from is None:
         return 0
     return drain.occupied(state, below=state.reset_from)

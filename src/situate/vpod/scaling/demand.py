@@ -22,7 +22,7 @@ _ABSENT = (Cause.MISSING, Cause.PENDING)
 
 
 def target_of(state: State, entry: Entry) -> int:
-    """Return the target of step 5 that counts as demand, with the Pods that `minReplicas` will bring (D6)."""
+    """Return the target of step 5 that counts as demand, with the Pods that `minReplicas` will bring."""
     options = state.options
     coming = options.min_replicas if options.max_replicas is None else min(options.min_replicas, options.max_replicas)
     return effective_target(state, entry.wanted, max(coming, state.causes[Cause.NONE]))
@@ -56,7 +56,10 @@ def items(state: State) -> Counter[int]:
 
 
 def wasted_ordinals(state: State) -> list[int]:
-    """Return the ordinals below R of running Pods that reject, and so never take new vreplicas (D5). Ascending."""
+    """Return the ordinals below R of running Pods that reject, and so never take new vreplicas.
+
+    The ordinals are ascending. Rule D5.
+    """
     return sorted(
         ordinal
         for ordinal, slot in state.slots.items()

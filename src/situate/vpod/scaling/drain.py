@@ -139,7 +139,7 @@ def occupied(state: State, below: int | None = None) -> int:
 
 
 def may_cut(state: State, target: int, now: float) -> bool:
-    """Return whether the scale may be written (S8): the ordinals are empty, and the last move has settled."""
+    """Return whether the scale may be written: the ordinals are empty, and the last move has settled."""
     if state.holds_from(target):
         return False
     return state.drain_moved_at is None or now >= state.drain_moved_at + state.options.drain.settle

@@ -161,8 +161,9 @@ class CountedPlaces(JudgedPods):
             self.drain_moved_at = self.now
 
     def _count(self, entry: Entry, sign: int = 1) -> None:
-        """Add a vpod to the sums by namespace and priority. The demand sums leave out a vpod too large for any Pod
-        (B10).
+        """Add a vpod to the sums by namespace and priority.
+
+        The demand sums leave out a vpod too large for any Pod. Rule B10.
         """
         namespace, weight = entry.key.namespace, entry.weight
         add(self.used, namespace, sign * entry.reserved_total * weight)

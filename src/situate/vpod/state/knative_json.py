@@ -1,6 +1,6 @@
-"""The state as JSON, with the keys of Knative's state, and the comparison of two states (S10).
+"""The state as JSON, with the keys of Knative's state, and the comparison of two states.
 
-The JSON form is created on demand and never written as a whole to the log at info level.
+The JSON form is created on demand and never written as a whole to the log at info level. Rule S10.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def to_json(state: State) -> dict[str, Any]:
 
 
 def differences(kept: State, rebuilt: State) -> list[str]:
-    """Describe each difference of two states of the same StatefulSet in a sentence; empty if there is none (S10)."""
+    """Describe each difference of two states of the same StatefulSet in a sentence; empty if there is none."""
     found = []
     if kept.replicas != rebuilt.replicas:
         found.append(f"replicas: {kept.replicas}, listed {rebuilt.replicas}")

@@ -65,7 +65,10 @@ class JudgedPods:
             self._judge(slot)
 
     def observe_pod(self, pod: PodFacts, now: float) -> None:
-        """Take over the facts about a Pod. Pods of other StatefulSets are ignored (D12)."""
+        """Update the facts about a Pod.
+
+        Pods of other StatefulSets are ignored. Rule D12.
+        """
         self.advance(now)
         ordinal = self.ordinal(pod.name)
         if ordinal is None:
@@ -78,7 +81,7 @@ class JudgedPods:
         self._judge(slot)
 
     def pod_gone(self, name: str, now: float) -> None:
-        """Take over that a Pod no longer exists."""
+        """Record that a Pod no longer exists."""
         self.advance(now)
         slot = self.slots.get(self._ordinals.get(name, -1))
         if slot is None or slot.pod is None:
@@ -89,7 +92,7 @@ class JudgedPods:
         self._drop_if_idle(slot)
 
     def observe_node(self, node: NodeFacts, now: float) -> None:
-        """Take over the facts about a node. After the first observed node, unknown nodes count as gone."""
+        """Update the facts about a node. After the first observed node, unknown nodes count as gone."""
         self.advance(now)
         first = not self.nodes_known
         self.nodes_known = True
@@ -117,7 +120,7 @@ class JudgedPods:
         return self.drain is not None and ordinal >= self.drain.target
 
     def ordinal(self, pod: str) -> int | None:
-        """Return the ordinal of a Pod of this StatefulSet, or None (D10, D12)."""
+        """Return the ordinal of a Pod of this StatefulSet, or None."""
         known = self._ordinals.get(pod)
         return known if known is not None else ordinal_of(pod, self.options.statefulset_name)
 
@@ -153,7 +156,7 @@ class JudgedPods:
         return slot
 
     def _drop_if_idle(self, slot: Slot) -> None:
-        """Drop a slot without a Pod and without counts (D11)."""
+        """Drop a slot without a Pod and without counts."""
         if slot.pod is None and not slot.committed and not slot.adding and not slot.trimming:
             self.slots.pop(slot.ordinal, None)
             self._ordinals.pop(slot.name, None)

@@ -16,7 +16,10 @@ from situate.vpod.state.counts import CountedPlaces
 
 
 class State(CountedPlaces):
-    """One StatefulSet's Pods, vpods, placements and reservations. Equal histories give equal states (S9)."""
+    """One StatefulSet's Pods, vpods, placements and reservations.
+
+    Equal histories give equal states. Rule S9.
+    """
 
     def __init__(self, options: Options, replicas: int = 0, now: float = 0.0) -> None:
         super().__init__(options, replicas, now)
@@ -67,7 +70,7 @@ class State(CountedPlaces):
         return state
 
     def observe_replicas(self, replicas: int, now: float, ours: bool = False) -> bool:
-        """Take over `spec.replicas`; `ours` if vpod wrote it. Return whether another client lowered it."""
+        """Record `spec.replicas`; `ours` if vpod wrote it. Return whether another client lowered it."""
         self.advance(now)
         before, self.replicas = self.replicas, replicas
         if replicas == before:
@@ -85,7 +88,7 @@ class State(CountedPlaces):
         return reset
 
     def observe_vpod(self, vpod: VPod, now: float) -> Entry:
-        """Take over a vpod; its reservation stays."""
+        """Update a vpod; its reservation stays."""
         self.advance(now)
         entry = self.vpods.get(vpod.key)
         if entry is None:
@@ -119,7 +122,7 @@ class State(CountedPlaces):
         return entry
 
     def vpod_gone(self, key: Key, now: float) -> None:
-        """Release the status and the reservation of a vpod that no longer exists (D24)."""
+        """Release the status and the reservation of a vpod that no longer exists."""
         self.advance(now)
         entry = self.vpods.pop(key, None)
         self.short.pop(key, None)
@@ -155,7 +158,7 @@ class State(CountedPlaces):
         self._drop_unknown(entry)
 
     def reserve_from_status(self) -> None:
-        """Set the reservations to the statuses of all vpods without a deletionTimestamp, for a promotion (D1)."""
+        """Set the reservations to the statuses of all vpods without a deletionTimestamp, for a promotion."""
         for key in list(self.vpods):
             entry = self.vpods[key]
             alive = entry.listed and not entry.deleting
@@ -229,7 +232,10 @@ class State(CountedPlaces):
         self.vpods[key].surge_since = self.now
 
     def reconfigure(self, options: Options, now: float) -> None:
-        """Apply changed settings (B15). This alone moves nothing."""
+        """Apply changed settings.
+
+        This alone moves nothing. Rule B15.
+        """
         self.version += 1
         self.advance(now)
         for entry in self.vpods.values():
