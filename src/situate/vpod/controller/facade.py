@@ -121,7 +121,7 @@ class StatefulSetScheduler:
         return self._run(self._autoscale(may_shrink))
 
     def rebalance(self) -> dict[Key, list[Placement]] | Awaitable[dict[Key, list[Placement]]]:
-        """Reserve the opt-in moves of one interval, and return the placements that the consumer has to write, by vpod."""
+        """Reserve the opt-in moves of one interval, and return the placements for the consumer to write, by vpod."""
         return self._run(self._rebalance())
 
     def resync(self) -> Awaitable[None] | None:
