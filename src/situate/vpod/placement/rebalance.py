@@ -1,8 +1,9 @@
 """Opt-in rebalancing: evens out a satisfied vpod with the fewest moves, within the move limits.
 
-A move goes from the Pod with the most vreplicas of the vpod to the Pod with the fewest that has free capacity, while
-the two differ by at least two. Pods on hold take no part. With `policy: policy`, no Pod takes a vreplica that the
-predicates refuse. With a topology, domains are evened out first, then the Pods inside each domain. Rule B7.
+A move goes from the Pod with the most vreplicas of the vpod to the Pod with the fewest. The taking Pod needs free
+capacity, and the two must differ by at least two. Pods on hold take no part. With `policy: policy`, no Pod takes a
+vreplica that the predicates refuse. With a topology, domains are evened out first, then the Pods inside each domain.
+Rule B7.
 """
 
 from __future__ import annotations
