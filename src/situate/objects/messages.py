@@ -1,7 +1,7 @@
 """HTTP messages of the Kubernetes API as frozen values.
 
-The client builds them, the in-memory cluster answers them, and a transport carries them; none of the three
-needs a socket to be tested. Sending is left to `situate.kube` and `situate.embedded`.
+The client builds requests, the in-memory cluster answers them, and a transport carries them. Tests of these three parts
+therefore need no socket. `situate.kube` and `situate.embedded` send the messages.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Request(msgspec.Struct, frozen=True):
     body: bytes = b""
 
     def parameter(self, name: str, default: str = "") -> str:
-        """The first value of a query parameter."""
+        """Return the first value of a query parameter."""
         for key, value in self.query:
             if key == name:
                 return value
@@ -36,7 +36,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Response(msgspec.Struct, frozen=True):
-    """The whole answer to one call; a watch is answered by a stream instead."""
+    """The whole answer to one call; the answer to a watch is a stream instead."""
 
     status: int
     body: bytes = b""

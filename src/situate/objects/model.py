@@ -1,4 +1,4 @@
-"""The one way in which Kubernetes objects become Python values."""
+"""The base class of Kubernetes objects as Python values."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import msgspec
 
 
 class Model(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """A frozen struct of the fields that situate reads; unknown ones are skipped while decoding.
+    """A frozen struct of the fields that situate reads; decoding skips unknown fields.
 
-    It is therefore never written back whole: writes are patches or subresources, and what must survive is passed
-    on as `situate.objects.kinds.unstructured.Unstructured`. Values hold no cycles, so the garbage collector need not
-    look at them.
+    An object is therefore never written back as a whole: writes are patches or subresources. An object that must
+    survive unchanged is passed on as `situate.objects.unstructured.Unstructured`. Values contain no cycles, so the
+    garbage collector need not visit them.
     """

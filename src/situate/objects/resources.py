@@ -1,4 +1,4 @@
-"""Which resources an API server has, where they live, and what they decode into."""
+"""The resources of an API server, their paths and their models."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ResourceType(Generic[T]):
-    """A resource as the REST API serves it."""
+    """A resource of the REST API."""
 
     group: str
     """Empty for the core group."""
@@ -55,19 +55,19 @@ class ResourceType(Generic[T]):
 
     @property
     def api_version(self) -> str:
-        """As it stands in `apiVersion`: `v1`, `apps/v1`."""
+        """The text for `apiVersion`: `v1`, `apps/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def group_resource(self) -> str:
-        """As it stands in permissions and messages: `pods`, `statefulsets.apps`."""
+        """The name in permissions and messages: `pods`, `statefulsets.apps`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
-        """The REST path, not percent-encoded.
+        """Return the REST path, not percent-encoded.
 
-        Without a name the collection: of one namespace, or of all if none is given. A cluster's own resource
-        ignores the namespace.
+        Without a name it is the path of the collection, in one namespace or in all. A cluster-scoped resource ignores
+        the namespace.
         """
         path = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         if self.namespaced and namespace:
@@ -83,7 +83,7 @@ class ResourceType(Generic[T]):
 def unstructured(
     group: str, version: str, kind: str, plural: str, *, namespaced: bool = True
 ) -> ResourceType[Unstructured]:
-    """Any resource, such as a custom one; its objects keep every field."""
+    """Return the type of any resource, such as a custom one; its objects retain every field."""
     return ResourceType(group, version, kind, plural, namespaced, Unstructured)
 
 

@@ -1,7 +1,7 @@
-"""Places virtual replicas of event sources onto the pods of a StatefulSet, and sizes that StatefulSet.
+"""Place virtual replicas of event sources on the Pods of a StatefulSet, and size that StatefulSet.
 
-What users of the package need is named here: Knative's words first, then the deciding half. `StatefulSetScheduler` and
-`ScaleCache` do I/O, so they are loaded only when they are asked for.
+This module exports the public API: Knative's names, and the pure deciding functions. `StatefulSetScheduler` and
+`ScaleCache` do I/O, so they are imported on first use.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The part that does I/O, on first use (PEP 562)."""
+    """Import the names that do I/O on first use (PEP 562)."""
     if name in ("SchedulerConfig", "StatefulSetScheduler", "as_scheduler"):
         from situate.vpod.controller import facade
 

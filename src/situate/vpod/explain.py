@@ -1,6 +1,6 @@
-"""Why a vpod is where it is, pod by pod, and what the autoscaler will do about it (B13). Data, for any output.
+"""Explain why a vpod has its placements, Pod by Pod, and the autoscaler's next action.
 
-`plan` is the same decision that the controller would take, without writing it.
+The result is data, for any output. `plan` returns the controller's decisions without writing them. Rule B13.
 """
 
 from __future__ import annotations
@@ -20,55 +20,55 @@ from situate.vpod.scaling.autoscaler import Beat
 from situate.vpod.state.state import State
 from situate.vpod.state.vpod_view import Situation
 
-_MOST_MISSING = 1024  # pods that do not exist and are listed nevertheless; spec.replicas may be any number
+_MOST_MISSING = 1024  # shown Pods that do not exist; spec.replicas may be any number
 
 
 @dataclass(frozen=True, slots=True)
 class PodLine:
-    """One pod as the vpod sees it."""
+    """One Pod from the point of view of the vpod."""
 
     ordinal: int
     name: str
     pod_class: PodClass
     cause: str
-    """Of the class; of a pod that accepts: `full`, `too small`, a predicate's refusal, or `ok`."""
+    """The cause of the class; for an accepting Pod `full`, `too small`, the refusal of a predicate, or `ok`."""
     own: int
-    """Vreplicas of the vpod there."""
+    """Vreplicas of the vpod on this Pod."""
     then: int
-    """The same, once what the decision says has been written."""
+    """Vreplicas of the vpod on this Pod after the decision is written."""
     free: int
-    """Units; negative where it is overcommitted."""
+    """Units; negative if the Pod is overcommitted."""
     free_then: int
-    """The same, once what the decision says has been written; of what others would get nothing is known."""
+    """Units after the decision is written. Future decisions for other vpods are not known."""
     until: float | None
-    """When a hold becomes a reject if nothing changes."""
+    """The time at which a hold becomes a reject if nothing changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
     key: Key
     known: bool
-    """False: no such vpod."""
+    """False if there is no such vpod."""
     wanted: int
     placed: int
     decision: Decision | None
-    """What a schedule would decide now; None for an unknown vpod."""
+    """The decision of a schedule now; None for an unknown vpod."""
     pods: tuple[PodLine, ...]
     counts: Mapping[str, int]
-    """Pods below R by cause."""
+    """Number of Pods below R, by cause."""
     autoscaler: str
-    """One sentence."""
+    """One sentence about the autoscaler's next action."""
     uneven: str = ""
-    """Why `policy: spread` leaves the vpod uneven although pods have room; empty if it does not."""
+    """Why `policy: spread` leaves the vpod uneven although Pods have free capacity; empty if it does not."""
 
 
 def plan(state: State, now: float) -> dict[Key, Decision]:
-    """What scheduling every vpod would decide now, each by itself; nothing is committed."""
+    """Return the decision of a schedule now for every vpod, each on its own. Nothing is committed."""
     return {key: decide(state, entry.as_vpod(), now) for key, entry in state.vpods.items() if entry.listed}
 
 
 def explain(state: State, key: Key, now: float, beat: Beat) -> Explanation:
-    """The whole story of one vpod; `beat` is what the autoscaler would do now."""
+    """Explain one vpod completely. `beat` is the autoscaler's decision now."""
     entry = state.vpods.get(key)
     listed = entry is not None and entry.listed
     decision = decide(state, entry.as_vpod(), now) if entry is not None and listed else None
@@ -134,12 +134,12 @@ def _uneven(state: State, lines: list[PodLine], weight: int) -> str:
 
 
 def ordinals_to_show(state: State) -> list[int]:
-    """Ascending; not all of those that are missing where somebody has asked for an absurd number of pods."""
+    """Return the ordinals to show, ascending. If `spec.replicas` is absurdly large, some missing Pods are left out."""
     return sorted({*state.slots, *range(min(state.replicas, len(state.slots) + _MOST_MISSING))})
 
 
 def intention(state: State, beat: Beat) -> str:
-    """What the autoscaler will do, and why."""
+    """Describe the autoscaler's next action and its reason."""
     needed = f"{counted(beat.asked, 'pod is', 'pods are')} needed and {state.replicas} asked for"
     if beat.asked > beat.needed:
         needed += f", maxReplicas is {beat.needed}"
@@ -165,7 +165,7 @@ def _cause(state: State, verdict: Verdict, free: int, weight: int) -> str:
 
 
 def _refused(state: State, key: Key) -> Mapping[int, str]:
-    """With predicates: what they say of pods that accept."""
+    """Return the reasons of the predicates, by ordinal of accepting Pods that they refuse."""
     entry = state.vpods.get(key)
     if entry is None or not state.options.safe or state.options.policy is not PolicyName.POLICY:
         return {}

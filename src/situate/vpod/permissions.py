@@ -1,4 +1,4 @@
-"""What vpod needs to be allowed, by settings: the one list behind the printed RBAC and the access check."""
+"""The RBAC permissions that vpod needs for given settings: one list for the printed RBAC and for the access check."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from situate.vpod.sources.crds import INTERNAL_GROUP
 
 
 def permissions(entries: Iterable[StatefulSetSettings], lease_namespace: str) -> tuple[Permission, ...]:
-    """Everything that the given entries need, without duplicates, in a stable order."""
+    """Return all permissions that the entries need, without duplicates, in a stable order."""
     found: dict[Permission, None] = {}
     for entry in entries:
         found.update(dict.fromkeys(_of_entry(entry)))

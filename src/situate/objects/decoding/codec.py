@@ -1,8 +1,8 @@
-"""Bytes of the API to values, without trust.
+"""Decode untrusted bytes of the API to values.
 
-Null is read as absent, as Go's decoder does: servers write `"containers":null` and `"creationTimestamp":null`.
-Whatever else is wrong with an object becomes a `Malformed` that names the object and the path in it; an object of a
-page that does not decode is set aside and the others are kept.
+Null counts as absent, as in Go's decoder: servers write `"containers":null` and `"creationTimestamp":null`. Any other
+fault of an object becomes a `Malformed` with the object and the path of the field. An object of a page that does not
+decode is set aside, and the other objects are returned.
 """
 
 from __future__ import annotations
@@ -30,10 +30,13 @@ ChangeType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED"]
 
 
 class Malformed(ValueError):
-    """Bytes that are not the object that they should be."""
+    """Bytes that do not hold the expected object."""
 
     def __init__(self, object_: str, path: str, problem: str) -> None:
-        """`object_` such as `pods default/web-0`; `path` such as `spec.priority`, empty for the whole object."""
+        """Build the message. `object_` is such as `pods default/web-0`.
+
+        `path` is such as `spec.priority`, or empty for the whole object.
+        """
         super().__init__(f"{object_} cannot be read: {path + ': ' if path else ''}{problem}; correct the object")
         self.object = object_
         self.path = path
@@ -47,12 +50,12 @@ class Decoded(Generic[T]):
     items: list[T]
     metadata: ListMeta
     malformed: tuple[Malformed, ...] = ()
-    """The objects of the page that could not be read, in their order."""
+    """The errors of the objects that could not be read, in the order of the page."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawEvent:
-    """One line of a watch whose object is not decoded yet."""
+    """One line of a watch; its object is not decoded yet."""
 
     type: str
     """`ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`."""
@@ -60,17 +63,17 @@ class RawEvent:
 
 
 def decode(resource: ResourceType[T], body: bytes) -> T:
-    """The one object that the bytes hold; `Malformed` if they do not."""
+    """Decode one object. Raises `Malformed` if the bytes hold no such object."""
     return _shape(resource).decode(body)
 
 
 def decode_page(resource: ResourceType[T], body: bytes) -> Decoded[T]:
-    """The objects of a list; `Malformed` if it is no list at all."""
+    """Decode the objects of a list. Raises `Malformed` if the bytes hold no list."""
     return _shape(resource).decode_page(body)
 
 
 def decode_event(line: bytes) -> RawEvent:
-    """One line of a watch; `Malformed` if it is none."""
+    """Decode one line of a watch. Raises `Malformed` if the bytes hold no event."""
     try:
         event = _EVENT.decode(line)
     except _UNREADABLE as error:
@@ -79,15 +82,16 @@ def decode_event(line: bytes) -> RawEvent:
 
 
 def changes_decoder(resource: ResourceType[T]) -> Callable[[Iterable[bytes]], list[tuple[ChangeType, T] | None]]:
-    """What reads the type and object of each line of a watch in one pass, if it tells of a change and is in order.
+    """Return a function that decodes type and object of the lines of a watch in one pass.
 
-    It gives None for every other line: a bookmark, an ERROR, an unreadable object; `decode_event` then says what it is.
+    The function gives None for every line that is no readable change: a bookmark, an ERROR, an unreadable object. Use
+    `decode_event` for such a line.
     """
     return _shape(resource).decode_changes
 
 
 def decode_metadata(body: bytes, what: str) -> ObjectMeta:
-    """Only the metadata of any object, such as that of a bookmark; `Malformed` names it as `what`."""
+    """Decode only the metadata of any object, such as a bookmark. Raises `Malformed` with `what` as the object."""
     try:
         return _lenient(_WITH_METADATA, body).metadata
     except _UNREADABLE as error:
@@ -95,7 +99,7 @@ def decode_metadata(body: bytes, what: str) -> ObjectMeta:
 
 
 def decode_status(body: bytes) -> Status:
-    """A refusal's body, or the object of an ERROR event; `Malformed` if it is no Status."""
+    """Decode the body of an error response, or the object of an ERROR event. Raises `Malformed` if it is no Status."""
     try:
         return _lenient(_STATUS, body)
     except _UNREADABLE as error:
@@ -131,14 +135,14 @@ _RAW_PAGE: Final = msgspec.json.Decoder(_ListWire[msgspec.Raw])
 
 @dataclass(frozen=True, slots=True)
 class _Shape(Generic[T]):
-    """How one resource decodes: a wire type, and the value made of it."""
+    """The decoders of one resource: from a wire type to the value."""
 
     resource: ResourceType[T]
     one: msgspec.json.Decoder[Any]
     page: msgspec.json.Decoder[Any]
     change: msgspec.json.Decoder[Any]
     build: Callable[[Any], T] | None
-    """None where the wire type is the model itself."""
+    """None if the wire type is the model itself."""
     build_changed: Callable[[Any], T] | None
     """The same for the wire type of `change`."""
 
@@ -171,7 +175,7 @@ class _Shape(Generic[T]):
         return cast(T, wire) if self.build is None else self.build(wire)
 
     def _decode_again(self, body: bytes) -> T:
-        """With nulls read as absent; what fails now is the object's fault."""
+        """Decode with nulls as absent. A failure now is a fault of the object."""
         try:
             return self._built(self.one.decode(_without_nulls(body)))
         except _UNREADABLE as error:
@@ -191,7 +195,7 @@ class _Shape(Generic[T]):
         return Decoded(items, page.metadata, tuple(malformed))
 
     def _name(self, body: bytes) -> str:
-        """As far as the object's own words can be read."""
+        """Return the resource and, if readable, the object's namespace and name."""
         try:
             content = msgspec.json.decode(body)
             metadata = content["metadata"]
@@ -239,7 +243,7 @@ def _new_shape(resource: ResourceType[Any]) -> _Shape[Any]:
 
 
 def _unstructured_builder(resource: ResourceType[Any]) -> Callable[[msgspec.Raw], Unstructured]:
-    """Items of a list may come without `apiVersion` and `kind`; passed on, an object needs them."""
+    """Return a builder that adds `apiVersion` and `kind`: items of a list may lack them, but the object needs them."""
     kind = msgspec.json.encode({"apiVersion": resource.api_version, "kind": resource.kind})[:-1] + b","
 
     def build(raw: msgspec.Raw) -> Unstructured:

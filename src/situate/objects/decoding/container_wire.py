@@ -1,7 +1,7 @@
-"""Containers and their statuses as they arrive, told apart by what is read of them.
+"""Containers and their statuses as received, interned by the fields that situate reads.
 
-Their bytes hardly ever repeat, because of the names of mounted tokens and the ids of containers, so the tables of
-`situate.objects.decoding.interning` alone would decode each of them.
+Their bytes rarely repeat, because they contain names of mounted tokens and container ids. The tables of
+`situate.objects.interning` alone would therefore decode every one of them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NO_STATE: Final = ContainerState()
 
 
 class ContainerWire(msgspec.Struct, gc=False, rename="camel"):
-    """A container whose amounts and ports are still bytes."""
+    """A container with undecoded amounts and ports."""
 
     name: str = ""
     image: str = ""
@@ -42,7 +42,7 @@ class ContainerWire(msgspec.Struct, gc=False, rename="camel"):
 
 
 class ContainerStatusWire(msgspec.Struct, gc=False, rename="camel"):
-    """A container's status whose amounts are still bytes."""
+    """A container's status with undecoded amounts."""
 
     name: str = ""
     ready: bool = False
@@ -54,12 +54,12 @@ class ContainerStatusWire(msgspec.Struct, gc=False, rename="camel"):
 
 
 class ContainerReader:
-    """Makes containers and statuses out of what arrived, sharing equal ones."""
+    """Builds containers and statuses from received values; equal ones are shared."""
 
     def __init__(self) -> None:
         self._containers: dict[tuple[object, ...], tuple[Container, ...]] = {}
         self._statuses: dict[tuple[object, ...], tuple[ContainerStatus, ...]] = {}
-        # Statuses bear times and hardly ever recur whole; the amounts in them do.
+        # Whole statuses contain times and rarely repeat; the amounts in them do.
         self._resources = _Amounts(_RESOURCES, ResourceRequirements(), "resources")
         self._ports = _Amounts(_PORTS, (), "ports")
         self._rules = _Amounts(_RULES, (), "restartPolicyRules")
@@ -68,7 +68,7 @@ class ContainerReader:
         self._in_use = _Amounts(_RESOURCES, None, "resources")
 
     def containers(self, wires: list[ContainerWire], path: str) -> tuple[Container, ...]:
-        """Raises `PartError` with the path in the whole object."""
+        """Build the containers of a Pod. Raises `PartError` with the path in the whole object."""
         if not wires:
             return ()
         key = (_container_key(wires[0]),) if len(wires) == 1 else tuple([_container_key(wire) for wire in wires])
@@ -90,7 +90,7 @@ class ContainerReader:
         return _remembered(self._containers, key, built)
 
     def statuses(self, wires: list[ContainerStatusWire], path: str) -> tuple[ContainerStatus, ...]:
-        """Raises `PartError` with the path in the whole object."""
+        """Build the container statuses of a Pod. Raises `PartError` with the path in the whole object."""
         if not wires:
             return ()
         key = (_status_key(wires[0]),) if len(wires) == 1 else tuple([_status_key(wire) for wire in wires])
@@ -112,9 +112,9 @@ class ContainerReader:
         return _remembered(self._statuses, key, built)
 
     def changed_statuses(self, wires: list[ContainerStatusWire], path: str) -> tuple[ContainerStatus, ...]:
-        """Like `statuses`, for a pod that has just changed: as a whole they have not been seen, and are not looked up.
+        """Do the same as `statuses` for a Pod that has just changed, without looking up whole statuses.
 
-        Raises `PartError` with the path in the whole object.
+        Such statuses are new as a whole. Raises `PartError` with the path in the whole object.
         """
         allocated, in_use = self._allocated, self._in_use
         return tuple(
@@ -168,14 +168,14 @@ def _remembered(table: dict[K, T], key: K, value: T) -> T:
 
 
 class _Amounts:
-    """Parts of containers that are few and recur, by their bytes."""
+    """The repeated parts of containers, by their bytes."""
 
     def __init__(self, decoder: msgspec.json.Decoder[Any], absent: Any, field: str) -> None:
         self._decoder = decoder
         self._absent = absent
         self._field = field
         self.known: dict[bytes, Any] = {}
-        """For callers that cannot afford a call to find out."""
+        """The known values, for callers that cannot afford a function call for a lookup."""
 
     def read(self, raw: msgspec.Raw, path: str, number: int) -> Any:
         if raw is NOTHING:

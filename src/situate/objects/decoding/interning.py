@@ -1,7 +1,7 @@
-"""One value in memory for equal parts of many objects.
+"""Interning: equal parts of many objects share one value in memory.
 
-A hundred thousand pods come from a few templates: their containers, tolerations, owner references and conditions are
-mostly equal. A part that arrives in the same bytes as an earlier one is not even decoded.
+A hundred thousand Pods come from a few templates: their containers, tolerations, owner references and conditions are
+mostly equal. If the bytes of a part equal an earlier part, the part is not even decoded.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import msgspec
 T = TypeVar("T")
 
 NOTHING: Final = msgspec.Raw()
-"""Stands in a wire type's field that was not sent: told by its identity, which is cheaper than to look inside."""
+"""Marks a field of a wire type that was not sent. Callers compare by identity, which is cheaper than reading it."""
 
 LIMIT: Final = 2048
-"""Entries before a table starts afresh, so that parts that never recur cost a bounded amount of memory."""
+"""Number of entries after which a table is cleared, so that parts that never repeat use bounded memory."""
 
 LONGEST: Final = 8192
-"""Bytes of a part that is remembered: longer ones would make a full table large, and hardly ever recur."""
+"""Longest part in bytes that is stored: longer parts would make a full table large, and rarely repeat."""
 
 
 class PartError(ValueError):
-    """A part does not decode; the message is the decoder's with the path of the whole object."""
+    """A part does not decode. The message is the decoder's, with the path in the whole object."""
 
     def __init__(self, error: msgspec.ValidationError, path: str) -> None:
         text = str(error)
@@ -32,27 +32,28 @@ class PartError(ValueError):
 
 
 class Interner(Generic[T]):
-    """Remembers decoded parts by their bytes, and by what is read of them.
+    """A table of decoded parts, by their bytes and by the fields that situate reads.
 
-    The second key matters where the bytes never repeat although the fields that we read do: the names of mounted
-    service account tokens, container ids.
+    The second key matters if the bytes never repeat but the fields do: the names of mounted service account tokens,
+    container ids.
     """
 
     def __init__(self, decode: Callable[[bytes], T], absent: T, path: str, *, by_content: bool = True) -> None:
-        """`absent` is the value of a field that is not there; `path` is the field's in the whole object.
+        """Create a table. `absent` is the value of an absent field; `path` is the path of the field in the whole
+        object.
 
-        Without `by_content` the second key is saved: where nearly all of the bytes are read, it finds nothing.
+        Without `by_content` there is no second key. It finds nothing if situate reads nearly all of the bytes.
         """
         self._decode = decode
         self._path = path
         self._with_content = by_content
         self.absent = absent
         self.by_bytes: dict[bytes, T] = {}
-        """What is known already, for callers that cannot afford a call to find out."""
+        """The known values, for callers that cannot afford a function call for a lookup."""
         self._by_content: dict[bytes, T] = {}
 
     def __call__(self, raw: msgspec.Raw) -> T:
-        """The value of these bytes; `PartError` if they do not decode."""
+        """Return the value of these bytes. Raises `PartError` if they do not decode."""
         key = bytes(raw)
         if not key:
             return self.absent
@@ -77,4 +78,4 @@ class Interner(Generic[T]):
 
 
 _ENCODER: Final = msgspec.json.Encoder(enc_hook=str, order="deterministic")
-"""Quantities as their canonical text; what differs in notation only is one value."""
+"""Writes quantities as their canonical text, so that values with different notations share one key."""

@@ -1,4 +1,4 @@
-"""`metadata` as it arrives, before its shared parts are looked up: the same for every kind of which there are many."""
+"""`metadata` as received, before its shared parts are looked up, for all kinds with many objects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from situate.objects.decoding.interning import NOTHING
 
 
 class MetaWire(msgspec.Struct, gc=False, rename="camel"):
-    """`metadata`, with the parts that objects share still in bytes."""
+    """`metadata` with undecoded shared parts."""
 
     name: str = ""
     namespace: str = ""

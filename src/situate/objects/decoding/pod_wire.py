@@ -1,7 +1,7 @@
-"""Pods as they arrive, and how a hundred thousand of them fit into memory.
+"""Pods as received, in a form in which a hundred thousand of them fit into memory.
 
-What pods of one template share is kept undecoded until `Interner` has seen that it is new; short words that recur,
-such as the phase and the node's name, are kept once.
+The parts that Pods of one template share are decoded only if `Interner` does not know them yet. Short words that
+repeat, such as the phase and the node's name, are stored once.
 """
 
 from __future__ import annotations
@@ -82,19 +82,19 @@ class _StatusWire(_AnyStatusWire, gc=False, rename="camel"):
 
 
 class _ChangedStatusWire(_AnyStatusWire, gc=False, rename="camel"):
-    """With what an event nearly always changes read at once: looking for its bytes would be in vain."""
+    """The status in a watch event. Conditions are decoded at once, because they nearly always change."""
 
     conditions: tuple[Condition, ...] = ()
 
 
 _SPEC: Final = decoder(_SpecWire)
 _SPECS: Final = 8192
-"""Pods whose specs are remembered while they change; of some 1.5 kB each they take 12 MB."""
+"""Number of Pods whose specs are stored while they change; at about 1.5 kB each they use 12 MB."""
 _NO_SPEC: Final = msgspec.Raw(b"{}")
 
 
 class PodWire(msgspec.Struct, gc=False, rename="camel"):
-    """A pod whose shared parts are still bytes."""
+    """A Pod with undecoded shared parts."""
 
     metadata: MetaWire = msgspec.field(default_factory=MetaWire)
     spec: _SpecWire = msgspec.field(default_factory=_SpecWire)
@@ -102,7 +102,7 @@ class PodWire(msgspec.Struct, gc=False, rename="camel"):
 
 
 class ChangedPodWire(msgspec.Struct, gc=False, rename="camel"):
-    """A pod in an event of a watch, whose spec is still bytes too: between two events it is nearly always the same."""
+    """A Pod in a watch event. Its spec is undecoded too, because it is nearly always the same in two events."""
 
     metadata: MetaWire = msgspec.field(default_factory=MetaWire)
     spec: msgspec.Raw = NOTHING
@@ -110,10 +110,10 @@ class ChangedPodWire(msgspec.Struct, gc=False, rename="camel"):
 
 
 class PodReader:
-    """Makes pods out of what arrived, sharing equal parts between all pods that it has read.
+    """Builds Pods from received values; all Pods that it has read share equal parts.
 
-    Arguments are given by position, in the order of the model's fields: by name they cost a tenth of an event's time.
-    A test compares the result with a plain decoding.
+    Arguments are given by position, in the order of the model's fields: by name they cost a tenth of an event's time. A
+    test compares the result with a plain decoding.
     """
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ class PodReader:
         self._equal_specs: dict[bytes, tuple[msgspec.Raw, PodSpec]] = {}
 
     def pod(self, wire: PodWire) -> Pod:
-        """Raises `PartError` where a shared part does not decode."""
+        """Build a Pod. Raises `PartError` if a shared part does not decode."""
         status = wire.status
         containers = self._containers
         return Pod(
@@ -151,11 +151,11 @@ class PodReader:
         )
 
     def changed_pod(self, wire: ChangedPodWire) -> Pod:
-        """Like `pod`, with the spec of the pod's earlier event if its bytes are the same."""
+        """Do the same as `pod`, but reuse the spec of the Pod's earlier event if its bytes are the same."""
         metadata = self._metadata(wire.metadata)
         raw, status = wire.spec, wire.status
         known = self._specs.get(metadata.uid)
-        # Comparing costs a tenth of making a key of so many bytes.
+        # Comparing costs a tenth of making a key of this many bytes.
         spec = known[1] if known is not None and known[0] == raw else self._changed_spec(metadata.uid, raw)
         read = self._containers.changed_statuses
         return Pod(
@@ -253,7 +253,7 @@ class PodReader:
             intern(wire.nominated_node_name),
             wire.pod_ip,
             intern(wire.host_ip),
-            self._times.setdefault(started, started),  # pods of a template begin together
+            self._times.setdefault(started, started),  # Pods of one template often start at the same time
             containers,
             init_containers,
             intern(wire.qos_class),
@@ -262,7 +262,7 @@ class PodReader:
         )
 
     def _fresh(self, wire: _AnyStatusWire) -> PodStatus:
-        """The status of a pod on which no kubelet has worked; of those that wait for a node all are equal."""
+        """Return the status of a Pod that no kubelet has handled; Pods that wait for a node have equal statuses."""
         told = wire.phase, wire.reason, wire.message, wire.nominated_node_name, wire.host_ip, wire.qos_class
         key = *told, wire.resize, wire.observed_generation
         known = self._fresh_statuses.get(key)
@@ -283,7 +283,7 @@ class PodReader:
 
 
 def _deciding_volumes(wires: list[Volume]) -> tuple[Volume, ...]:
-    """Only those of the kinds that are read: nearly every pod has one with a service account's token."""
+    """Return only the volumes of the kinds that situate reads: nearly every Pod has a service account token as well."""
     return tuple([wire for wire in wires if wire != Volume(wire.name)])
 
 

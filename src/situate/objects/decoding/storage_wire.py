@@ -1,7 +1,7 @@
-"""Claims and volumes as they arrive, and how a hundred thousand of them fit into memory.
+"""Claims and volumes as received, in a form in which a hundred thousand of them fit into memory.
 
-There may be as many as pods. What they share is kept undecoded until `Interner` has seen that it is new; of their
-annotations only those are kept that a scheduler reads, since others hold whole objects.
+There may be as many as Pods. Their shared parts are decoded only if `Interner` does not know them yet. Only the
+annotations that a scheduler reads are stored, because others contain whole objects.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _ClaimSpecWire(msgspec.Struct, gc=False, rename="camel"):
 
 
 class ClaimWire(msgspec.Struct, gc=False, rename="camel"):
-    """A claim whose shared parts are still bytes."""
+    """A claim with undecoded shared parts."""
 
     metadata: MetaWire = msgspec.field(default_factory=MetaWire)
     spec: _ClaimSpecWire = msgspec.field(default_factory=_ClaimSpecWire)
@@ -75,7 +75,7 @@ class _VolumeSpecWire(msgspec.Struct, gc=False, rename="camel"):
 
 
 class VolumeWire(msgspec.Struct, gc=False, rename="camel"):
-    """A volume whose shared parts are still bytes."""
+    """A volume with undecoded shared parts."""
 
     metadata: MetaWire = msgspec.field(default_factory=MetaWire)
     spec: _VolumeSpecWire = msgspec.field(default_factory=_VolumeSpecWire)
@@ -83,7 +83,7 @@ class VolumeWire(msgspec.Struct, gc=False, rename="camel"):
 
 
 class StorageReader:
-    """Makes claims and volumes out of what arrived, sharing equal parts between all that it has read.
+    """Builds claims and volumes from received values; all that it has read share equal parts.
 
     A test compares the result with a plain decoding.
     """
@@ -100,7 +100,7 @@ class StorageReader:
         self._affinity = _interner(VolumeNodeAffinity | None, None, "spec.nodeAffinity")
 
     def claim(self, wire: ClaimWire) -> PersistentVolumeClaim:
-        """Raises `PartError` where a shared part does not decode."""
+        """Build a claim. Raises `PartError` if a shared part does not decode."""
         spec = wire.spec
         return PersistentVolumeClaim(
             self._metadata(wire.metadata),
@@ -117,7 +117,7 @@ class StorageReader:
         )
 
     def volume(self, wire: VolumeWire) -> PersistentVolume:
-        """Raises `PartError` where a shared part does not decode."""
+        """Build a volume. Raises `PartError` if a shared part does not decode."""
         spec, ref, csi = wire.spec, wire.spec.claim_ref, wire.spec.csi
         return PersistentVolume(
             self._metadata(wire.metadata),
@@ -165,7 +165,7 @@ _MAP: Final = decoder(Mapping[str, str])
 
 
 def _annotations(raw: bytes) -> Mapping[str, str]:
-    """Those that are read."""
+    """Decode only the annotations that are read."""
     found = {name: value for name, value in _MAP.decode(raw).items() if name in READ_ANNOTATIONS}
     return found or NO_LABELS
 

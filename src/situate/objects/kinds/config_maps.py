@@ -1,4 +1,4 @@
-"""What holds settings and names (core/v1, scheduling/v1 types.go)."""
+"""Objects that hold settings and names (core/v1, scheduling/v1 types.go)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Secret(Model, frozen=True):
     """Values in base64."""
 
     def __repr__(self) -> str:
-        """Without the data: a secret must not reach a log by way of an error."""
+        """Omit the data, so that a secret does not reach a log through an error."""
         return f"Secret({self.metadata.namespace}/{self.metadata.name}, keys={sorted(self.data)})"
 
 
@@ -76,7 +76,7 @@ class CustomResourceDefinitionStatus(Model, frozen=True):
 
 
 class CustomResourceDefinition(Model, frozen=True):
-    """Without the schemas, which only a server reads."""
+    """A definition without the schemas, which only a server reads."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: CustomResourceDefinitionSpec = CustomResourceDefinitionSpec()

@@ -1,4 +1,4 @@
-"""Events, as both of their APIs tell them (events.k8s.io/v1 and core/v1 types.go)."""
+"""Events of both APIs (events.k8s.io/v1 and core/v1 types.go)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from situate.objects.model import Model
 
 
 class ObjectReference(Model, frozen=True):
-    """Names an object, or a field of it."""
+    """The name of an object, or of a field of it."""
 
     api_version: str = ""
     kind: str = ""
@@ -25,17 +25,17 @@ class EventSeries(Model, frozen=True):
 
     count: int = 0
     last_observed_time: datetime | None = None
-    """None if the reporter did not say."""
+    """None if the reporter sets no time."""
 
 
 class Event(Model, frozen=True):
-    """`events.k8s.io/v1`."""
+    """An `events.k8s.io/v1` Event."""
 
     metadata: ObjectMeta = ObjectMeta()
     event_time: datetime | None = None
     """None on Events that an older reporter wrote through core/v1."""
     series: EventSeries | None = None
-    """None if it happened once."""
+    """None if the event happened once."""
     reporting_controller: str = ""
     reporting_instance: str = ""
     action: str = ""
@@ -54,7 +54,7 @@ class EventSource(Model, frozen=True):
 
 
 class CoreEvent(Model, frozen=True):
-    """core/v1 `Event`."""
+    """A core/v1 Event."""
 
     metadata: ObjectMeta = ObjectMeta()
     involved_object: ObjectReference = ObjectReference()
@@ -73,7 +73,7 @@ class CoreEvent(Model, frozen=True):
     event_time: datetime | None = None
     """None on Events of older reporters."""
     series: EventSeries | None = None
-    """None if it happened once."""
+    """None if the event happened once."""
     action: str = ""
     reporting_component: str = ""
     reporting_instance: str = ""

@@ -1,4 +1,4 @@
-"""Leases, by which one of many holders is told from the others (coordination/v1 types.go)."""
+"""Leases, which name the one holder among several candidates (coordination/v1 types.go)."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from situate.objects.model import Model
 
 
 class LeaseSpec(Model, frozen=True):
-    """Times come from the holder's clock: compare them with each other, never with one's own."""
+    """The spec of a Lease. Its times come from the holder's clock: compare them only with each other."""
 
     holder_identity: str = ""
-    """Empty if nobody holds it."""
+    """Empty if the Lease has no holder."""
     lease_duration_seconds: int = 0
     acquire_time: datetime | None = None
-    """None if it was never held."""
+    """None if the Lease was never held."""
     renew_time: datetime | None = None
-    """None if it was never held."""
+    """None if the Lease was never held."""
     lease_transitions: int = 0
 
 
 class Lease(Model, frozen=True):
-    """Times are written by `situate.objects.values.timestamps.micro_time`: servers want six decimals."""
+    """A Lease. Write its times with `situate.objects.timestamps.micro_time`: servers require six decimals."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: LeaseSpec = LeaseSpec()

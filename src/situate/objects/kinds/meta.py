@@ -1,4 +1,4 @@
-"""The parts that every Kubernetes object shares (apimachinery meta/v1 types.go)."""
+"""The parts that all Kubernetes objects share (apimachinery meta/v1 types.go)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import msgspec
 from situate.objects.model import Model
 
 NO_LABELS: Mapping[str, str] = MappingProxyType({})
-"""The one empty map of labels or annotations: a hundred thousand pods share it."""
+"""The only empty map of labels or annotations: a hundred thousand Pods share it."""
 
 
 class OwnerReference(Model, frozen=True):
-    """Who owns an object; at most one owner is the controller."""
+    """An owner of an object; at most one owner is the controller."""
 
     kind: str = ""
     name: str = ""
@@ -30,10 +30,10 @@ class ObjectMeta(Model, frozen=True):
 
     name: str = ""
     namespace: str = ""
-    """Empty for objects of the cluster."""
+    """Empty for cluster-scoped objects."""
     uid: str = ""
     resource_version: str = ""
-    """Opaque; equal means unchanged."""
+    """Opaque; an equal value means an unchanged object."""
     generation: int = 0
     creation_timestamp: datetime | None = None
     """None before the server has stored the object."""
@@ -49,7 +49,7 @@ class ObjectMeta(Model, frozen=True):
 
     @property
     def controller(self) -> OwnerReference | None:
-        """The owner that manages this object; None if nobody does."""
+        """The owner that manages this object; None without one."""
         for owner in self.owner_references:
             if owner.controller:
                 return owner
@@ -63,11 +63,11 @@ class ListMeta(Model, frozen=True):
     continue_: str = msgspec.field(default="", name="continue")
     """Token for the next page; empty on the last one."""
     remaining_item_count: int | None = None
-    """Objects after this page; None where the server does not say, as under a field selector."""
+    """Objects after this page; None if the server does not count them, as under a field selector."""
 
 
 class Condition(Model, frozen=True):
-    """One line of `status.conditions`."""
+    """One entry of `status.conditions`."""
 
     type: str = ""
     status: str = ""
@@ -75,12 +75,12 @@ class Condition(Model, frozen=True):
     reason: str = ""
     message: str = ""
     last_transition_time: datetime | None = None
-    """None if the writer did not say."""
+    """None if the writer sets no time."""
     observed_generation: int = 0
 
 
 class KubernetesObject(Protocol):
-    """What every model has."""
+    """The common interface of all models."""
 
     @property
     def metadata(self) -> ObjectMeta: ...

@@ -1,4 +1,4 @@
-"""Nodes: what a scheduler reads of them (core/v1 types.go)."""
+"""Nodes, with the fields that a scheduler reads (core/v1 types.go)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from situate.objects.values.quantity import NO_QUANTITIES, Quantity
 
 
 class Taint(Model, frozen=True):
-    """Keeps pods away that do not tolerate it."""
+    """A taint keeps Pods away that do not tolerate it."""
 
     key: str = ""
     value: str = ""
     effect: str = ""
     """`NoSchedule`, `PreferNoSchedule` or `NoExecute`."""
     time_added: datetime | None = None
-    """None if whoever added it did not say."""
+    """None if no time was set."""
 
 
 class NodeSpec(Model, frozen=True):
@@ -40,11 +40,11 @@ class ContainerImage(Model, frozen=True):
 class NodeStatus(Model, frozen=True):
     capacity: Mapping[str, Quantity] = NO_QUANTITIES
     allocatable: Mapping[str, Quantity] = NO_QUANTITIES
-    """What pods may claim: capacity without what the node keeps for itself."""
+    """The amounts that Pods may request: capacity minus the node's own reservation."""
     conditions: tuple[Condition, ...] = ()
     images: tuple[ContainerImage, ...] = ()
     declared_features: tuple[str, ...] = ()
-    """What the kubelet offers to pods that need it (KEP-5328)."""
+    """Features that the kubelet offers to Pods that need them (KEP-5328)."""
 
 
 class Node(Model, frozen=True):
@@ -53,7 +53,7 @@ class Node(Model, frozen=True):
     status: NodeStatus = NodeStatus()
 
     def condition(self, type_: str) -> Condition | None:
-        """The condition of this type; None if nobody has reported it."""
+        """Return the condition of this type; None if no component has reported it."""
         for condition in self.status.conditions:
             if condition.type == type_:
                 return condition
@@ -61,6 +61,6 @@ class Node(Model, frozen=True):
 
     @property
     def ready(self) -> bool:
-        """Whether the node's `Ready` condition is `True`; a silent node is `Unknown` and so not ready."""
+        """Whether the node's `Ready` condition is `True`; a silent node is `Unknown`, so not ready."""
         condition = self.condition("Ready")
         return condition is not None and condition.status == "True"

@@ -1,4 +1,4 @@
-"""Pods: what a scheduler reads of them (core/v1 types.go)."""
+"""Pods, with the fields that a scheduler reads (core/v1 types.go)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ResourceRequirements(Model, frozen=True):
 
 
 class ContainerPort(Model, frozen=True):
-    """A port that a container opens; `host_port` 0 claims none of the node's."""
+    """A port that a container opens; with `host_port` 0 it uses no port of the node."""
 
     container_port: int = 0
     host_port: int = 0
@@ -31,14 +31,14 @@ class ContainerPort(Model, frozen=True):
 
 
 class ContainerRestartRule(Model, frozen=True):
-    """What to do when a container exits; on which exits is not read."""
+    """The action after a container exits; the exit codes of the rule are not read."""
 
     action: str = ""
     """`Restart` or `RestartAllContainers`."""
 
 
 class ContainerResizePolicy(Model, frozen=True):
-    """What becomes of a container when the amount that it has of a resource changes."""
+    """Whether a container restarts when its amount of a resource changes."""
 
     resource_name: str = ""
     restart_policy: str = ""
@@ -46,7 +46,7 @@ class ContainerResizePolicy(Model, frozen=True):
 
 
 class Container(Model, frozen=True):
-    """A container's claims; commands, probes and mounts are not read."""
+    """A container and its requests; commands, probes and mounts are not read."""
 
     name: str = ""
     image: str = ""
@@ -59,7 +59,7 @@ class Container(Model, frozen=True):
 
 
 class Toleration(Model, frozen=True):
-    """Taints that a pod puts up with."""
+    """A toleration of taints."""
 
     key: str = ""
     """Empty with operator `Exists` means every taint."""
@@ -69,7 +69,7 @@ class Toleration(Model, frozen=True):
     effect: str = ""
     """Empty means every effect."""
     toleration_seconds: int | None = None
-    """None means for ever."""
+    """None means without limit."""
 
 
 class NodeSelectorRequirement(Model, frozen=True):
@@ -82,57 +82,57 @@ class NodeSelectorRequirement(Model, frozen=True):
 
 
 class NodeSelectorTerm(Model, frozen=True):
-    """All of its requirements must hold; an empty term matches no node."""
+    """A term: all its requirements must hold; an empty term matches no node."""
 
     match_expressions: tuple[NodeSelectorRequirement, ...] = ()
     match_fields: tuple[NodeSelectorRequirement, ...] = ()
 
 
 class NodeSelector(Model, frozen=True):
-    """One of its terms must hold."""
+    """A node selector: one of its terms must hold."""
 
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
 
 class PreferredSchedulingTerm(Model, frozen=True):
-    """A wish with a weight of 1 to 100."""
+    """A preference with a weight of 1 to 100."""
 
     weight: int = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
 class NodeAffinity(Model, frozen=True):
-    """Demands and wishes towards nodes."""
+    """Requirements and preferences about nodes."""
 
     required: NodeSelector | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
-    """None demands nothing."""
+    """None means no requirement."""
     preferred: tuple[PreferredSchedulingTerm, ...] = msgspec.field(
         default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
     )
 
 
 class PodAffinityTerm(Model, frozen=True):
-    """Pods that attract or repel, in a topology domain."""
+    """Pods that attract or repel a Pod, in a topology domain."""
 
     topology_key: str = ""
     label_selector: LabelSelector | None = None
-    """None matches no pod."""
+    """None matches no Pod."""
     namespaces: tuple[str, ...] = ()
     namespace_selector: LabelSelector | None = None
-    """None means the pod's own namespace, unless `namespaces` names others; an empty selector means all."""
+    """None means the Pod's own namespace, unless `namespaces` names others; an empty selector means all."""
     match_label_keys: tuple[str, ...] = ()
     mismatch_label_keys: tuple[str, ...] = ()
 
 
 class WeightedPodAffinityTerm(Model, frozen=True):
-    """A wish with a weight of 1 to 100."""
+    """A preference with a weight of 1 to 100."""
 
     weight: int = 0
     pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
 
 
 class PodAffinity(Model, frozen=True):
-    """Also the shape of pod anti-affinity."""
+    """Pod affinity; Pod anti-affinity has the same form."""
 
     required: tuple[PodAffinityTerm, ...] = msgspec.field(
         default=(), name="requiredDuringSchedulingIgnoredDuringExecution"
@@ -143,7 +143,7 @@ class PodAffinity(Model, frozen=True):
 
 
 class Affinity(Model, frozen=True):
-    """None asks nothing."""
+    """The affinities of a Pod; None means no requirement."""
 
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
@@ -151,14 +151,14 @@ class Affinity(Model, frozen=True):
 
 
 class TopologySpreadConstraint(Model, frozen=True):
-    """How evenly the pods of a selector must stand over the domains of a node label."""
+    """How evenly the Pods of a selector must spread over the domains of a node label."""
 
     max_skew: int = 0
     topology_key: str = ""
     when_unsatisfiable: str = ""
     """`DoNotSchedule` or `ScheduleAnyway`."""
     label_selector: LabelSelector | None = None
-    """None matches no pod."""
+    """None matches no Pod."""
     min_domains: int | None = None
     """None counts as 1."""
     node_affinity_policy: str = "Honor"
@@ -176,7 +176,7 @@ class PersistentVolumeClaimSource(Model, frozen=True):
 
 
 class EphemeralVolumeSource(Model, frozen=True):
-    """A claim named `<pod>-<volume>` that lives as long as the pod."""
+    """A claim named `<pod>-<volume>` that exists as long as the Pod."""
 
 
 class GCEPersistentDiskSource(Model, frozen=True):
@@ -189,7 +189,7 @@ class AWSElasticBlockStoreSource(Model, frozen=True):
 
 
 class RBDSource(Model, frozen=True):
-    """An image of a Ceph cluster, known by its monitors."""
+    """An image of a Ceph cluster; its monitors identify the cluster."""
 
     monitors: tuple[str, ...] = ()
     pool: str = "rbd"
@@ -217,19 +217,19 @@ class PortworxSource(Model, frozen=True):
 
 
 class CSIInlineSource(Model, frozen=True):
-    """A volume that lives as long as the pod, and no claim."""
+    """A volume without a claim that exists as long as the Pod."""
 
     driver: str = ""
 
 
 class ImageVolumeSource(Model, frozen=True):
-    """An image whose files are a volume."""
+    """An image whose files form a volume."""
 
     reference: str = ""
 
 
 class Volume(Model, frozen=True):
-    """A volume of a kind that decides, or may decide, where the pod goes; None where it is of another kind."""
+    """A volume of a kind that can restrict the node of the Pod; all fields are None for other kinds."""
 
     name: str = ""
     persistent_volume_claim: PersistentVolumeClaimSource | None = None
@@ -246,16 +246,16 @@ class Volume(Model, frozen=True):
 
 
 class PodResourceClaim(Model, frozen=True):
-    """Devices that the pod is to get (dynamic resource allocation); which ones is not read."""
+    """Devices for the Pod (dynamic resource allocation); the devices are not read."""
 
     name: str = ""
 
 
 class PodSpec(Model, frozen=True):
-    """What a pod asks of the place where it runs."""
+    """The requirements of a Pod on its node."""
 
     node_name: str = ""
-    """Empty until bound."""
+    """Empty until the Pod is bound."""
     hostname: str = ""
     scheduler_name: str = ""
     priority: int | None = None
@@ -267,26 +267,26 @@ class PodSpec(Model, frozen=True):
     init_containers: tuple[Container, ...] = ()
     overhead: Mapping[str, Quantity] = NO_QUANTITIES
     resources: ResourceRequirements = ResourceRequirements()
-    """Of the pod as a whole, beside those of its containers."""
+    """The requests of the Pod as a whole, in addition to those of its containers."""
     node_selector: Mapping[str, str] = NO_LABELS
     affinity: Affinity = Affinity()
     tolerations: tuple[Toleration, ...] = ()
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
     volumes: tuple[Volume, ...] = ()
-    """Only those of the kinds that `Volume` has."""
+    """Only the volumes of the kinds in `Volume`."""
     scheduling_gates: tuple[PodSchedulingGate, ...] = ()
     host_network: bool = False
     restart_policy: str = ""
     termination_grace_period_seconds: int | None = None
     """None means the server's default, 30 s."""
     host_users: bool | None = None
-    """False asks for a user namespace; None is the same as true."""
+    """False requests a user namespace; None means true."""
     resource_claims: tuple[PodResourceClaim, ...] = ()
 
 
 class ContainerStateRunning(Model, frozen=True):
     started_at: datetime | None = None
-    """None if the kubelet did not say."""
+    """None if the kubelet reports no time."""
 
 
 class ContainerStateWaiting(Model, frozen=True):
@@ -298,11 +298,11 @@ class ContainerStateTerminated(Model, frozen=True):
     exit_code: int = 0
     reason: str = ""
     finished_at: datetime | None = None
-    """None if the kubelet did not say."""
+    """None if the kubelet reports no time."""
 
 
 class ContainerState(Model, frozen=True):
-    """At most one of the three; none means waiting."""
+    """The state of a container. At most one field is set; without one the container is waiting."""
 
     waiting: ContainerStateWaiting | None = None
     running: ContainerStateRunning | None = None
@@ -310,22 +310,22 @@ class ContainerState(Model, frozen=True):
 
 
 class ContainerStatus(Model, frozen=True):
-    """What the kubelet reports of a container; image and container ids are not read."""
+    """The kubelet's report on a container; image and container ids are not read."""
 
     name: str = ""
     ready: bool = False
     started: bool | None = None
-    """None if the kubelet did not say."""
+    """None if the kubelet reports no value."""
     restart_count: int = 0
     state: ContainerState = ContainerState()
     allocated_resources: Mapping[str, Quantity] = NO_QUANTITIES
-    """What the kubelet has admitted during a resize."""
+    """The amounts that the kubelet has admitted during a resize."""
     resources: ResourceRequirements | None = None
-    """What the container runs with; None if the kubelet did not say."""
+    """The amounts that the container runs with; None if the kubelet reports none."""
 
 
 class PodStatus(Model, frozen=True):
-    """What is known of a running pod."""
+    """The reported state of a Pod."""
 
     phase: str = ""
     """`Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`."""
@@ -336,12 +336,12 @@ class PodStatus(Model, frozen=True):
     pod_ip: str = msgspec.field(default="", name="podIP")
     host_ip: str = msgspec.field(default="", name="hostIP")
     start_time: datetime | None = None
-    """None until a kubelet has seen the pod."""
+    """None until a kubelet has seen the Pod."""
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     qos_class: str = ""
     resize: str = ""
-    """Servers before 1.33 say here how a resize goes; later ones in conditions."""
+    """The progress of a resize from servers before 1.33; later servers use conditions."""
     observed_generation: int = 0
 
 
@@ -351,7 +351,7 @@ class Pod(Model, frozen=True):
     status: PodStatus = PodStatus()
 
     def condition(self, type_: str) -> Condition | None:
-        """The condition of this type; None if nobody has reported it."""
+        """Return the condition of this type; None if no component has reported it."""
         for condition in self.status.conditions:
             if condition.type == type_:
                 return condition
@@ -359,11 +359,11 @@ class Pod(Model, frozen=True):
 
     @property
     def ready(self) -> bool:
-        """Whether the pod's `Ready` condition is `True`."""
+        """Whether the Pod's `Ready` condition is `True`."""
         condition = self.condition("Ready")
         return condition is not None and condition.status == "True"
 
     @property
     def finished(self) -> bool:
-        """Whether all containers have ended for good, so that the pod holds no room on its node."""
+        """Whether all containers have ended for good, so that the Pod uses no capacity of its node."""
         return self.status.phase in ("Succeeded", "Failed")

@@ -1,4 +1,4 @@
-"""Label selectors."""
+"""Label selectors as fields of an object."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class LabelSelectorRequirement(Model, frozen=True):
 
 
 class LabelSelector(Model, frozen=True):
-    """All of it must hold; an empty selector matches everything."""
+    """A label selector: all its conditions must hold; an empty selector matches everything."""
 
     match_labels: Mapping[str, str] = NO_LABELS
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()

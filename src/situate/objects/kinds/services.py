@@ -1,4 +1,4 @@
-"""Services: which pods they select (core/v1 types.go)."""
+"""Services, with the selector of their Pods (core/v1 types.go)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from situate.objects.model import Model
 
 class ServiceSpec(Model, frozen=True):
     selector: Mapping[str, str] = NO_LABELS
-    """Empty selects no pod: somebody else keeps the endpoints."""
+    """Empty selects no Pod: another component manages the endpoints."""
 
 
 class Service(Model, frozen=True):

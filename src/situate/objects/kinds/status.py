@@ -1,4 +1,4 @@
-"""`kind: Status`: how an API server says no, or that a deletion is done (apimachinery meta/v1 types.go)."""
+"""`kind: Status`: the error response of an API server, or the result of a deletion (apimachinery meta/v1 types.go)."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ class StatusCause(Model, frozen=True):
     reason: str = ""
     message: str = ""
     field: str = ""
-    """Path in the object, such as `spec.containers[0].image`; empty if it is about no field."""
+    """Path in the object, such as `spec.containers[0].image`; empty if no field is concerned."""
 
 
 class StatusDetails(Model, frozen=True):
-    """Which object a Status is about, and why."""
+    """The object of a Status, and the causes."""
 
     name: str = ""
     group: str = ""
     kind: str = ""
-    """Mostly the plural resource (`pods`), for invalid objects the kind (`Pod`): as the server wrote it."""
+    """As the server wrote it: usually the plural resource (`pods`), for invalid objects the kind (`Pod`)."""
     uid: str = ""
     causes: tuple[StatusCause, ...] = ()
     retry_after_seconds: int = 0
 
 
 class Status(Model, frozen=True):
-    """The body of a refusal."""
+    """The body of an error response."""
 
     kind: str = ""
     status: str = ""
@@ -40,4 +40,4 @@ class Status(Model, frozen=True):
     code: int = 0
     """The HTTP status."""
     metadata: ListMeta = ListMeta()
-    """`metadata.continue` of an expired list goes on, inconsistently."""
+    """`metadata.continue` of an expired list allows an inconsistent continuation."""

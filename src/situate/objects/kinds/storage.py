@@ -1,4 +1,4 @@
-"""Storage: what a scheduler reads of claims, volumes and what is said about them (core/v1 and storage/v1 types.go)."""
+"""Storage objects, with the fields that a scheduler reads (core/v1 and storage/v1 types.go)."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from situate.objects.model import Model
 from situate.objects.values.quantity import NO_QUANTITIES, Quantity
 
 STORAGE: Final = "storage"
-"""The resource that claims request and volumes have."""
+"""The resource name of a claim's request and of a volume's capacity."""
 WAIT_FOR_FIRST_CONSUMER: Final = "WaitForFirstConsumer"
 READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
 
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
-"""Annotation of a claim that has its volume for good; the value does not matter."""
+"""Annotation of a claim that is bound for good; its value does not matter."""
 BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
-"""Annotation of a volume whose claim was not chosen by its owner."""
+"""Annotation of a volume that the controller, not the user, bound to its claim."""
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
-"""Annotation of a claim: the node for which a volume is to be made."""
+"""Annotation of a claim: the node for which a volume has to be provisioned."""
 MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
-"""Annotation of a CSINode: in-tree plugins whose volumes a CSI driver serves there, separated by commas."""
+"""Annotation of a CSINode: in-tree plugins with volumes that a CSI driver serves there, separated by commas."""
 _OLD_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 READ_ANNOTATIONS: Final = frozenset((BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE, _OLD_CLASS))
-"""Of claims and volumes; all others are left out when they are decoded."""
+"""The annotations of claims and volumes that are read; decoding drops all others."""
 
 
 class PersistentVolumeClaimSpec(Model, frozen=True):
     access_modes: tuple[str, ...] = ()
     selector: LabelSelector | None = None
-    """None takes any volume."""
+    """None accepts any volume."""
     resources: ResourceRequirements = ResourceRequirements()
     volume_name: str = ""
-    """Empty while no volume is bound or asked for by name."""
+    """Empty while no volume is bound or requested by name."""
     storage_class_name: str = ""
     volume_mode: str = "Filesystem"
     volume_attributes_class_name: str = ""
@@ -61,32 +61,32 @@ class PersistentVolumeClaim(Model, frozen=True):
 
     @property
     def storage_class(self) -> str:
-        """The class's name, by annotation as long ago, else by field; empty if none is asked for."""
+        """The name of the class, from the old annotation or else from the field; empty without a class."""
         return self.metadata.annotations.get(_OLD_CLASS, self.spec.storage_class_name)
 
     @property
     def requested(self) -> Quantity | None:
-        """The size; None if none is named."""
+        """The requested size; None without one."""
         return self.spec.resources.requests.get(STORAGE)
 
     @property
     def fully_bound(self) -> bool:
-        """Whether it has its volume for good."""
+        """Whether the claim is bound for good."""
         return bool(self.spec.volume_name) and BIND_COMPLETED in self.metadata.annotations
 
     @property
     def selected_node(self) -> str | None:
-        """The node for which a volume is being made; None if none has been chosen."""
+        """The node for which a volume is being provisioned; None without a chosen node."""
         return self.metadata.annotations.get(SELECTED_NODE)
 
 
 class ClaimReference(Model, frozen=True):
-    """The claim that a volume is bound to, or meant for."""
+    """The claim that a volume is bound to, or reserved for."""
 
     namespace: str = ""
     name: str = ""
     uid: str = ""
-    """Empty if the volume is meant for whichever claim gets the name."""
+    """Empty if the volume is reserved for any claim of this name."""
 
 
 class CSIVolumeSource(Model, frozen=True):
@@ -96,18 +96,18 @@ class CSIVolumeSource(Model, frozen=True):
 
 class VolumeNodeAffinity(Model, frozen=True):
     required: NodeSelector | None = None
-    """None demands nothing."""
+    """None means no requirement."""
 
 
 class PersistentVolumeSpec(Model, frozen=True):
-    """A volume is of one kind; kinds that no rule tells apart are not read."""
+    """The spec of a volume, which is of one kind. Kinds without a rule of their own are not read."""
 
     capacity: Mapping[str, Quantity] = NO_QUANTITIES
     access_modes: tuple[str, ...] = ()
     claim_ref: ClaimReference | None = None
-    """None while nobody has claimed it."""
+    """None if no claim has the volume."""
     node_affinity: VolumeNodeAffinity | None = None
-    """None if it can be used everywhere."""
+    """None if all nodes can use the volume."""
     storage_class_name: str = ""
     volume_mode: str = "Filesystem"
     volume_attributes_class_name: str = ""
@@ -131,16 +131,16 @@ class PersistentVolume(Model, frozen=True):
 
     @property
     def storage_class(self) -> str:
-        """The class's name, by annotation as long ago, else by field."""
+        """The name of the class, from the old annotation or else from the field."""
         return self.metadata.annotations.get(_OLD_CLASS, self.spec.storage_class_name)
 
     @property
     def size(self) -> Quantity:
-        """None named is zero."""
+        """The size; zero without one."""
         return self.spec.capacity.get(STORAGE, _NO_SIZE)
 
     def is_for(self, claim: PersistentVolumeClaim) -> bool:
-        """Whether it is bound to the claim, or meant for it."""
+        """Return whether the volume is bound to the claim, or reserved for it."""
         ref = self.spec.claim_ref
         return (
             ref is not None
@@ -156,7 +156,7 @@ class TopologySelectorLabelRequirement(Model, frozen=True):
 
 
 class TopologySelectorTerm(Model, frozen=True):
-    """All of it must hold; an empty term matches no node."""
+    """A term: all requirements must hold; an empty term matches no node."""
 
     match_label_expressions: tuple[TopologySelectorLabelRequirement, ...] = ()
 
@@ -165,20 +165,20 @@ class StorageClass(Model, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     provisioner: str = ""
     volume_binding_mode: str | None = None
-    """`Immediate` or `WaitForFirstConsumer`; None only from whoever leaves out the server's default."""
+    """`Immediate` or `WaitForFirstConsumer`; None only if the server's default is missing."""
     allowed_topologies: tuple[TopologySelectorTerm, ...] = ()
-    """One of them must match; none allows every node."""
+    """One of them must match; without terms every node is allowed."""
 
 
 class VolumeNodeResources(Model, frozen=True):
     count: int | None = None
-    """So many volumes of the driver may be on the node; None is no limit."""
+    """The largest number of the driver's volumes on the node; None means no limit."""
 
 
 class CSINodeDriver(Model, frozen=True):
     name: str = ""
     allocatable: VolumeNodeResources | None = None
-    """None is no limit."""
+    """None means no limit."""
 
 
 class CSINodeSpec(Model, frozen=True):
@@ -193,7 +193,7 @@ class CSINode(Model, frozen=True):
 
     @property
     def limits(self) -> dict[str, int]:
-        """By driver; those without a limit are left out."""
+        """The limits by driver, without drivers that have none."""
         return {
             driver.name: driver.allocatable.count
             for driver in self.spec.drivers
@@ -202,13 +202,13 @@ class CSINode(Model, frozen=True):
 
     @property
     def migrated(self) -> frozenset[str]:
-        """The in-tree plugins whose volumes a CSI driver serves on the node."""
+        """The in-tree plugins with volumes that a CSI driver serves on the node."""
         return frozenset(self.metadata.annotations.get(MIGRATED_PLUGINS, "").split(",")) - {""}
 
 
 class CSIDriverSpec(Model, frozen=True):
     storage_capacity: bool = False
-    """Whether it says how much room it has where."""
+    """Whether the driver reports its free capacity."""
 
 
 class CSIDriver(Model, frozen=True):
@@ -217,26 +217,26 @@ class CSIDriver(Model, frozen=True):
 
 
 class CSIStorageCapacity(Model, frozen=True):
-    """How much room a driver has for volumes of a class, on some nodes."""
+    """The free capacity of a driver for volumes of a class, on some nodes."""
 
     metadata: ObjectMeta = ObjectMeta()
     node_topology: LabelSelector | None = None
-    """None is no node."""
+    """None means no node."""
     storage_class_name: str = ""
     capacity: Quantity | None = None
-    """None if the driver did not say."""
+    """None if the driver reports no value."""
     maximum_volume_size: Quantity | None = None
-    """None if the driver did not say."""
+    """None if the driver reports no value."""
 
     @property
     def largest(self) -> Quantity | None:
-        """The largest volume that can be made; None if the driver did not say."""
+        """The largest volume that the driver can provision; None if the driver reports no value."""
         return self.capacity if self.maximum_volume_size is None else self.maximum_volume_size
 
 
 class VolumeAttachmentSource(Model, frozen=True):
     persistent_volume_name: str = ""
-    """Empty for a volume that a pod describes itself."""
+    """Empty for an inline volume of a Pod."""
 
 
 class VolumeAttachmentSpec(Model, frozen=True):

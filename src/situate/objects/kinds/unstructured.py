@@ -1,6 +1,6 @@
-"""Objects of any kind with every field that they came with.
+"""Objects of any kind with all their fields.
 
-For custom resources, and for whatever is passed on: a struct would lose the fields that it does not know.
+Used for custom resources, and for objects that are passed on: a struct would lose unknown fields.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from situate.objects.kinds.meta import ObjectMeta
 
 
 class Unstructured(msgspec.Struct, frozen=True, gc=False):
-    """The metadata that everybody reads, and the object as it arrived."""
+    """The metadata as a struct, and the whole object as received."""
 
     metadata: ObjectMeta
     raw: bytes
@@ -22,7 +22,7 @@ class Unstructured(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def content(self) -> dict[str, Any]:
-        """The whole object as plain data: a new copy at each call, to be kept by whoever changes or rereads it."""
+        """The whole object as plain data: a new copy at each call. Store it before you change it or read it again."""
         content: dict[str, Any] = msgspec.json.decode(self.raw)
         return content
 
@@ -36,7 +36,7 @@ class Unstructured(msgspec.Struct, frozen=True, gc=False):
 
 
 class TypeMeta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Which kind of object this is."""
+    """The API version and kind of an object."""
 
     api_version: str = ""
     kind: str = ""
@@ -46,6 +46,6 @@ _TYPE_META = msgspec.json.Decoder(TypeMeta)
 
 
 def with_content(content: Mapping[str, Any]) -> Unstructured:
-    """The object that plain data describes."""
+    """Build the object from plain data."""
     raw = msgspec.json.encode(content)
     return Unstructured(msgspec.convert(content.get("metadata", {}), ObjectMeta), raw)

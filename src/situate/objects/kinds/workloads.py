@@ -1,6 +1,6 @@
-"""Workloads and what scales and guards them (apps/v1, autoscaling/v1 and policy/v1 types.go).
+"""Workloads, their scale and their disruption budgets (apps/v1, autoscaling/v1 and policy/v1 types.go).
 
-Pod templates are not read: what a controller makes of them arrives as pods.
+Pod templates are not read: situate sees the Pods that a controller creates from them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from situate.objects.model import Model
 
 class StatefulSetOrdinals(Model, frozen=True):
     start: int = 0
-    """Ordinal of the first pod."""
+    """Ordinal of the first Pod."""
 
 
 class StatefulSetSpec(Model, frozen=True):
@@ -93,7 +93,7 @@ class ReplicationControllerSpec(Model, frozen=True):
 
 
 class ReplicationController(Model, frozen=True):
-    """core/v1: what ReplicaSets have replaced."""
+    """A core/v1 ReplicationController, the predecessor of ReplicaSets."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: ReplicationControllerSpec = ReplicationControllerSpec()
@@ -105,9 +105,9 @@ class ScaleSpec(Model, frozen=True):
 
 class ScaleStatus(Model, frozen=True):
     replicas: int = 0
-    """Pods that exist, asked for or not."""
+    """Existing Pods, whether or not they are wanted."""
     selector: str = ""
-    """The pods' label selector as a string."""
+    """The Pods' label selector as a string."""
 
 
 class Scale(Model, frozen=True):
@@ -120,11 +120,11 @@ class Scale(Model, frozen=True):
 
 class PodDisruptionBudgetSpec(Model, frozen=True):
     min_available: int | str | None = None
-    """A count or a percentage; None if `max_unavailable` rules."""
+    """A count or a percentage; None if `max_unavailable` is set."""
     max_unavailable: int | str | None = None
-    """A count or a percentage; None if `min_available` rules."""
+    """A count or a percentage; None if `min_available` is set."""
     selector: LabelSelector | None = None
-    """None matches no pod; an empty selector matches every pod of the namespace."""
+    """None matches no Pod; an empty selector matches every Pod of the namespace."""
     unhealthy_pod_eviction_policy: str = ""
     """Empty means `IfHealthyBudget`."""
 
@@ -137,7 +137,7 @@ class PodDisruptionBudgetStatus(Model, frozen=True):
     observed_generation: int = 0
     conditions: tuple[Condition, ...] = ()
     disrupted_pods: Mapping[str, datetime] = msgspec.field(default_factory=dict)
-    """By name: pods whose eviction has been granted, and when."""
+    """By name: Pods with a granted eviction, and the time of the grant."""
 
 
 class PodDisruptionBudget(Model, frozen=True):

@@ -1,6 +1,6 @@
-"""AdmissionReviews as API servers send them to webhooks, and the answers that they take (admission/v1 types.go).
+"""AdmissionReviews from API servers to webhooks, and the responses (admission/v1 types.go).
 
-Whatever is asked is answered with the question's own uid; only what carries no uid is no review at all.
+Every answer carries the uid of its request. A body without a uid is not treated as a review.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from situate.objects.settings.section import shown
 
 VERSION: Final = "admission.k8s.io/v1"
 UNREADABLE: Final = (msgspec.MsgspecError, ValueError, RecursionError)
-"""What decoding of somebody else's bytes raises."""
+"""The exceptions that decoding of untrusted bytes raises."""
 _KIND: Final = "AdmissionReview"
 _GROUP: Final = "admission.k8s.io/"
 _LONGEST_VERSION: Final = 64
@@ -28,7 +28,7 @@ class Resource(msgspec.Struct, frozen=True, gc=False):
 
 
 class AdmissionRequest(msgspec.Struct, gc=False, rename="camel"):
-    """The fields that we read."""
+    """The fields that situate reads."""
 
     uid: str
     resource: Resource = Resource()
@@ -42,16 +42,16 @@ class AdmissionRequest(msgspec.Struct, gc=False, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """A question that can be read."""
+    """A readable review."""
 
     version: str
-    """In which the answer is expected: API servers take no other."""
+    """The API version of the answer: API servers accept no other."""
     request: AdmissionRequest
 
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A question of which no more is known than whom to answer."""
+    """A review of which only the version and uid of the answer are known."""
 
     version: str
     uid: str
@@ -60,7 +60,7 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class NoReview:
-    """There is nothing that an answer could name."""
+    """A body without a uid that an answer could name."""
 
     why: str
 
@@ -69,7 +69,7 @@ Reading: TypeAlias = Review | Unread | NoReview
 
 
 def read_admission_review(body: bytes) -> Reading:
-    """What is asked. Raises nothing, whatever the bytes are."""
+    """Read a request body. Never raises, for any bytes."""
     try:
         review = _REVIEW.decode(body)
     except UNREADABLE:
@@ -84,7 +84,7 @@ def read_admission_review(body: bytes) -> Reading:
 
 
 def encode_response(version: str, response: Mapping[str, Any]) -> bytes:
-    """`response`: an AdmissionResponse, with the uid of the question."""
+    """Encode `response`, an AdmissionResponse with the uid of the request."""
     return msgspec.json.encode({"apiVersion": version, "kind": _KIND, "response": response})
 
 
@@ -98,7 +98,7 @@ _REVIEW: Final = msgspec.json.Decoder(_Review)
 
 
 def _unexpected(body: bytes) -> Unread | NoReview:
-    """A review with a field of a wrong type, or something else altogether."""
+    """Explain a body that is no valid review: a field has a wrong type, or the body is something else."""
     try:
         found = msgspec.json.decode(body)
     except UNREADABLE as problem:

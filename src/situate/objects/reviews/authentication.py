@@ -1,4 +1,4 @@
-"""Whose token is this? (authentication/v1 types.go)."""
+"""TokenReviews: the user of a token (authentication/v1 types.go)."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from situate.objects.model import Model
 
 
 class UserInfo(Model, frozen=True):
-    """Somebody whom the API server knows."""
+    """A user known to the API server."""
 
     username: str = ""
     uid: str = ""
     groups: tuple[str, ...] = ()
     extra: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
-    """What the authenticator adds, such as the pod of a service account's token."""
+    """Values that the authenticator adds, such as the Pod of a service account's token."""
 
 
 class TokenReviewStatus(Model, frozen=True):
     authenticated: bool = False
     user: UserInfo = UserInfo()
     audiences: tuple[str, ...] = ()
-    """Those of the token that were asked for; empty if the server knows no audiences."""
+    """The requested audiences that the token has; empty if the server knows no audiences."""
     error: str = ""
-    """Why the token could not be judged, or is refused."""
+    """Why the token was refused or could not be checked."""
 
 
 class TokenReview(Model, frozen=True):

@@ -1,4 +1,4 @@
-"""May I? (authorization/v1 types.go), and what an account has to be allowed."""
+"""Access reviews (authorization/v1 types.go), and the permissions that an account needs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from situate.objects.model import Model
 
 READ = ("get", "list", "watch")
-"""The verbs of whoever keeps a store of a resource."""
+"""The verbs that a store of a resource needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,18 +17,18 @@ class Permission:
     group: str
     """Empty for the core group."""
     resource: str
-    """With the subresource, as RBAC writes it: `statefulsets/scale`."""
+    """With the subresource, as in RBAC: `statefulsets/scale`."""
     verbs: tuple[str, ...]
     why: str
-    """What does not work without it."""
+    """The function that needs this permission."""
     namespace: str | None = None
-    """None: every namespace, or an object of the cluster."""
+    """None: every namespace, or a cluster-scoped object."""
     name: str = ""
-    """The one object concerned; empty for all. Never set for verbs that RBAC cannot restrict by name."""
+    """The only object allowed; empty for all. Never set for verbs that RBAC cannot restrict by name."""
 
     @property
     def group_resource(self) -> str:
-        """As kubectl writes it: `events`, `events.events.k8s.io`, `statefulsets.apps/scale`."""
+        """The resource as kubectl writes it: `events`, `events.events.k8s.io`, `statefulsets.apps/scale`."""
         resource, slash, subresource = self.resource.partition("/")
         return f"{resource}.{self.group}{slash}{subresource}" if self.group else self.resource
 
@@ -37,14 +37,14 @@ class ResourceAttributes(Model, frozen=True):
     """An action on a resource."""
 
     namespace: str = ""
-    """Empty asks for all namespaces."""
+    """Empty means all namespaces."""
     verb: str = ""
     group: str = ""
     version: str = ""
     resource: str = ""
     subresource: str = ""
     name: str = ""
-    """Empty asks for all objects."""
+    """Empty means all objects."""
 
 
 class NonResourceAttributes(Model, frozen=True):

@@ -1,6 +1,6 @@
-"""Which fields a selector wants, such as `spec.nodeName=n1,status.phase!=Failed` (apimachinery pkg/fields selector.go).
+"""Field selectors such as `spec.nodeName=n1,status.phase!=Failed` (apimachinery pkg/fields selector.go).
 
-Which fields a resource can be selected by is the server's business.
+The server decides which fields of a resource a selector may name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class FieldRequirement:
     field: str
     value: str
     equal: bool
-    """Whether the field must have the value, or must not."""
+    """True if the field must have the value, False if it must not."""
 
     def __str__(self) -> str:
         return f"{self.field}{'=' if self.equal else '!='}{escape_value(self.value)}"
@@ -31,12 +31,12 @@ class FieldRequirement:
 
 @dataclass(frozen=True, slots=True)
 class FieldSelector:
-    """All requirements must hold; without any it matches everything."""
+    """A field selector: all requirements must hold; without requirements it matches every object."""
 
     requirements: tuple[FieldRequirement, ...] = ()
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """An absent field counts as empty."""
+        """Return whether the fields match. An absent field counts as empty."""
         return all((fields.get(each.field, "") == each.value) is each.equal for each in self.requirements)
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ EVERY_FIELD: Final = FieldSelector()
 
 
 def parse_field_selector(text: str) -> FieldSelector:
-    """The selector that a text means; empty parts between commas are passed over. `BadSelector` names the place."""
+    """Parse a field selector; empty parts between commas are skipped. Raises `BadSelector` with the position."""
     requirements = []
     position = 0
     for term in _terms(text):
@@ -58,7 +58,7 @@ def parse_field_selector(text: str) -> FieldSelector:
 
 
 def field_text(content: Mapping[str, Any], path: str) -> str:
-    """What a selector compares at the dotted path of an object; whatever is no text, integer or boolean is empty."""
+    """Return the text at the dotted path of an object; empty unless it is a text, an integer or a boolean."""
     found: object = content
     for step in path.split("."):
         if not isinstance(found, Mapping):
@@ -74,12 +74,12 @@ def field_text(content: Mapping[str, Any], path: str) -> str:
 
 
 def escape_value(value: str) -> str:
-    """The value as it must stand in a selector."""
+    """Escape a value for use in a selector."""
     return re.sub(r"([\\,=])", r"\\\1", value)
 
 
 def _terms(text: str) -> list[str]:
-    """Split at commas that no backslash precedes."""
+    """Split at commas without a backslash before them."""
     terms = [""]
     escaped = False
     for character in text:

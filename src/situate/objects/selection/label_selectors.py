@@ -1,4 +1,4 @@
-"""Which labels a selector wants, as text and as fields of an object (apimachinery pkg/labels selector.go)."""
+"""Label selectors, as text and as fields of an object (apimachinery pkg/labels selector.go)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _API_OPERATORS: Final = {"In": "in", "NotIn": "notin", "Exists": "exists", "Does
 
 
 class BadSelector(ValueError):
-    """No selector; the message names the place, what stands there, and what may stand there."""
+    """An invalid selector; the message names the place, the text found and the allowed text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,10 @@ class Requirement:
     values: frozenset[str] = frozenset()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """An absent label satisfies `!=`, `notin` and `!`; a label that is no integer satisfies neither `>` nor `<`."""
+        """Return whether the labels match.
+
+        An absent label satisfies `!=`, `notin` and `!`. A label that is no integer satisfies neither `>` nor `<`.
+        """
         value = labels.get(self.key)
         match self.operator:
             case "=" | "==" | "in":
@@ -69,12 +72,12 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """All requirements must hold; without any it matches everything."""
+    """A label selector: all requirements must hold; without requirements it matches every object."""
 
     requirements: tuple[Requirement, ...] = ()
     """In the order of their keys."""
     nothing: bool = False
-    """Whether it matches nothing at all, as a label selector that is absent from an object."""
+    """True if the selector matches nothing, as a label selector that an object lacks."""
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         if self.nothing:
@@ -82,7 +85,7 @@ class Selector:
         return all(requirement.matches(labels) for requirement in self.requirements)
 
     def __str__(self) -> str:
-        """As `parse_selector` reads it; a selector that matches nothing has no such form and gives an empty text."""
+        """Return the text form for `parse_selector`; empty if the selector matches nothing, which has no text form."""
         return ",".join(map(str, self.requirements))
 
 
@@ -91,12 +94,12 @@ NOTHING: Final = Selector(nothing=True)
 
 
 def parse_selector(text: str) -> Selector:
-    """The selector that a text such as `app=web,tier in (a,b),!canary` means."""
+    """Parse a selector such as `app=web,tier in (a,b),!canary`."""
     return _Parser(text).selector()
 
 
 def selector_of(wire: LabelSelector | None, path: str = "selector") -> Selector:
-    """The selector of an object; None matches nothing. `BadSelector` names the field below `path`."""
+    """Return the selector of an object; None matches nothing. Raises `BadSelector` with the field below `path`."""
     if wire is None:
         return NOTHING
     requirements = [
@@ -136,7 +139,7 @@ def _checked(requirement: Requirement, place: str) -> Requirement:
 
 
 def valid_label_key(key: str) -> bool:
-    """`name` or `prefix/name` (apimachinery util/validation IsQualifiedName)."""
+    """Return whether the key is `name` or `prefix/name` (apimachinery util/validation IsQualifiedName)."""
     prefix, slash, name = key.rpartition("/")
     if slash and not (len(prefix) <= 253 and _PREFIX.fullmatch(prefix)):
         return False
@@ -144,12 +147,12 @@ def valid_label_key(key: str) -> bool:
 
 
 def valid_label_value(value: str) -> bool:
-    """Empty, or like a name (apimachinery util/validation IsValidLabelValue)."""
+    """Return whether the value is empty or like a name (apimachinery util/validation IsValidLabelValue)."""
     return not value or bool(_NAME.fullmatch(value))
 
 
 class _Parser:
-    """Reads tokens from left to right; `in` and `notin` are words like any other where a key or value is due."""
+    """A parser that reads tokens from left to right; `in` and `notin` are normal words as a key or a value."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -193,7 +196,7 @@ class _Parser:
         return _checked(Requirement(key, operator, frozenset((value,))), place)
 
     def _values(self) -> frozenset[str]:
-        """`(a,b)`; between commas nothing means the empty value, but `()` is refused."""
+        """Parse `(a,b)`. Nothing between commas means the empty value; `()` is refused."""
         self._expect(lambda word: word == "(", "'('")
         if self._peek() == ")":
             raise BadSelector(f"{self._place()}: found ')', allowed: at least one value")

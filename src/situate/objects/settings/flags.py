@@ -1,6 +1,6 @@
 """Flags of argparse, and parameters of typer, from a settings type: see `situate.objects.settings.options`.
 
-Nothing is said of what is not given, so that the environment or a file may say it.
+A flag that is not given leaves no value, so that the environment or a file can set the value.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def add_flags(parser: argparse.ArgumentParser, kind: type[Any], title: str, prefix: str = "") -> None:
-    """Adds the options as a group of the help.
+    """Add the options as a group of the help.
 
-    A flag that another table has added to the parser is shared. Nothing is put into the namespace for what is not
-    given, so that the environment may say it; `read_namespace` reads what is.
+    A flag that another table has added to the parser is shared. A flag that is not given leaves no value in the
+    namespace, so that the environment can set the value. `read_namespace` reads the given values.
     """
     group = parser.add_argument_group(title)
     for option in options_of(kind, prefix):
@@ -48,10 +48,10 @@ def add_flags(parser: argparse.ArgumentParser, kind: type[Any], title: str, pref
 def parse_options(
     parser: argparse.ArgumentParser, *kinds: type[Any], arguments: Sequence[str] | None = None, prefix: str = ""
 ) -> tuple[argparse.Namespace, *tuple[Any, ...]]:
-    """The parsed command line, and options of each kind from it.
+    """Return the parsed command line, and options of each kind from it.
 
-    The mistakes of all kinds end the program together, with status 2, as those of argparse do. `arguments`: None are
-    the process's.
+    The mistakes of all kinds end the program together, with status 2, as those of argparse do. `arguments` None means
+    the arguments of the process.
     """
     namespace = parser.parse_args(arguments)
     made: list[Any] = []
@@ -62,15 +62,15 @@ def parse_options(
         except BadOptions as bad:
             mistakes.extend(bad.mistakes)
     if mistakes:
-        told = dict.fromkeys(map(str, mistakes))  # of a flag that two kinds share there is one
+        told = dict.fromkeys(map(str, mistakes))  # a flag that two kinds share is reported once
         parser.error("\n".join(told))
     return namespace, *made
 
 
 def with_flags(kind: type[T], read: Callable[[Mapping[str, object]], T], prefix: str = "") -> Callable[[F], F]:
-    """A decorator for functions that typer makes commands of: their parameter of this type becomes its options.
+    """Return a decorator for typer commands that replaces a parameter of this type with its options.
 
-    `read` makes the settings of what is given, by `Option.dest`; its `BadOptions` ends the command with status 2.
+    `read` builds the settings from the given values, by `Option.dest`. Its `BadOptions` ends the command with status 2.
     """
     import typer
 
@@ -103,7 +103,7 @@ def with_flags(kind: type[T], read: Callable[[Mapping[str, object]], T], prefix:
         shown: Any = command
         shown.__signature__ = signature.replace(parameters=keywords)
         shown.__annotations__ = {each.name: each.annotation for each in keywords} | {"return": hints.get("return")}
-        del shown.__wrapped__  # or typer would read that one's signature
+        del shown.__wrapped__  # otherwise typer would read the signature of the wrapped function
         return cast("F", shown)
 
     return decorate

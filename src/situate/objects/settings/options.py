@@ -1,10 +1,9 @@
-"""One settings type in every form in which a program is given options: flags, environment, file, mapping.
+"""One settings type for all sources of options: flags, environment, file, mapping.
 
-The type is a frozen msgspec struct; each field has a `msgspec.Meta(description=…)`, and that is the table all forms
-are made from. A flag wins over an environment variable, that over what a file says, that over the default; then all
-values are checked together, and a mistake names the flag, the variable or the key where it was made. Flags for
-argparse and typer are made in `situate.objects.settings.flags`; reading the environment and files is left to those
-who have options.
+The type is a frozen msgspec struct. Each field has a `msgspec.Meta(description=…)`, and all forms follow from this
+table. A flag has precedence over an environment variable, a variable over a file, and a file over the default. All
+values are then checked together. A mistake names its flag, variable or key. `situate.objects.settings_flags` makes
+flags for argparse and typer. The callers read the environment and files.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from situate.objects.settings.section import FORM, Mistake, did_you_mean, parse_
 from situate.objects.values.durations import format_duration
 
 FLAG: Final = "situate.flag"
-"""Key of `msgspec.Meta(extra=…)`: the flag's name where it is not the field's."""
+"""Key of `msgspec.Meta(extra=…)`: the flag's name if it differs from the field's name."""
 ENVIRONMENT_PREFIX: Final = "SITUATE_"
 _NUMBER: Final = re.compile(r"[-+]?\d{1,19}(\.\d+)?", re.ASCII)
 _PREFIX: Final = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*[-_]?", re.ASCII)
@@ -31,7 +30,7 @@ T = TypeVar("T")
 
 
 class BadOptions(ValueError):
-    """What a person must correct; `str()` is one line for each mistake."""
+    """The mistakes that the user must correct; `str()` is one line for each mistake."""
 
     def __init__(self, mistakes: Iterable[Mistake]) -> None:
         self.mistakes = tuple(mistakes)
@@ -40,27 +39,27 @@ class BadOptions(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One row of the table, under a prefix."""
+    """One row of the table, with a prefix."""
 
     field: str
-    """Of the struct."""
+    """The name in the struct."""
     key: str
-    """In a file."""
+    """The name in a file."""
     flag: str
     """With its dashes."""
     variable: str
-    """Of the environment."""
+    """The name in the environment."""
     help: str
     leaves: tuple[types.Type, ...]
-    """What a value may be, without unions."""
+    """The types of a value, without unions."""
     metavar: str
-    """What stands for a value in the help."""
+    """The placeholder of a value in the help."""
     example: object = None
-    """Of a value, for one that is required."""
+    """An example value of a required option."""
 
     @property
     def dest(self) -> str:
-        """Where argparse and typer put it."""
+        """The name under which argparse and typer store the value."""
         return self.flag[2:].replace("-", "_")
 
     @property
@@ -69,16 +68,16 @@ class Option:
 
     @property
     def is_mapping(self) -> bool:
-        """Whether it is given as K=V, once for each key."""
+        """Whether the value is given as K=V, once for each key."""
         return any(isinstance(each, types.DictType) for each in self.leaves)
 
     def is_given(self, key: str) -> bool:
-        """Whether a key of a mapping means it: as files, as Python or as the command line write it."""
+        """Return whether a key of a mapping names this option, in the form of files, of Python or of flags."""
         return key == self.key or key.replace("-", "_") == self.field or _snake(key) == self.field
 
 
 def options_of(kind: Any, prefix: str = "") -> tuple[Option, ...]:
-    """The table. `prefix`, such as `reports`, goes before every flag and, in capitals, into every variable."""
+    """Return the table. `prefix`, such as `reports`, precedes each flag and is part of each variable in capitals."""
     return _table(kind, prefix)
 
 
@@ -152,22 +151,22 @@ def _leaves(info: types.Type) -> Iterator[types.Type]:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where values may come from, the strongest first."""
+    """The sources of values, in descending order of precedence."""
 
     flags: Mapping[str, object]
     """By `Option.dest`: texts as given on the command line, lists of them, or values."""
     environment: Mapping[str, str]
     """An empty variable counts as not set."""
     file: object = None
-    """Plain data, a mapping; None: there is none."""
+    """Plain data, a mapping; None without a file."""
     file_path: str = ""
-    """Where in a file that is, such as `supervisor`."""
+    """The path of the data in the file, such as `supervisor`."""
     fallbacks: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """By field, the variable and the text that stand in for its default."""
+    """By field, the variable and the text that replace its default."""
 
 
 def read_options(kind: type[T], sources: Sources, prefix: str = "") -> tuple[T | None, tuple[Mistake, ...]]:
-    """The settings, or None and every mistake."""
+    """Return the settings, or None and every mistake."""
     options = options_of(kind, prefix)
     data, mistakes = _of_file(options, sources.file, sources.file_path)
     places = {option.field: option.flag for option in options}
@@ -192,13 +191,13 @@ def read_options(kind: type[T], sources: Sources, prefix: str = "") -> tuple[T |
     made, found = _checked(kind, options, data)
     for each in found:
         placed = _placed(each, by_key)
-        if not (placed.path in unread and not each.found):  # a value that cannot be read is not missing as well
+        if not (placed.path in unread and not each.found):  # an unreadable value is not also reported as missing
             mistakes.append(placed)
     return (None if mistakes else made), tuple(mistakes)
 
 
 def require_options(kind: type[T], sources: Sources, prefix: str = "") -> T:
-    """As `read_options`. Raises `BadOptions` with every mistake."""
+    """Return the settings as `read_options` does. Raises `BadOptions` with every mistake."""
     options, mistakes = read_options(kind, sources, prefix)
     if options is None:
         raise BadOptions(mistakes)
@@ -206,7 +205,7 @@ def require_options(kind: type[T], sources: Sources, prefix: str = "") -> T:
 
 
 def read_mapping(kind: type[T], data: Mapping[str, Any], path: str = "") -> T:
-    """The settings that a mapping says alone. Raises `BadOptions`; paths in it are keys, under `path`."""
+    """Return the settings of a mapping alone. Raises `BadOptions`; its paths are keys, under `path`."""
     options = options_of(kind)
     plain, mistakes = _of_file(options, data, path)
     made, found = _checked(kind, options, plain, path)
@@ -218,7 +217,7 @@ def read_mapping(kind: type[T], data: Mapping[str, Any], path: str = "") -> T:
 def _checked(
     kind: type[T], options: Iterable[Option], data: Mapping[str, Any], path: str = ""
 ) -> tuple[T | None, list[Mistake]]:
-    """As `parse_section`; what is wrong between fields is told even where some field is wrong by itself."""
+    """Parse as `parse_section` does, but report conflicts between fields even if another field is invalid."""
     made, found = parse_section(data, kind, path)
     if made is not None:
         return made, []
@@ -235,7 +234,7 @@ def _is_below(path: str, key: str) -> bool:
 
 
 def _of_file(options: Iterable[Option], data: object, path: str) -> tuple[dict[str, Any], list[Mistake]]:
-    """By the keys of the struct; a key may be written in any of the three ways."""
+    """Return the values by the keys of the struct; a key may be written in any of the three ways."""
     if data is None:
         return {}, []
     if not isinstance(data, Mapping):
@@ -258,7 +257,7 @@ def _of_file(options: Iterable[Option], data: object, path: str) -> tuple[dict[s
 
 
 def _placed(mistake: Mistake, by_key: Mapping[str, str]) -> Mistake:
-    """With the flag, the variable or the key in place of the field's name."""
+    """Replace the field's name in a mistake with the flag, the variable or the key."""
     key = re.split(r"[.\[]", mistake.path, maxsplit=1)[0]
     if key not in by_key:
         return mistake
@@ -266,7 +265,7 @@ def _placed(mistake: Mistake, by_key: Mapping[str, str]) -> Mistake:
 
 
 def _plain(option: Option, value: object, name: str) -> tuple[object, list[Mistake]]:
-    """What the text means for this option; None: as if nothing had been said."""
+    """Return the value of the text for this option; None means not set."""
     if option.is_mapping and isinstance(value, list | tuple):
         value = ",".join(map(str, value))
     if not isinstance(value, str):
@@ -300,7 +299,7 @@ def _pairs(pieces: Iterable[str], name: str) -> tuple[object, list[Mistake]]:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Between commas that stand in no brackets."""
+    """Split at commas outside brackets."""
     depth, piece = 0, ""
     for letter in text:
         depth += (letter in "[{") - (letter in "]}")

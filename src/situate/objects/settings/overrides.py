@@ -1,7 +1,7 @@
-"""Single values that replace what a configuration file says: from the environment and from flags.
+"""Overrides: single values from the environment and from flags that replace those of a configuration file.
 
-They are put into the plain data before it is parsed, so an override is checked like the file itself and its mistake
-names where it came from. Which variables exist is said by whoever owns the settings.
+They change the plain data before it is parsed. An override is therefore checked like the file itself, and a mistake in
+it names its source. The owner of the settings defines the variables.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ _STEP = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)((?:\[(?:\d{1,6}|\*)\])*)")
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """Put `value` at `path`."""
+    """A value to set at a path."""
 
     path: str
-    """Keys joined by dots; `[2]` is the third entry of a list, `[*]` every one: `vpod[*].podCapacity`."""
+    """Keys joined by dots; `[2]` is the entry with index 2 of a list, `[*]` every entry: `vpod[*].podCapacity`."""
     value: object
-    """Plain data, as YAML reads the text that was given."""
+    """Plain data, parsed as YAML from the given text."""
     source: str
     """For messages: `environment variable POD_CAPACITY`, `flag --set`."""
 
 
 def override_from_text(path: str, text: str, source: str) -> tuple[Override | None, tuple[Mistake, ...]]:
-    """Reads the value as YAML, so `20` is a number and `[a, b]` a list; empty text stays text."""
+    """Parse the value as YAML, so that `20` is a number and `[a, b]` a list; empty text stays text."""
     if _steps(path) is None:
         allowed = "a path such as vpod[0].podCapacity or leaderElection.namespace"
         return None, (Mistake(source, shown(path), allowed),)
@@ -40,9 +40,9 @@ def override_from_text(path: str, text: str, source: str) -> tuple[Override | No
 
 
 def with_overrides(data: object, overrides: Iterable[Override]) -> tuple[object, tuple[Mistake, ...]]:
-    """A changed copy; a later override wins. Missing mappings on the way are made.
+    """Return a changed copy; a later override wins. Missing mappings on the path are created.
 
-    `[*]` on a list that is absent changes nothing; an entry beyond the end of a list is a mistake.
+    `[*]` on an absent list changes nothing; an entry beyond the end of a list is a mistake.
     """
     mistakes: list[Mistake] = []
     for override in overrides:
@@ -55,7 +55,7 @@ def with_overrides(data: object, overrides: Iterable[Override]) -> tuple[object,
 
 
 def with_sources(mistakes: Iterable[Mistake], overrides: Iterable[Override]) -> tuple[Mistake, ...]:
-    """Adds to each mistake about an overridden value where that value came from."""
+    """Add the source of the value to each mistake about an overridden value."""
     patterns = [(_pattern(each.path), each.source) for each in overrides]
 
     def traced(mistake: Mistake) -> Mistake:
@@ -73,7 +73,7 @@ def _pattern(path: str) -> re.Pattern[str]:
 
 
 def _steps(path: str) -> list[str | int] | None:
-    """Keys and indexes; -1 stands for every entry. None when the path cannot be read."""
+    """Return keys and indexes, with -1 for every entry; None if the path is invalid."""
     steps: list[str | int] = []
     for part in path.split("."):
         match = _STEP.fullmatch(part)

@@ -1,7 +1,7 @@
 """JSON Schema (draft 2020-12) of settings types, for editors and offline checks.
 
-Written here and not by `msgspec.json.schema`, which cannot say that a duration is text or a number and lets unknown
-keys pass. Whatever `situate.objects.settings.section.parse_section` refuses by type, the schema refuses too.
+`msgspec.json.schema` cannot express that a duration is a text or a number, and accepts unknown keys. The schema refuses
+everything that `situate.objects.settings.parse_section` refuses by type.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _Schema = dict[str, Any]
 
 
 def json_schema(kind: Any) -> dict[str, Any]:
-    """The schema of one settings type, with every struct written out in place: settings do not nest in themselves."""
+    """Return the schema of one settings type, with every struct written in place: settings are not recursive."""
     return _schema(types.type_info(kind))
 
 
 def document_schema(title: str, properties: Mapping[str, Any], required: Iterable[str] = ()) -> dict[str, Any]:
-    """The schema of a whole file, from the types of its keys."""
+    """Return the schema of a whole file, from the types of its keys."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": title,
@@ -88,12 +88,12 @@ def _struct_schema(info: types.StructType) -> _Schema:
 
 
 def plain(value: object) -> Any:
-    """Settings as plain data, as they stand in a file."""
+    """Return settings as plain data, in the form of a file."""
     return msgspec.to_builtins(value, enc_hook=_mapping)
 
 
 def _mapping(value: object) -> object:
-    """One that cannot be changed, such as the default of a selector's labels."""
+    """Convert an immutable mapping, such as the default of a selector's labels."""
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} is no setting")

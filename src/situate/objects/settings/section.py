@@ -1,8 +1,8 @@
-"""Turns the plain data of a configuration file into typed settings, and reports every mistake in it at once.
+"""Parse the plain data of a configuration file into typed settings, and report all mistakes at once.
 
-The types are frozen msgspec structs with `rename="camel"`; msgspec itself stops at the first mistake and knows neither
-durations nor what the writer may have meant, so the walk is ours. Reading files, the environment and flags is left to
-`situate.runtime.configuration.file`; the JSON Schema of the same types to `situate.objects.settings.schema`.
+The types are frozen msgspec structs with `rename="camel"`. msgspec itself stops at the first mistake, and has neither
+durations nor hints, so this module walks the data itself. `situate.runtime.configuration` reads files, the environment
+and flags. `situate.objects.settings_schema` writes the JSON Schema of the same types.
 
     class Drain(msgspec.Struct, frozen=True, rename="camel"):
         settle: Duration = 10.0
@@ -31,16 +31,16 @@ from situate.objects.values.durations import BadDuration, parse_duration
 T = TypeVar("T")
 
 FORM = "situate.form"
-"""Key of `msgspec.Meta(extra=…)` that names a form which the type alone does not tell: `duration`."""
+"""Key of `msgspec.Meta(extra=…)` for a form that the type alone does not show: `duration`."""
 ALLOWED = "situate.allowed"
-"""Key of `msgspec.Meta(extra=…)` with the words that say what a constrained value may be, in place of its pattern."""
+"""Key of `msgspec.Meta(extra=…)` for words that describe the allowed values, in place of a pattern."""
 
 Duration = Annotated[float, msgspec.Meta(ge=0, extra={FORM: "duration"})]
 """Seconds, not negative. Written "100s", "5m", "1h30m" or as a number of seconds below 10^9."""
 SignedDuration = Annotated[float, msgspec.Meta(extra={FORM: "duration"})]
-"""Seconds, negative ones too."""
+"""Seconds, possibly negative."""
 PositiveDuration = Annotated[float, msgspec.Meta(gt=0, extra={FORM: "duration"})]
-"""Seconds, more than none."""
+"""Seconds, above 0."""
 ObjectName = Annotated[
     str,
     msgspec.Meta(
@@ -63,16 +63,16 @@ NamespaceName = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """One thing wrong with a configuration; `str()` is the sentence shown to whoever wrote it."""
+    """One mistake in a configuration; `str()` is the sentence for the user."""
 
     path: str
-    """Such as `vpod[0].drain.settle`; empty for the document itself."""
+    """For example `vpod[0].drain.settle`; empty for the document itself."""
     found: str
-    """The value as JSON, shortened; empty where there is none."""
+    """The value as JSON, shortened; empty without a value."""
     allowed: str
-    """What may stand there."""
+    """The allowed values."""
     hint: str = ""
-    """The next step, where more than `allowed` can be said."""
+    """The next step, if there is more to say than `allowed`."""
 
     def __str__(self) -> str:
         found = f"found {self.found}" if self.found else "missing"
@@ -82,19 +82,21 @@ class Mistake:
 
 @runtime_checkable
 class Checked(Protocol):
-    """Settings whose fields restrict each other."""
+    """Settings with fields that restrict each other."""
 
     def mistakes(self) -> Iterable[Mistake]:
-        """What is wrong between fields that are each in order; paths are relative to the struct: `renewDeadline`."""
+        """Yield conflicts between fields that are valid on their own; paths are relative to the struct:
+        `renewDeadline`.
+        """
         ...
 
 
 def parse_section(data: object, kind: type[T], path: str = "") -> tuple[T | None, tuple[Mistake, ...]]:
-    """The settings, or None and every mistake in the order of the data.
+    """Return the settings, or None and every mistake in the order of the data.
 
-    `kind` is a msgspec struct, or a list, dict or tuple of them. `null` counts as not set where the field has a
-    default and null is no value of its own. An integer may be written as `20.0`; a boolean is never a number; text is
-    never converted.
+    `kind` is a msgspec struct, or a list, dict or tuple of structs. `null` counts as not set if the field has a default
+    and does not allow null. An integer may be written as `20.0`. A boolean is never a number, and text is never
+    converted.
     """
     found: list[Mistake] = []
     value = _parse(data, _type_info(cast("Any", kind)), path, found)
@@ -105,17 +107,17 @@ def parse_section(data: object, kind: type[T], path: str = "") -> tuple[T | None
 
 @cache
 def _type_info(kind: Any) -> types.Type:
-    """Once for each kind of section: finding out takes longer than parsing."""
+    """Cache the type information of each kind of section: computing it takes longer than parsing."""
     return types.type_info(kind)
 
 
 def default_section(kind: type[T], path: str = "") -> tuple[T | None, tuple[Mistake, ...]]:
-    """The settings of a section that is absent."""
+    """Return the settings of a section that is absent."""
     return parse_section({}, kind, path)
 
 
 def shown(value: object) -> str:
-    """A value as JSON in at most 60 characters; no more of it is written out than that, and no password of a URL."""
+    """Return a value as JSON in at most 60 characters, without passwords in URLs. The rest is not encoded."""
     if isinstance(value, bytes):
         return f"{len(value)} bytes"
     text = ""
@@ -131,16 +133,16 @@ def shown(value: object) -> str:
 
 
 _SECRET: Final = re.compile(r"(://)\S*(?=@)|([?&]\w*(?:password|secret|token)\w*=)[^&\s\"]+", re.IGNORECASE)
-"""Of a URL, wherever it was written: who mistakes a key should not read the password in a log."""
+"""Secrets in a URL, at any place: a wrong key must not put a password into a log."""
 _LOOKED_AT: Final = 2000
-"""Characters; a URL is shorter."""
+"""Characters that are searched for secrets; a URL is shorter."""
 
 
 _JSON = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`did you mean podCapacity?`, or nothing when no known word is near; upper and lower case count as near."""
+    """Return `did you mean podCapacity?`, or an empty text if no known word is similar; case does not matter."""
     words = list(known)
     by_lower = {each.lower(): each for each in reversed(words)}
     near = difflib.get_close_matches(word.lower(), list(by_lower), n=1, cutoff=0.6)
@@ -148,14 +150,14 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def unknown_key(key: object, known: Iterable[str], path: str, value: object) -> Mistake:
-    """The mistake of a key that nothing reads."""
+    """Return the mistake for an unknown key."""
     words = list(known)
     hint = did_you_mean(key, words) if isinstance(key, str) else f"quote the key if {shown(key)} is meant as text"
     return Mistake(_below(path, key), shown(value), "no such key; known are " + ", ".join(words), hint)
 
 
 _WRONG: Any = object()
-"""Stands for a value that could not be made; its mistake has been noted."""
+"""Marks a value that could not be built; its mistake is recorded."""
 
 
 def _parse(value: object, info: types.Type, path: str, found: list[Mistake]) -> Any:
@@ -210,7 +212,7 @@ def _parse_struct(value: object, info: types.StructType, path: str, found: list[
         if field is None:
             found.append(unknown_key(key, fields, path, item))
         elif item is None and not field.required and not _takes_null(field.type):
-            continue  # as in Kubernetes, null is the default
+            continue  # as in Kubernetes, null means the default
         else:
             arguments[field.name] = _parse(item, field.type, _below(path, field.encode_name), found)
     found.extend(
@@ -237,7 +239,7 @@ def _takes_null(info: types.Type) -> bool:
 
 
 def _parse_union(value: object, info: types.UnionType, path: str, found: list[Mistake]) -> Any:
-    """The first alternative that fits; if none does, the mistakes inside the only one of the value's own shape."""
+    """Parse the first alternative that fits. Otherwise report the mistakes of the only alternative of equal shape."""
     if value is None and _takes_null(info):
         return None
     alternatives = [each for each in info.types if not isinstance(each, types.NoneType)]
@@ -297,7 +299,7 @@ def _parse_dict(value: object, info: types.DictType, path: str, found: list[Mist
 
 
 def _parse_choice(value: object, choices: Mapping[Any, Any], path: str, found: list[Mistake]) -> Any:
-    # by type as well: True == 1 and 1.0 == 1 in Python, not in a configuration
+    # compare the types as well: True == 1 and 1.0 == 1 in Python, but not in a configuration
     for name, chosen in choices.items():
         if type(name) is type(value) and name == value:
             return chosen
@@ -336,7 +338,7 @@ _NUMBER = re.compile(r"[-+]?\d{1,19}(\.\d+)?")
 
 
 def _is_quoted(value: str, info: types.Type) -> bool:
-    """Whether the text would do if it were not text."""
+    """Return whether the text would be valid without quotes."""
     match info:
         case types.BoolType():
             return value in ("true", "false")
@@ -375,7 +377,7 @@ def _check_length(
 
 
 def describe(info: types.Type) -> str:
-    """What a type allows, in words."""
+    """Describe in words the values that a type allows."""
     match info:
         case types.Metadata():
             return _describe_metadata(info)

@@ -1,10 +1,10 @@
-"""Reads YAML text into plain data, with the line of everything that is wrong with it.
+"""Read YAML text into plain data, with the line of each mistake.
 
-Refuses what PyYAML lets pass in silence: a key given twice, of which the first would be lost, and a key that cannot be
-looked up. Tags other than YAML's own are refused, so no text can construct anything but plain data. What a text may
-hold is bounded, and what aliases may add to it: PyYAML takes 900 bytes for each value. What is read can be written
-again: no number is too long to be shown, and no text has half a character unless that is asked for. Reading files is
-left to the shell.
+This module refuses two faults that PyYAML accepts: a duplicate key, where PyYAML drops the first value, and a key that
+is not hashable. Tags other than YAML's own are refused, so no text can construct anything but plain data. The number of
+values is limited, and so is the number that aliases add: PyYAML uses 900 bytes for each value. Everything that is read
+can be written again: numbers are not too long to show, and texts contain no half characters unless the caller allows
+them. Callers read the files.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ import yaml
 from situate.objects.settings.section import Mistake, shown
 
 _MOST_NODES = 200_000
-"""More values than this are an attack or an accident; so are more that aliases add."""
+"""The largest number of values in a text, and the largest number that aliases may add."""
 _LONG = 100
-"""Characters: a longer text that an alias repeats counts as several values."""
+"""Characters of a text above which each repetition by an alias counts as several values."""
 _LONGEST_NUMBER = 1000
-"""Characters. Python refuses to write numbers of more than 4300 digits, and takes hours for the longest of base 60."""
+"""Characters of a number. Python refuses to write more than 4300 digits, and needs hours for the longest of base 60."""
 
 
 _CUT_OFF = "the text ends there: close what is open, or write the text again if it was cut off"
 
 UNFIT = (LookupError, AttributeError, TypeError)
-"""What PyYAML raises where a tag does not fit its value, as in `!!bool maybe`, besides errors of its own."""
+"""Errors besides its own that PyYAML raises if a tag does not fit its value, as in `!!bool maybe`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +37,19 @@ class Document:
 
     content: object
     number: int
-    """From 1; empty documents count."""
+    """The number of the document from 1, with empty documents counted."""
     line: int
-    """Where it begins, from 1."""
+    """The first line, from 1."""
     item_lines: tuple[int, ...]
-    """Where the entries of its key `items` begin, if these are a list: a Kubernetes List has its objects there."""
+    """The first lines of the entries of its key `items` if it is a list: these are the objects of a Kubernetes List."""
 
 
 class _TooMany(Exception):
-    """The text has more values than are read."""
+    """The text has more values than allowed."""
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader that notes double keys instead of keeping the last, and stops where there is too much."""
+    """A SafeLoader that reports duplicate keys, and stops above the limit of values."""
 
     def __init__(self, text: str, most_nodes: int, halves: bool) -> None:
         super().__init__(text)
@@ -69,7 +69,7 @@ class _Loader(yaml.SafeLoader):
         value: Any = super().construct_scalar(node)
         if not isinstance(value, str) or value.isascii():
             return value
-        try:  # JSON writes characters beyond 16 bits as two halves, which PyYAML leaves apart
+        try:  # JSON writes characters beyond 16 bits as two halves, which PyYAML does not join
             return value.encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError:
             if self._halves:
@@ -78,7 +78,7 @@ class _Loader(yaml.SafeLoader):
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None
 
     def construct_number(self, node: yaml.ScalarNode) -> Any:
-        """Of either kind; `ValueError` where it has more digits than anybody means."""
+        """Construct an integer or a float. Raises `ValueError` above the limit of characters."""
         if len(node.value) > _LONGEST_NUMBER:
             raise ValueError(f"a number of {len(node.value)} characters")
         whole = node.tag == "tag:yaml.org,2002:int"
@@ -108,9 +108,9 @@ for _kind in ("int", "float"):
 
 
 def load_yaml(text: str) -> tuple[object, tuple[Mistake, ...]]:
-    """The data of a single document (None for an empty one), or None and what is wrong with the text.
+    """Return the data of a single document (None for an empty one), or None and the mistakes in the text.
 
-    The paths of mistakes are lines, `line 3`. JSON is YAML, so it is read too.
+    The paths of mistakes are lines, `line 3`. JSON is YAML, so JSON is read too.
     """
     documents, mistakes = load_yaml_documents(text)
     if mistakes:
@@ -123,9 +123,10 @@ def load_yaml(text: str) -> tuple[object, tuple[Mistake, ...]]:
 def load_yaml_documents(
     text: str, most_nodes: int = _MOST_NODES, if_more: str = "", *, halves: bool = False
 ) -> tuple[list[Document], tuple[Mistake, ...]]:
-    """All documents of a text that are not empty. `if_more`: what helps whoever has more than `most_nodes` values.
+    """Return all documents of a text that are not empty. `if_more` is the hint if there are more than `most_nodes`
+    values.
 
-    `halves` leaves half characters to whoever reads the objects one by one: the others are read all the same.
+    `halves` allows half characters, for callers that check the objects one by one, so that the other objects are read.
     """
     documents: list[Document] = []
     number = 0
@@ -158,7 +159,7 @@ def load_yaml_documents(
         return [], (Mistake("", f"character {problem.character!r} at {problem.position}", "printable text"),)
     except RecursionError:
         return [], (Mistake("", "too many levels", "YAML of at most some hundred levels"),)
-    except (ValueError, OverflowError) as problem:  # 2001-99-99 looks like a date and is none
+    except (ValueError, OverflowError) as problem:  # 2001-99-99 has the form of a date but is none
         return [], (Mistake("", str(problem), "YAML", "quote values that only look like dates or numbers"),)
     except UNFIT:
         return [], (Mistake("", "a value that is not what its tag says", "YAML", "leave tags such as !!bool away"),)
@@ -176,11 +177,11 @@ def _item_lines(node: yaml.Node) -> tuple[int, ...]:
 
 
 def unfolded(node: yaml.Node, sizes: dict[int, int], most: int) -> int:
-    """How many values there are when every alias is written out; counts no further than a little over `most`."""
+    """Return the number of values with all aliases written out. Counting stops a little above `most`."""
     known = sizes.get(id(node))
     if known is not None:
         return known
-    sizes[id(node)] = 1  # an alias to an enclosing node must not count for ever
+    sizes[id(node)] = 1  # an alias to an enclosing node must not count without end
     size = 1
     if isinstance(node, yaml.ScalarNode):
         size += len(node.value) // _LONG

@@ -1,4 +1,4 @@
-"""Text as Go's strconv.ParseBool reads it, the way annotations hold yes and no."""
+"""Booleans in text, read as Go's strconv.ParseBool does; annotations use this form."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ _FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
 def parse_bool(text: str | None) -> bool | None:
-    """None for any other text, and where there is none: who asks decides what that means."""
+    """Parse a boolean. Return None for None and for any other text; the caller decides what None means."""
     return True if text in _TRUE else False if text in _FALSE else None

@@ -1,7 +1,7 @@
-"""Lengths of time as people write them in a configuration, and as kubectl shows them.
+"""Durations in the form of a configuration, and in the form of kubectl.
 
-Follows Go's `time.ParseDuration` (https://pkg.go.dev/time#ParseDuration) for text; a bare number is seconds. Leaves
-to `situate.objects.settings.section` where in a file a duration stands.
+Text follows Go's `time.ParseDuration` (https://pkg.go.dev/time#ParseDuration); a bare number is seconds.
+`situate.objects.settings` adds the place in the file to errors.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from decimal import Decimal
 from fractions import Fraction
 
 NANOSECONDS_FROM = 10**9
-"""A bare number of this size or more was meant as Go's nanoseconds: as seconds it would be 31 years."""
+"""A bare number of at least this size counts as Go's nanoseconds: as seconds it would be 31 years."""
 
 LONGEST_S = Fraction(2**63 - 1, 10**9)
-"""Go's longest duration, some 292 years."""
+"""Go's longest duration in seconds, about 292 years."""
 
 _UNITS_S = {
     "ns": Fraction(1, 10**9),
@@ -33,14 +33,14 @@ _LONGEST_TEXT = 64
 
 
 class BadDuration(ValueError):
-    """The text is the next step for whoever wrote the value; the value itself is not repeated."""
+    """An invalid duration. The text is the next step for the user and does not repeat the value."""
 
 
 def parse_duration(value: object) -> float:
-    """Seconds. Takes `"100s"`, `"5m"`, `"1h30m"`, `"1.5h"`, `"250ms"`, `"0"` with an optional sign, or a number of
-    seconds; the sum of the parts is rounded once.
+    """Return the seconds of a duration: a number of seconds, or a text with an optional sign.
 
-    Raises `BadDuration` for anything else, and for a bare number of 10^9 or more.
+    Examples of texts are `"100s"`, `"5m"`, `"1h30m"`, `"1.5h"`, `"250ms"` and `"0"`. The sum of the parts is rounded
+    once. Raises `BadDuration` for any other value, and for a bare number of 10^9 or more.
     """
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise BadDuration('write a duration such as "100s"')
@@ -54,7 +54,7 @@ def parse_duration(value: object) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """The shortest text that `parse_duration` reads back as the same number, such as `1h30m`, `100s` or `0.25s`."""
+    """Return the shortest text that `parse_duration` reads as the same number, such as `1h30m`, `100s` or `0.25s`."""
     sign, rest = ("-", -seconds) if seconds < 0 else ("", seconds)
     if not math.isfinite(rest) or rest != int(rest):
         return f"{sign}{Decimal(repr(rest)):f}s" if math.isfinite(rest) else f"{seconds}s"
@@ -67,7 +67,7 @@ def format_duration(seconds: float) -> str:
 
 
 def human_duration(left: int) -> str:
-    """Seconds in the two units that matter, as kubectl shows ages: `5d23h` (apimachinery util/duration)."""
+    """Return seconds in the two largest units, as kubectl shows ages: `5d23h` (apimachinery util/duration)."""
     if left < -1:
         return "<invalid>"
     if left < 0:

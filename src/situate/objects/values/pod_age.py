@@ -1,4 +1,4 @@
-"""Which object is the younger, as ReplicaSets rank the pods that they give up (upstream: controller_utils.go)."""
+"""Compare the ages of objects, as ReplicaSets rank the Pods to delete (upstream: controller_utils.go)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 
 def younger(a: float | None, b: float | None, now: float) -> int:
-    """Negative if `a` is younger by a power of two, positive if `b` is; a missing time, None or 0, is the youngest.
+    """Return a negative number if `a` is younger by a power of two, positive if `b` is; None or 0 counts as youngest.
 
     Times are seconds since the epoch.
     """

@@ -1,7 +1,7 @@
 """Exact amounts of a resource, such as `500m` or `1.5Gi` (apimachinery pkg/api/resource quantity.go).
 
-Upstream's rules: nothing finer than a billionth is kept and rounding always goes away from zero, so that nobody is
-given less than was asked for. Integers here are unbounded, where upstream's overflow beyond 2^63.
+The rules are upstream's: no digits below a billionth are stored, and rounding goes away from zero, so that no Pod gets
+less than it requests. Integers are unbounded here, but overflow above 2^63 upstream.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _BINARY_SUFFIXES: Final = ("", *_BINARY)
 
 
 class BadQuantity(ValueError):
-    """The text is no quantity; the message says what is."""
+    """An invalid quantity; the message describes the valid form."""
 
 
 class Quantity:
-    """An amount and the notation in which it was written; equal amounts are equal in any notation."""
+    """An amount and the notation of its text; equal amounts are equal in any notation."""
 
     __slots__ = ("_nano", "_notation")
 
@@ -38,7 +38,7 @@ class Quantity:
     _notation: str
 
     def __init__(self, nano: int, notation: str = "decimal") -> None:
-        """`nano` in billionths; `notation` is `decimal` (500m), `binary` (1Gi) or `exponent` (1e3)."""
+        """Store an amount of `nano` billionths; `notation` is `decimal` (500m), `binary` (1Gi) or `exponent` (1e3)."""
         object.__setattr__(self, "_nano", nano)
         object.__setattr__(self, "_notation", notation)
 
@@ -76,18 +76,18 @@ class Quantity:
         return self._nano != 0
 
     def __add__(self, other: Quantity) -> Quantity:
-        """In the notation of the first that is not zero, as upstream."""
+        """Add, in the notation of the first value that is not zero, as upstream does."""
         return Quantity(self._nano + other._nano, self._notation if self._nano else other._notation)
 
     def __sub__(self, other: Quantity) -> Quantity:
-        """In the notation of the first that is not zero, as upstream."""
+        """Subtract, in the notation of the first value that is not zero, as upstream does."""
         return Quantity(self._nano - other._nano, self._notation if self._nano else other._notation)
 
     def __neg__(self) -> Quantity:
         return Quantity(-self._nano, self._notation)
 
     def __str__(self) -> str:
-        """Canonical: no fraction, the largest suffix that keeps it exact."""
+        """Return the canonical text: no fraction, with the largest suffix that is still exact."""
         if not self._nano:
             return "0"
         if self._notation == "binary" and abs(self._nano) >= 1024 * _NANO and not self._nano % _NANO:
@@ -102,14 +102,14 @@ class Quantity:
 
 
 NO_QUANTITIES: Final[Mapping[str, Quantity]] = MappingProxyType({})
-"""The one empty map of amounts."""
+"""The only empty map of amounts."""
 
 
-@lru_cache(maxsize=4096)  # a cluster writes the same few amounts over and over
+@lru_cache(maxsize=4096)  # a cluster has the same few amounts in many objects
 def parse_quantity(text: str) -> Quantity:
-    """The amount that a text names; `BadQuantity` if it names none.
+    """Parse an amount. Raises `BadQuantity` if the text is no quantity.
 
-    Binary amounts beyond 2^63-1 are cut to that, as upstream does.
+    A binary amount above 2^63-1 becomes 2^63-1, as upstream.
     """
     match = _GRAMMAR.fullmatch(text) if len(text) <= _MAX_LENGTH else None
     if match is None or not (match[2] or match[3]):
@@ -137,7 +137,7 @@ def parse_quantity(text: str) -> Quantity:
 
 
 def decode_quantity(type_: type, wire: object) -> Quantity:
-    """For msgspec decoders: a quantity arrives as text, or as a plain number from whoever wrote it by hand."""
+    """Decode a quantity for msgspec, from text, or from the plain number that a person may write."""
     if type_ is not Quantity:
         raise TypeError(f"no way to decode {type_}")
     if isinstance(wire, bool) or not isinstance(wire, str | int | float):

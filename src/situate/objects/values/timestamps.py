@@ -1,4 +1,4 @@
-"""Times as Kubernetes writes them (apimachinery meta/v1 time.go, micro_time.go): RFC 3339, in UTC."""
+"""Times in the form of Kubernetes (apimachinery meta/v1 time.go, micro_time.go): RFC 3339, in UTC."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _PLAIN: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 
 
 class BadTime(ValueError):
-    """The text is no time; the message says what is."""
+    """An invalid time; the message describes the valid form."""
 
 
 def parse_time(text: str) -> datetime:
-    """The moment, in UTC; digits finer than a microsecond are dropped."""
-    if len(text) == 20 and text[-1] == "Z" and _PLAIN.fullmatch(text):  # nearly all
+    """Parse a time, in UTC; digits below a microsecond are dropped."""
+    if len(text) == 20 and text[-1] == "Z" and _PLAIN.fullmatch(text):  # nearly all times
         try:
             return datetime.fromisoformat(text)
         except ValueError:
-            pass  # told below
+            pass  # reported below
     match = _RFC3339.fullmatch(text)
     if match is None:
         raise BadTime(_complaint(text))
@@ -39,12 +39,12 @@ def parse_time(text: str) -> datetime:
 
 
 def rfc3339(moment: datetime) -> str:
-    """Whole seconds, as `metav1.Time`: `2024-01-31T12:00:00Z`."""
+    """Format whole seconds, as `metav1.Time`: `2024-01-31T12:00:00Z`."""
     return _utc(moment).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def micro_time(moment: datetime) -> str:
-    """Six decimals always, as `metav1.MicroTime`, which Lease and Event want: `2024-01-31T12:00:00.000000Z`."""
+    """Format with six decimals, as `metav1.MicroTime` for Lease and Event: `2024-01-31T12:00:00.000000Z`."""
     return _utc(moment).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 

@@ -1,7 +1,7 @@
-"""The `vpod:` section of the configuration file: one entry a StatefulSet, and the environment that Knative reads.
+"""The `vpod:` section of the configuration file: one entry for each StatefulSet, and Knative's environment variables.
 
-Field names and defaults are those of the reference's configuration table. Reading the file is left to
-`situate.runtime.configuration.file`; what the values mean to the `decide` functions, to `situate.vpod.model.vpod`.
+Field names and defaults are those of the table "Settings" in `docs/spec/vpod.md`. `situate.runtime.configuration` reads
+the file. `situate.vpod.model.options` holds the values in the form that the `decide` functions read.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from situate.vpod.model.options import (
 from situate.vpod.model.vpod import INT32_MAX
 
 DEFAULT_RETRY_PERIOD = 1.0
-"""Seconds; what a `retryPeriod` of 0 means."""
+"""Seconds; used if `retryPeriod` is 0."""
 
 SHORTEST_PERIOD = 0.1
-"""Seconds."""
+"""Seconds; the shortest period of a loop, and the shortest `retryPeriod` above 0."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)]
 PositiveCount = Annotated[int, msgspec.Meta(ge=1, le=INT32_MAX)]
 Period = Annotated[float, msgspec.Meta(ge=SHORTEST_PERIOD, extra={FORM: "duration"})]
-"""Seconds between two rounds of something that is done for ever: with less it would be done without a pause."""
+"""Seconds between two rounds of a loop that never ends. A shorter period would leave no pause between rounds."""
 Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Percentage = Annotated[
     str, msgspec.Meta(pattern=r"^(100|[0-9]{1,2})%$", extra={ALLOWED: 'a percentage from "0%" to "100%"'})
@@ -59,14 +59,14 @@ FieldPath = Annotated[
 ]
 
 KIND_LABEL = "kafka.eventing.knative.dev/metadata.kind"
-"""Says on a ConsumerGroup which kind of source it serves; compared in lower case."""
+"""Label of a ConsumerGroup with the kind of its source; compared in lower case."""
 
 KINDS_OF_STATEFULSETS: Mapping[str, str] = {
     "kafka-source-dispatcher": "kafkasource",
     "kafka-broker-dispatcher": "trigger",
     "kafka-channel-dispatcher": "kafkachannel",
 }
-"""Which of Knative's StatefulSets runs the consumers of which kind of source."""
+"""The kind of source, by the Knative StatefulSet that runs the consumers of that kind."""
 
 
 class ScaleCacheSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -200,7 +200,7 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return self.condition_type or ("ConsumersScheduled" if self.kind == "ConsumerGroup" else "Scheduled")
 
     def completed(self, statefulset_name: str) -> SourceSettings:
-        """With everything filled in that the kind and the StatefulSet imply."""
+        """Return a copy with all fields filled in that the kind and the StatefulSet imply."""
         known = KNOWN_SOURCES.get(self.kind)
         if known is None:
             return self
@@ -216,14 +216,14 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def _address(source: SourceSettings, *, python: bool = False) -> dict[str, Any]:
-    """What says where a kind is served and where its numbers stand, by the names of the file or of the code."""
+    """Return the API address and the field paths of a source, keyed by the file's names or by Python's names."""
     fields = ("group", "version", "resource", "vreplicas_path", "placements_path")
     written = {} if python else {each.name: each.encode_name for each in msgspec.structs.fields(SourceSettings)}
     return {written.get(name, name): getattr(source, name) for name in fields}
 
 
 def served_kinds(entries: Iterable[StatefulSetSettings]) -> frozenset[str]:
-    """The kinds of sources, in lower case, that one of Knative's StatefulSets runs or that these entries name."""
+    """Return the kinds of sources, in lower case, that Knative's StatefulSets run or that these entries name."""
     named = {
         source.source_kind.lower() for entry in entries for source in entry.completed_sources() if source.source_kind
     }
@@ -380,11 +380,11 @@ class StatefulSetSettings(msgspec.Struct, frozen=True, kw_only=True, rename="cam
 
     @property
     def lease_name(self) -> str:
-        """The Lease whose holder writes for this StatefulSet; the dots keep namespace and name apart."""
+        """Name of the Lease whose holder writes for this StatefulSet; the dots separate namespace and name."""
         return f"vpod.{self.stateful_set_namespace}.{self.stateful_set_name}"
 
     def options(self) -> Options:
-        """What the deciding functions read of this entry."""
+        """Convert this entry to the options that the deciding functions read."""
         moves = self.rebalance.max_moves
         share = int(moves.rstrip("%")) / 100 if isinstance(moves, str) else RebalanceOptions().max_moves_share
         return Options(
@@ -419,7 +419,7 @@ class StatefulSetSettings(msgspec.Struct, frozen=True, kw_only=True, rename="cam
         )
 
     def completed_sources(self) -> tuple[SourceSettings, ...]:
-        """The sources with everything filled in that their kinds and the StatefulSet's name imply."""
+        """Return the sources with all fields filled in that their kinds and the StatefulSet's name imply."""
         return tuple(source.completed(self.stateful_set_name) for source in self.sources)
 
 
@@ -430,4 +430,4 @@ ENVIRONMENT: Mapping[str, str] = {
     "SCHEDULER_CONFIG": "vpod[*].schedulerConfig",
     "DESCHEDULER_CONFIG": "vpod[*].deschedulerConfig",
 }
-"""The variables that Knative's controller reads, and what each overrides in every entry."""
+"""The environment variables of Knative's controller, and the setting that each one overrides in every entry."""

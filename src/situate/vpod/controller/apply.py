@@ -1,8 +1,8 @@
-"""Places vpods: keeps the state current from watch events, decides, and has the decisions written.
+"""Place vpods: update the state from watch events, decide, and start the writes.
 
-Deciding and committing happen without an await between them, so there is one schedule at a time; the writes of
-different vpods overlap. What is in memory is a `State` that exists only while this process leads. How objects are found
-and read is `sources`, how decisions are written is `writer`.
+There is no await between deciding and committing, so one schedule runs at a time. The writes of different vpods
+overlap. The `State` in memory exists only while this process leads. `sources` finds and reads the objects, and `writer`
+writes the decisions.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from situate.vpod.state.ordered_ready import blocking_ordinal
 from situate.vpod.state.state import State
 
 SHORTAGE_RETRY_S = 5.0
-"""How often vpods that are short are tried again without any event (Knative's requeue)."""
+"""Seconds between two retries of vpods with a shortage if no event arrives (Knative's requeue)."""
 SOONEST_RETRY_S = 0.1
-"""A vpod that waits for time to pass is never asked for in a busy loop."""
+"""Seconds; the shortest delay before a retry, so that a vpod that waits for a deadline causes no busy loop."""
 
 Audit = Callable[[State, Decision], None]
-"""Is told of each decision before it becomes part of the state; must not block, and sees a state it must not change."""
+"""Receives each decision before it changes the state. An audit must not block and must not change the state."""
 
 
 def no_audit(_: State, __: Decision) -> None:
-    """The audit of those who ask for none."""
+    """Do nothing; the default audit."""
 
 
 class Placing:
-    """The placing half of one StatefulSet's scheduler. Every method runs on the loop; only `reconcile` awaits."""
+    """The placing half of one StatefulSet's scheduler. Every method runs on the loop."""
 
     def __init__(
         self,
@@ -70,9 +70,12 @@ class Placing:
         audit: Audit = no_audit,
         served: Container[str] | None = None,
     ) -> None:
-        """`drained` is told from when on the pods that a drain has emptied may be cut.
+        """Store the collaborators and subscribe to all watched stores.
 
-        `served`: the kinds that somebody schedules; ConsumerGroups of any other are told so. None: not by us.
+        `drained` is called with the earliest time to remove the Pods that a drain has emptied.
+
+        `served` holds the kinds that any scheduler serves. A ConsumerGroup of any other kind gets a condition that says
+        so. If `served` is None, no such condition is written.
         """
         self.state: State | None = None
         """None while this process does not lead."""
@@ -89,10 +92,10 @@ class Placing:
         self._audit = audit
         reporter.follow(lambda: self.state)
         self.statefulset_seen = asyncio.Event()
-        """Set whenever the watch shows the StatefulSet; whoever waits for that clears it first."""
+        """Set whenever the watch shows the StatefulSet. A caller that waits for this event clears the event first."""
         self._asked_replicas: int | None = None
         self._replicas_version = ""
-        self._tried: tuple[object, ...] = ()  # what those that are short were last tried on
+        self._tried: tuple[object, ...] = ()  # the inputs of the last retry of vpods with a shortage
         self._deadline: asyncio.TimerHandle | None = None
         watched.pods.store.on_change(self._pod_changed)
         watched.nodes.store.on_change(self._node_changed)
@@ -103,14 +106,17 @@ class Placing:
             watched.workers.store.on_change(self._worker_changed)
 
     def promote(self, options: Options) -> None:
-        """Begins to lead with what the stores show; reservations are the statuses (D1). Promoting twice is once."""
+        """Begin to lead with the objects in the stores, and reserve the placements of the statuses.
+
+        A second promotion has the same result as the first. Rule D1.
+        """
         self._asked_replicas = None
         statefulset = self.statefulset()
         self._replicas_version = statefulset.metadata.resource_version if statefulset is not None else ""
         self.replace_state(self.rebuilt(options, self._now()))
 
     def demote(self) -> None:
-        """Stops deciding and forgets; what is being written is refused by `may_write`."""
+        """Stop deciding and forget the state. `may_write` refuses the writes in progress."""
         self.state = None
         self._writing.trust()
         if self._deadline is not None:
@@ -118,7 +124,7 @@ class Placing:
             self._deadline = None
 
     def replace_state(self, rebuilt: State) -> None:
-        """The kept state was wrong: goes on with another one, and looks at every vpod again."""
+        """Replace a state that was wrong, and queue every vpod again."""
         self.state = rebuilt
         for key in rebuilt.vpods:
             self.queue.add(key)
@@ -128,14 +134,17 @@ class Placing:
         self._set_timer()
 
     def reconfigure(self, options: Options) -> None:
-        """New settings take effect now; only what they make impossible moves (B15)."""
+        """Apply new settings now.
+
+        Only placements that the new settings forbid move. Rule B15.
+        """
         if self.state is not None:
             self.state.reconfigure(options, self._now())
             self._after_change()
             self.retry_short()
 
     def rebuilt(self, options: Options, now: float) -> State:
-        """The state as the stores show it, with what no listing shows taken from the present one."""
+        """Build the state from the stores, and take the facts that no listing shows from the present state."""
         present = self.state
         return State.rebuilt(
             options,
@@ -149,11 +158,11 @@ class Placing:
         )
 
     def statefulset(self) -> StatefulSet | None:
-        """None while it does not exist."""
+        """Return the watched StatefulSet, or None while it does not exist."""
         return next(iter(self._watched.statefulset.store.list()), None)
 
     def _replicas(self) -> int:
-        """spec.replicas as of the newest that was read, written or watched; 0 without a StatefulSet."""
+        """Return the newest known `spec.replicas`, whether read, written or watched; 0 without a StatefulSet."""
         statefulset = self.statefulset()
         if statefulset is None:
             return 0
@@ -162,13 +171,16 @@ class Placing:
         return statefulset.spec.replicas
 
     def asked_for(self, replicas: int | None) -> None:
-        """We are writing this scale: seeing it is no surprise. None: we have not written it."""
+        """Note that a write of this scale is in progress, so that its watch event is expected.
+
+        None: this process did not write the scale.
+        """
         self._asked_replicas = replicas
 
     def saw_replicas(self, replicas: int, version: str) -> None:
-        """spec.replicas is so as of this resourceVersion of the StatefulSet, be it read, written or watched.
+        """Record `spec.replicas` as of this resourceVersion of the StatefulSet, whether read, written or watched.
 
-        A watch event from before what is known changes nothing (D2, D21).
+        A watch event that is older than the known version changes nothing (D2, D21).
         """
         state = self.state
         if state is None or older(version, self._replicas_version):
@@ -185,7 +197,7 @@ class Placing:
             self.retry_short()
 
     def retry_short(self) -> None:
-        """Tries every vpod again that is short, by priority and age (L5), then those that lack spare copies."""
+        """Queue every vpod with a shortage, by priority and age, then the vpods that lack spare copies."""
         if self.state is not None:
             self._writing.held_back = False
             self._tried = self._seen(self.state)
@@ -195,19 +207,19 @@ class Placing:
                 self.queue.add(key)
 
     def retry_short_again(self) -> None:
-        """As `retry_short`, unless the answers were the same as the last time: nothing has changed, and all is told."""
+        """Retry as `retry_short` does, unless no input has changed since the last retry and no report is due."""
         state = self.state
         if state is not None and (state.drain or self._writing.held_back or self._tried != self._seen(state)):
             self.retry_short()
 
     def _seen(self, state: State) -> tuple[object, ...]:
-        """What decides who is short, and how that is told; a drain beside it goes by the clock as well."""
+        """Return the inputs of a shortage and of its message. A drain also depends on the time and is checked apart."""
         return id(state), state.version, self.statefulset() is None, self._reporter.blocked
 
     async def rebalance(self) -> None:
-        """Evens out what is uneven, as far as one interval allows (B7); not while pods are drained or rolled out.
+        """Even out uneven vpods, up to the move limit of one interval. Do nothing during a drain or a rollout.
 
-        Everything else gets its turn between two vpods: plugins may take milliseconds for each.
+        Between two vpods, other tasks of the loop run: plugins may take milliseconds for each vpod. Rule B7.
         """
         state = self.state
         if state is None or not self._evens_out(state):
@@ -222,14 +234,14 @@ class Placing:
                 or self._writing.is_doubtful(key)
                 or not rebalance.is_settled(state, key)
             ):
-                continue  # what is on its way may land: its places must stay reserved until that is known
+                continue  # a write in progress may still succeed: its places stay reserved until the result is known
             decision = rebalance.rebalanced(state, key, self._now(), allowed)
             if decision is not None:
                 self._audit(state, decision)
                 commit(state, decision)
                 allowed -= sum(decision.moves.values())
                 self._reporter.moved(decision.moves)
-                self.queue.add(key)  # it is settled where the decision put it, so only the status is written
+                self.queue.add(key)  # the next schedule changes no placement, so it only writes the status
 
     def _evens_out(self, state: State) -> bool:
         return rebalance.is_due(state, None, self._now(), rollout=self._rolls_out())
@@ -243,16 +255,16 @@ class Placing:
         return behind or status.current_revision != status.update_revision
 
     def replace_all(self, ordinals_from: int) -> None:
-        """Decides again for every vpod that holds something on these ordinals."""
+        """Queue every vpod with vreplicas on ordinals from `ordinals_from` on."""
         if self.state is not None:
             for key, entry in self.state.vpods.items():
                 if any(ordinal >= ordinals_from for ordinal in (entry.reserved or entry.status)):
                     self.queue.add(key)
 
     async def reconcile(self, key: Key) -> Result:
-        """One schedule of one vpod, its status and its workers. Safe to repeat."""
+        """Schedule one vpod once, and write its status and its workers. Safe to repeat."""
         if self._writing.is_under_way(key):
-            # the evictor takes a placement out: deciding before its answer would put that back
+            # the evictor is removing a placement: a decision before its answer would restore that placement
             return Result(requeue_after=SOONEST_RETRY_S)
         if self._writing.is_doubtful(key):
             await self._writing.look(key, self.sources.find(key))
@@ -291,7 +303,7 @@ class Placing:
         return self._after_schedule(key)
 
     def report_blocking(self) -> None:
-        """Says which pod keeps an OrderedReady StatefulSet from having more, if one does."""
+        """Report the Pod that prevents an OrderedReady StatefulSet from creating more Pods, if there is one."""
         state, statefulset = self.state, self.statefulset()
         if state is not None and statefulset is not None:
             ordered = statefulset.spec.pod_management_policy != "Parallel"
@@ -299,7 +311,7 @@ class Placing:
             self._reporter.blocking(reference(STATEFULSETS, statefulset), found, self._now(), state.options.pod_grace)
 
     def _after_schedule(self, key: Key) -> Result:
-        """A vpod on pods that are drained is looked at again; the last one to leave tells the autoscaler."""
+        """Requeue a vpod that still has to leave drained Pods. After the last one has left, notify the autoscaler."""
         state = self.state
         if state is None or state.drain is None:
             return DONE
@@ -314,7 +326,7 @@ class Placing:
         return known is not None and known.ready
 
     async def evict(self, eviction: Eviction) -> bool:
-        """The evictor of the consumer side; whether the placement is gone now. A vpod that does not exist is fine."""
+        """Evict through the consumer side, and return whether the placement is gone. A missing vpod is not an error."""
         found = self.sources.find(eviction.key)
         vpod = self.sources.read(found) if found is not None else None
         if found is None or not await self._writing.evict(found, eviction):
@@ -324,7 +336,7 @@ class Placing:
         return True
 
     def _why_short(self, decision: Decision) -> str:
-        """For the condition; empty if nothing is left over."""
+        """Return the message for the condition; empty without a shortage."""
         if decision.shortage is None:
             return ""
         if self.statefulset() is None and self.state is not None:
@@ -348,7 +360,7 @@ class Placing:
             if written_by_others and not self._writing.is_under_way(after.key):
                 ours = entry.result
                 state.reserve(after.key, state.places_of(after.placements)[0])
-                if self._actuator.allowed():  # a stale leader that wakes up sees what the present one has written
+                if self._actuator.allowed():  # a stale leader that wakes up sees the writes of the present leader
                     self._reporter.drifted(come.reference, ours)
             self.queue.add(after.key)
         elif come is not None and self._unclaimed.why(come):
@@ -389,7 +401,7 @@ class Placing:
         if new is not None:
             self.statefulset_seen.set()
         if old is None or new is None:
-            self._replicas_version = ""  # another object of the name counts its versions anew
+            self._replicas_version = ""  # a new object of the same name has its own resourceVersions
             self._wake_autoscaler()
         if new is not None:
             self.saw_replicas(new.spec.replicas, new.metadata.resource_version)
@@ -406,11 +418,11 @@ class Placing:
             self.queue.add(key)
 
     def _after_change(self, open_before: int | None = None) -> None:
-        """Looks again at whom a change concerns: those on pods that gave up, and those who wait for room."""
+        """Queue the vpods that a change concerns: those on Pods that now reject, and those that wait for capacity."""
         state = self.state
         if state is None:
             return
-        # not those that are empty: a pod that is annotated for good must not cost every event a look at every vpod
+        # Skip empty Pods: a Pod that is annotated for good must not make every event scan all vpods.
         ousted = {o for o in state.ousted if state.slots[o].adding or state.slots[o].committed}
         if ousted:
             for key, entry in state.vpods.items():
@@ -422,7 +434,7 @@ class Placing:
         self._set_timer()
 
     def _set_timer(self) -> None:
-        """Wakes when a pod has been out of order for long enough."""
+        """Set a timer for the next time at which the class of a Pod changes without an event."""
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None

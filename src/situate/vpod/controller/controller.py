@@ -1,6 +1,6 @@
-"""One StatefulSet's scheduler as a service: it watches always, and decides and writes while it leads.
+"""One StatefulSet's scheduler as a service: it always watches, and it decides and writes only while it leads.
 
-All of it runs on one event loop; time is the loop's, so a simulated loop runs the same code.
+Everything runs on one event loop. The time is the loop's time, so a simulated loop runs the same code.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from situate.vpod.state.knative_json import differences
 
 _PROMOTION_RETRY_S: Final = 1.0
 _CHECKS_EVERY_REFRESHES: Final = 3
-"""The kept state is compared with a rebuilt one every so many refresh periods."""
+"""Number of refresh periods between two comparisons of the state with a rebuilt one."""
 
 
 class NotLeading(Retriable):
-    """A write was about to leave that only the leader may make."""
+    """A write was refused because this process does not lead."""
 
 
 class VPodController:
-    """A service: `run` until `stop` or cancellation; the Lease is released then."""
+    """A service: `run` lasts until `stop` or cancellation, and then the Lease is released."""
 
     def __init__(
         self,
@@ -60,9 +60,11 @@ class VPodController:
         audit: Audit = no_audit,
         served: Container[str] | None = None,
     ) -> None:
-        """`election_client`: one whose rate limit the work cannot use up; None: the same client.
+        """Create the service without starting it.
 
-        `workers`: so many status writes are under way at once. `served`: as for `Placing`.
+        `election_client`: a client whose rate limit the other requests cannot exhaust; None means `client`.
+
+        `workers`: the largest number of vpods that are reconciled at the same time. `served`: as for `Placing`.
         """
         self.settings = settings
         self.name = f"vpod {settings.stateful_set_namespace}/{settings.stateful_set_name}"
@@ -108,7 +110,7 @@ class VPodController:
         self._log = structlog.get_logger().bind(controller="vpod", statefulset=self._options.statefulset)
 
     async def run(self) -> None:
-        """Watches and stands for election. Raises what a defect of ours raises."""
+        """Watch, and take part in the election. Programming errors are raised."""
         async with asyncio.TaskGroup() as group:
             watches = [group.create_task(each.run(), name=each.name) for each in self.watched.reflectors()]
             await group.create_task(self.elector.run(), name=self.elector.name)
@@ -116,15 +118,18 @@ class VPodController:
                 watch.cancel()
 
     def stop(self) -> None:
-        """Ends `run` in an orderly way: what is in flight is finished or refused, the Lease is released."""
+        """End `run` in an orderly way: writes in flight are finished or refused, and the Lease is released."""
         self.elector.stop()
 
     def not_ready(self) -> str | None:
-        """For readiness. A standby that has seen everything is ready."""
+        """Return the reason why this process is not ready, or None. A standby with synced stores is ready."""
         return self.watched.not_ready()
 
     def reconfigure(self, settings: StatefulSetSettings) -> None:
-        """Takes new settings without a restart (B15). What is watched is decided at the start."""
+        """Apply new settings without a restart.
+
+        The watches stay those of the start. Rule B15.
+        """
         self.settings = settings
         self._policies.reconfigure(settings)
         self._take(replace(settings.options(), placing=self._policies.placing, removing=self._policies.removing))
@@ -139,7 +144,10 @@ class VPodController:
         self._take(replace(self._options, placing=placing, removing=removing))
 
     async def _lead(self, leadership: Leadership) -> None:
-        """One term. Nothing is decided before the state has been rebuilt from fresh listings (D1)."""
+        """Run one term as leader.
+
+        No decision is made before the state is rebuilt from fresh listings. Rule D1.
+        """
         self._leadership = leadership
         try:
             await self._promote()
@@ -168,7 +176,7 @@ class VPodController:
         self._log.info("the state is rebuilt", vpods=len(self.placing.state.vpods) if self.placing.state else 0)
 
     async def _check(self) -> None:
-        """Now and then compares what is kept with what listings say; the listings win (S10, D24)."""
+        """Compare the state with fresh listings at intervals; the listings win."""
         while True:
             await asyncio.sleep(_CHECKS_EVERY_REFRESHES * self._options.refresh_period)
             try:
@@ -186,7 +194,7 @@ class VPodController:
                 self.placing.replace_state(rebuilt)
 
     async def _retry_short(self) -> None:
-        """Vpods that are short are tried again in order, whatever it is that has changed (L5)."""
+        """Retry vpods with a shortage in order, at intervals."""
         while True:
             await asyncio.sleep(SHORTAGE_RETRY_S)
             self.placing.report_blocking()
@@ -198,7 +206,7 @@ class VPodController:
             await self.placing.rebalance()
 
     def _may_write(self) -> None:
-        """S7: raises unless this process leads at this very moment, by its own clock."""
+        """Raise NotLeading unless this process leads now, by its own clock."""
         if self._leadership is None or not self._leadership.valid_now():
             raise NotLeading(f"{self.name}: another process may lead by now; nothing is written", after_s=1.0)
 

@@ -1,8 +1,8 @@
-"""Knative's scheduler as a library: for controllers of others that schedule their own resources.
+"""Knative's scheduler as a library, for other controllers that schedule their own resources.
 
-`StatefulSetScheduler` reads what it is given, listers and a scale client, and answers `schedule`; the consumer writes
-the placements into its status. Callables may be plain or awaitable: with plain ones the answers are plain. Deciding
-is `situate.vpod.placement.decide`; the product's own controller does not come through here.
+`StatefulSetScheduler` reads from the given listers and scale client, and returns placements from `schedule`. The
+consumer writes the placements to its status. Callables may be plain or awaitable; with plain callables the answers are
+plain. `situate.vpod.placement.decide` makes the decisions. The product's own controller does not use this module.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ from situate.vpod.state.state import State
 T = TypeVar("T")
 
 Steps = Generator[Any, Any, T]
-"""Yields what a callable answered, plain or awaitable, and is sent the plain answer."""
+"""Yields the answer of a callable, plain or awaitable, and receives the plain answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerConfig:
-    """What one StatefulSet's scheduler needs. Raises ValueError without a lister of pods."""
+    """The inputs of one StatefulSet's scheduler. Raises ValueError without a lister of Pods."""
 
     options: Options
     scale_client: ScaleClient
     vpod_lister: VPodLister
     pod_lister: Callable[[], Iterable[PodFacts] | Awaitable[Iterable[PodFacts]]] | None = None
     node_lister: Callable[[], Iterable[NodeFacts] | Awaitable[Iterable[NodeFacts]]] | None = None
-    """None: nodes cannot be listed, and are trusted."""
+    """None: nodes cannot be listed, and all nodes count as healthy."""
     evictor: Evictor | None = None
-    """None: what has to move is placed elsewhere when it is scheduled next."""
+    """None: a vpod that has to move is placed elsewhere at its next schedule."""
     scale_cache: ScaleCacheConfig = field(default_factory=ScaleCacheConfig)
 
     def __post_init__(self) -> None:
@@ -62,7 +62,7 @@ class SchedulerConfig:
 
 
 class StatefulSetScheduler:
-    """Schedules vpods on the pods of one StatefulSet, and sizes it while it leads."""
+    """A scheduler that places vpods on the Pods of one StatefulSet, and sizes the StatefulSet while it leads."""
 
     def __init__(self, config: SchedulerConfig, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.config = config
@@ -79,28 +79,37 @@ class StatefulSetScheduler:
 
     @property
     def state(self) -> State:
-        """What is known and counted; read it, do not change it."""
+        """The known objects and counts; read-only for callers."""
         return self._state
 
     def schedule(self, vpod: VPod) -> list[Placement] | Awaitable[list[Placement]]:
-        """Sorted by ordinal. Raises NotEnoughReplicas with what could be placed; a failed read changes nothing (D3)."""
+        """Return the placements sorted by ordinal. A failed read changes nothing.
+
+        Raises NotEnoughReplicas with the partial placements. Rule D3.
+        """
         return self._run(self._schedule(vpod))
 
     def schedule_all(self, wanted: Iterable[tuple[VPod, int]]) -> dict[Key, Decision] | Awaitable[dict[Key, Decision]]:
-        """V4: sources and their numbers of vreplicas in, placements out; a shortage is an answer here."""
+        """Place each source with its number of vreplicas, and return the decisions.
+
+        A shortage is no exception. Rule V4.
+        """
         return self._run(self._schedule_all(list(wanted)))
 
     def promote(self) -> Awaitable[None] | None:
-        """Begins to lead: forgets cached scales, reserves what the statuses say (D1). Twice is once (B2)."""
+        """Begin to lead: forget cached scales and reserve the placements of the statuses.
+
+        A second promotion has the same result as the first (B2). Rule D1.
+        """
         return self._run(self._promote())
 
     def demote(self) -> None:
-        """Stops leading; reservations stay until the next promotion replaces them."""
+        """Stop leading. The reservations stay until the next promotion replaces them."""
         self.is_leader = False
         self._memory = Memory()
 
     def reserved(self) -> dict[Key, dict[str, int]]:
-        """A copy of the reservations: vreplicas by pod name by vpod."""
+        """Return a copy of the reservations: vreplicas by Pod name, by vpod."""
         name = self.config.options.statefulset_name
         return {
             key: {f"{name}-{ordinal}": vreplicas for ordinal, vreplicas in places.items()}
@@ -108,21 +117,25 @@ class StatefulSetScheduler:
         }
 
     def autoscale(self, may_shrink: bool) -> Beat | Awaitable[Beat | None] | None:
-        """One beat of the leader, carried out; None for a follower, which changes nothing."""
+        """Run one round of the autoscaler and write its result. A follower changes nothing and returns None."""
         return self._run(self._autoscale(may_shrink))
 
     def rebalance(self) -> dict[Key, list[Placement]] | Awaitable[dict[Key, list[Placement]]]:
-        """One interval's opt-in moves (B7), reserved: the placements that the consumer has to write, by vpod."""
+        """Reserve the opt-in moves of one interval, and return the placements for the consumer to write, by vpod."""
         return self._run(self._rebalance())
 
     def resync(self) -> Awaitable[None] | None:
-        """Drops the reservations of vpods that are gone (D24); due every three refresh periods."""
+        """Drop the reservations of vpods that are gone.
+
+        Call this every three refresh periods. Rule D24.
+        """
         return self._run(self._resync())
 
     async def run(self) -> None:
-        """Beats until cancelled: every refresh period with permission to shrink, on a shortage without.
+        """Run rounds until cancelled: one that may shrink after every refresh period, one that may not after a
+        shortage.
 
-        A beat that fails is tried again, without that permission, after the retry period, until one succeeds.
+        A failed round is repeated after the retry period, without permission to shrink, until one succeeds.
         """
         options = self.config.options
         due = self._clock() + options.refresh_period
@@ -136,7 +149,7 @@ class StatefulSetScheduler:
             try:
                 beat = await _awaited(self.autoscale(may_shrink))
             except Exception:
-                # whatever a client raises, the next beat may succeed; the caller's client is the place to log it
+                # the next round may succeed, whatever the client raised; the caller's client can log the error
                 await asyncio.sleep(options.retry_period)
                 self._triggered.set()
                 continue
@@ -197,7 +210,7 @@ class StatefulSetScheduler:
         now = self._clock()
         name = self.config.options.statefulset_name
         if self.config.options.safe:
-            # D21: a write goes out on what was read for it
+            # D21: a write needs a fresh read
             scale: Scale = yield self.config.scale_client.get_scale(name)
             self.scales.observe(scale)
         else:
@@ -214,7 +227,7 @@ class StatefulSetScheduler:
         return beat
 
     def _evict(self, evictions: Iterable[drain.Eviction]) -> Steps[None]:
-        """In order; the first failure ends it, and the next beat begins anew."""
+        """Evict in order. The first failure ends the evictions, and the next round computes them again."""
         assert self.config.evictor is not None
         for eviction in evictions:
             entry = self._state.vpods.get(eviction.key)
@@ -227,7 +240,10 @@ class StatefulSetScheduler:
                 drain.evicted(self._state, eviction)
 
     def _observe(self, now: float, scale: Scale | None = None) -> Steps[list[Key]]:
-        """The vpods that are listed. All is read before any of it is remembered: a failed read changes nothing (D3)."""
+        """Return the keys of the listed vpods.
+
+        The state changes only after all reads have succeeded. Rule D3.
+        """
         config = self.config
         assert config.pod_lister is not None
         if scale is None:
@@ -257,7 +273,7 @@ class StatefulSetScheduler:
         return [vpod.key for vpod in vpods]
 
     def _run(self, steps: Steps[T]) -> T | Awaitable[T]:
-        """To the end if nothing is awaitable; else something to await, which takes its turn after calls before it."""
+        """Run to the end if nothing is awaitable. Otherwise return an awaitable, which runs after the earlier calls."""
         if self._lock.locked():
             return self._after(steps, None)
         answer: Any = None
@@ -285,7 +301,7 @@ class StatefulSetScheduler:
 
 @dataclass(frozen=True, slots=True)
 class _Function:
-    """A plain function as a Scheduler."""
+    """A Scheduler that calls a plain function."""
 
     function: SchedulerFunc
 
@@ -294,7 +310,7 @@ class _Function:
 
 
 def as_scheduler(function: SchedulerFunc) -> Scheduler:
-    """Adapts a function; each schedule calls it exactly once."""
+    """Adapt a function to the Scheduler protocol. Each schedule calls the function exactly once."""
     return _Function(function)
 
 

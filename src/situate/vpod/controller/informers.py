@@ -1,4 +1,4 @@
-"""What one StatefulSet's scheduler watches: the set, its pods, the nodes, the sources, their workers, the policies."""
+"""The watches of one StatefulSet's scheduler: the set, its Pods, nodes, sources, their workers and the policies."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ T = TypeVar("T", bound=KubernetesObject)
 
 CONSUMERS = unstructured(INTERNAL_GROUP, "v1alpha1", "Consumer", "consumers")
 BY_OWNER = "owner"
-"""Index of workers: namespace and name of the ConsumerGroup that controls them."""
+"""Index of workers by namespace and name of the ConsumerGroup that controls them."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedSource:
-    """One kind of vpods."""
+    """One kind of vpods, with its watch."""
 
     settings: SourceSettings
     resource: ResourceType[Unstructured]
     reflector: Reflector[Unstructured]
     prefix: str
-    """Before the name in a vpod's key, so that two kinds may use one name; empty for the first kind."""
+    """Prefix of the name in a vpod's key, so that two kinds may use the same name; empty for the first kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Watched:
     nodes: Reflector[Node]
     sources: tuple[WatchedSource, ...]
     workers: Reflector[Unstructured] | None
-    """None where no source has workers."""
+    """None if no source has workers."""
     policies: Reflector[ConfigMap] | None = field(default=None)
     """None unless a policy is configured by ConfigMaps."""
 
@@ -102,11 +102,11 @@ class Watched:
             await reflector.store.wait_synced()
 
     async def relist(self) -> None:
-        """Compares every store with fresh listings and repairs it. Raises what the client raises."""
+        """Compare every store with a fresh listing and repair it. Raises the client's errors."""
         await asyncio.gather(*(reflector.relist() for reflector in self.reflectors()))
 
     def not_ready(self) -> str | None:
-        """Why placements cannot be decided yet; None once everything was seen."""
+        """Return the reason why placements cannot be decided yet, or None if all stores are synced."""
         for reflector in self.reflectors():
             problem = reflector.not_ready()
             if problem is not None:

@@ -1,4 +1,4 @@
-"""Tells what vpod does: Events on the objects concerned, metrics, log lines. Decides nothing."""
+"""Report the work of vpod: Events on the objects concerned, metrics and log lines. This module decides nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from situate.vpod.state.ordered_ready import Blocked
 from situate.vpod.state.state import State
 
 KNATIVE_LATENCY_MS: Final = (10.0, 100.0, 1000.0, 10000.0, 30000.0, 60000.0)
-"""Bounds of `kn.eventing.schedule.latency`."""
+"""Bounds of `kn.eventing.schedule.latency`, in milliseconds."""
 _LABELS: Final = ("statefulset",)
 
 Record = Callable[[ObjectReference, str, str, str], None]
@@ -33,10 +33,12 @@ Record = Callable[[ObjectReference, str, str, str], None]
 
 
 class VPodMetrics:
-    """Shared by every StatefulSet of the process; the label is `namespace/name` of the set."""
+    """The metrics that all StatefulSets of the process share; the label is `namespace/name` of the set."""
 
     def __init__(self, registry: CollectorRegistry, stopwatch: Callable[[], float] = time.perf_counter) -> None:
-        """`stopwatch`: seconds, finer than a clock of the loop, which stands still while something is decided."""
+        """Register the metrics. `stopwatch` returns seconds; a simulated loop's clock does not advance during a
+        decision.
+        """
 
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(f"situate_vpod_{name}", text, (*_LABELS, *labels), registry=registry)
@@ -65,7 +67,7 @@ class VPodMetrics:
         self.stopwatch = stopwatch
 
     def begin(self, name: str) -> None:
-        """Shows every counter of a StatefulSet as 0 from the start: a rate needs a sample before the first count."""
+        """Show every counter of a StatefulSet as 0 from the start: a rate needs a sample before the first count."""
         for counter in (self.evictions, self.failed_beats, self.repairs):
             counter.labels(name)
         for direction in ("up", "down"):
@@ -75,17 +77,17 @@ class VPodMetrics:
 
 
 class Reporter:
-    """One StatefulSet's voice."""
+    """The Events, metrics and log lines of one StatefulSet."""
 
     def __init__(self, options: Options, metrics: VPodMetrics, record: Record) -> None:
         self._name = options.statefulset
         self._metrics = metrics
         self._record = record
         self._short: dict[Key, str] = {}
-        self._causes: dict[Key, set[MoveCause]] = {}  # of moves that no status says yet
+        self._causes: dict[Key, set[MoveCause]] = {}  # of moves that are not in a status yet
         self._blocking: tuple[Blocked, float] | None = None
         self.blocked = ""
-        """Why no pod above a certain one is created, once that has been told."""
+        """The reason why a Pod blocks the Pods above it, once that is reported; empty if no Pod does."""
         self._log = structlog.get_logger().bind(controller="vpod", statefulset=options.statefulset)
         self.stopwatch = metrics.stopwatch
         metrics.begin(self._name)
@@ -93,13 +95,13 @@ class Reporter:
         self._knative_latency = metrics.knative_latency.labels(self._name)
 
     def follow(self, state: Callable[[], State | None]) -> None:
-        """Whose numbers a scrape shows: `state` gives the present one, None while this process does not lead."""
+        """Set the source of the gauges: `state` returns the present State, or None while this process does not lead."""
         self._metrics.gauges.follow(self._name, state)
 
     def decided(self, regarding: ObjectReference, decision: Decision, seconds: float) -> None:
-        """A vpod was scheduled. A shortage is told when it begins or changes, and its end once.
+        """Report that a vpod was scheduled. A shortage is reported when it begins or changes, and its end once.
 
-        Where the end comes with another placement, that tells it.
+        If the placements change as the shortage ends, only Event PlacementChanged reports the end.
         """
         self._schedule_seconds.observe(seconds)
         self.moved(decision.moves)
@@ -120,7 +122,7 @@ class Reporter:
                 self._record(regarding, NORMAL, "Scheduled", f"{placed} placed on {where}: all that are wanted")
 
     def placed(self, regarding: ObjectReference, before: Placements, decision: Decision, least: int) -> None:
-        """The status says another placement now; `least`: `minReplicas`."""
+        """Report that the status has other placements now. `least` is `minReplicas`."""
         causes = frozenset(self._causes.pop(decision.key, ()))
         change = PlacementChange(before, decision.placements, decision.wanted, least, causes)
         self._placement_changed(regarding, decision.key, change)
@@ -131,32 +133,32 @@ class Reporter:
         self._log.info("the placement is changed", key=str(key), before=before, after=after, reason=change.reason)
 
     def moved(self, moves: Mapping[MoveCause, int]) -> None:
-        """Vreplicas lost their place."""
+        """Count vreplicas that lost their place."""
         for cause, vreplicas in moves.items():
             self._metrics.moves.labels(self._name, str(cause)).inc(vreplicas)
 
     def written(self, milliseconds: float) -> None:
-        """Placements are in the status, so long after the schedule began."""
+        """Observe the time from the start of the schedule until the placements were in the status."""
         self._knative_latency.observe(milliseconds)
 
     def forget(self, key: Key) -> None:
-        """The vpod is gone."""
+        """Forget a vpod that is gone."""
         self._short.pop(key, None)
         self._causes.pop(key, None)
 
     def nobodys(self, regarding: ObjectReference, key: Key, message: str) -> None:
-        """Nobody schedules this kind of source, and its status says so now."""
+        """Report that no scheduler serves this kind of source, after its status was updated."""
         self._record(regarding, WARNING, "NoSchedulerFound", message)
         self._log.warning("nobody schedules this kind of source", key=str(key), reason=message)
 
     def drifted(self, regarding: ObjectReference, decided: Placements) -> None:
-        """Somebody else wrote placements; they count from now on."""
+        """Report that another client wrote placements, which count from now on."""
         ours = ", ".join(f"{placement.pod_name}: {placement.vreplicas}" for placement in decided) or "none"
         message = f"status.placements was changed by someone else and is adopted; ours were: {ours}"
         self._record(regarding, WARNING, "PlacementDrift", message)
 
     def replicas_reset(self, regarding: ObjectReference, before: int, after: int) -> None:
-        """Somebody else lowered spec.replicas."""
+        """Report that another client lowered `spec.replicas`."""
         self._log.warning("spec.replicas was lowered by someone else", before=before, after=after)
         message = (
             f"spec.replicas was lowered from {before} to {after} by someone else; vreplicas on the missing pods "
@@ -165,7 +167,7 @@ class Reporter:
         self._record(regarding, WARNING, "ReplicasReset", message)
 
     def blocking(self, regarding: ObjectReference, found: Blocked | None, now: float, grace: float) -> None:
-        """A pod keeps those above it from being created. Told once it has done so for `grace` seconds."""
+        """Report a Pod that prevents the creation of the Pods above it, once this has lasted for `grace` seconds."""
         if found is None or self._blocking is None or self._blocking[0].ordinal != found.ordinal:
             self._blocking = (found, now) if found is not None else None
             self.blocked = ""
@@ -176,14 +178,17 @@ class Reporter:
             self.blocked = str(found)
 
     def statefulset_missing(self) -> None:
-        """Told once, until it has existed again (D20)."""
+        """Report a missing StatefulSet.
+
+        The caller reports it once, until the StatefulSet has existed again. Rule D20.
+        """
         namespace, _, name = self._name.partition("/")
         regarding = ObjectReference("apps/v1", "StatefulSet", namespace, name)
         self._record(regarding, WARNING, "StatefulSetMissing", missing_statefulset(self._name))
         self._log.warning("the StatefulSet does not exist; waiting for it", next_step="create it, or correct the name")
 
     def beat(self, state: State, decided: Beat, drain_before: DrainGoal | None) -> None:
-        """One beat of the autoscaler has decided."""
+        """Report the decision of one round of the autoscaler."""
         for notice in decided.notices:
             self._log.info("the autoscaler reports", reason=notice.reason, note=notice.message)
         if state.drain is not None and state.drain != drain_before:
@@ -200,12 +205,12 @@ class Reporter:
         self._metrics.evictions.labels(self._name).inc()
 
     def left(self, regarding: ObjectReference, before: Placements, wanted: int, eviction: Eviction) -> None:
-        """The evictor has taken a placement out of the status."""
+        """Report that the evictor removed a placement from the status."""
         pod = eviction.placement.pod_name
         after = tuple(each for each in before if each.pod_name != pod)
         self._placement_changed(regarding, eviction.key, PlacementChange(before, after, wanted, 0, evicted=pod))
 
     def repaired(self, differences: list[str]) -> None:
-        """The state was not what the listings say; it is now."""
+        """Report that the state differed from the listings and was replaced."""
         self._metrics.repairs.labels(self._name).inc()
         self._log.error("the kept state differed from the rebuilt one and was replaced", differences=differences[:20])

@@ -1,4 +1,4 @@
-"""The predicates and priorities of two ConfigMaps, taken over as they change; a bad one changes nothing (D16)."""
+"""The predicates and priorities of two ConfigMaps, applied as they change; an invalid one changes nothing."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from situate.vpod.policy.configmap import parse_policy
 
 
 class Policies:
-    """What the two ConfigMaps say; until one has been valid once, what Knative ships."""
+    """The policies of the two ConfigMaps; Knative's defaults until a ConfigMap has been valid once."""
 
     def __init__(
         self, watched: Watched, settings: StatefulSetSettings, record: Record, changed: Callable[[], None]
     ) -> None:
-        """`changed` is called when a policy has been taken over."""
+        """Watch the ConfigMaps. `changed` is called after a policy is applied."""
         options: Options = settings.options()
         self.placing = options.placing
         self.removing = options.removing
@@ -35,7 +35,10 @@ class Policies:
             self._store.on_change(lambda _, new: self._seen(new))
 
     def reconfigure(self, settings: StatefulSetSettings) -> None:
-        """Other ConfigMaps may be named now (B15). What they say is in force at once, as far as it is valid."""
+        """Apply settings that possibly name other ConfigMaps.
+
+        A valid ConfigMap takes effect at once. Rule B15.
+        """
         before, self._settings = self._settings, settings
         shipped: Options = settings.options()
         changed = set()
@@ -57,7 +60,7 @@ class Policies:
             )
 
     def _seen(self, found: ConfigMap | None) -> None:
-        """A deleted ConfigMap changes nothing: what it said last stays in force."""
+        """Apply a changed ConfigMap. After a deletion, the last policy stays in force."""
         if found is None or found.metadata.name not in (
             self._settings.scheduler_config,
             self._settings.descheduler_config,

@@ -1,4 +1,7 @@
-"""The cache of scales before a client, whose answers may be plain or awaitable. What it remembers is `scale_cache`."""
+"""The ScaleCache in front of a client whose answers are plain or awaitable.
+
+`situate.vpod.scaling.scale_cache` holds the entries.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,10 @@ from situate.vpod.scaling.scale_cache import ScaleCacheConfig, ScaleEntries
 
 
 class ScaleCache:
-    """Reads and writes scales in one namespace; what fails is not remembered, and leaves what is.
+    """A cache that reads and writes scales in one namespace. A failed call is not stored and changes no entry.
 
-    With a client whose answers are awaitable, the answers here are, and readers that miss the same name at the same
-    time share one read. With a plain client the answers are plain.
+    With a client of awaitable answers, the answers of this class are awaitable, and concurrent misses for one name
+    share one read. With a plain client the answers are plain.
     """
 
     def __init__(
@@ -33,7 +36,7 @@ class ScaleCache:
         self._resets = 0
 
     def get_scale(self, name: str, options: Mapping[str, str] | None = None) -> Scale | Awaitable[Scale]:
-        """From the cache while it is fresh; else the server's object, with its resourceVersion."""
+        """Return the cached scale while it is valid; otherwise the server's object, with its resourceVersion."""
         known = self._entries.get(name)
         if known is not None:
             return known
@@ -45,13 +48,13 @@ class ScaleCache:
             return answer
         reading = self._reading[name] = asyncio.ensure_future(self._read(name, answer, self._resets))
         reading.add_done_callback(_retrieved)
-        # one reader that gives up must not take the answer from the others
+        # a reader that is cancelled must not cancel the read for the other readers
         return asyncio.shield(reading)
 
     def update_scale(
         self, name: str, scale: Scale, options: Mapping[str, str] | None = None
     ) -> Scale | Awaitable[Scale]:
-        """Writes through and remembers the server's answer; a failure leaves what is remembered."""
+        """Write through and store the server's answer. A failure leaves the entry as it is."""
         answer = self._client.update_scale(name, scale, options)
         if isinstance(answer, Scale):
             self._entries.put(answer)
@@ -59,11 +62,11 @@ class ScaleCache:
         return self._write(answer)
 
     def observe(self, scale: Scale) -> None:
-        """A watch shows this scale: it replaces what is remembered."""
+        """Replace the entry with a scale that a watch shows."""
         self._entries.put(scale)
 
     def reset(self) -> None:
-        """Forgets everything; a promotion begins with this."""
+        """Forget all entries. A promotion begins with this call."""
         self._resets += 1
         self._entries.reset()
 
@@ -72,7 +75,7 @@ class ScaleCache:
             scale = await answer
         finally:
             self._reading.pop(name, None)
-        if resets == self._resets:  # what was read before a reset is not remembered after it
+        if resets == self._resets:  # do not store an answer that was requested before a reset
             self._entries.put(scale)
         return scale
 
@@ -83,6 +86,6 @@ class ScaleCache:
 
 
 def _retrieved(reading: asyncio.Future[Scale]) -> None:
-    """A failure has been seen by whoever still waits; with nobody waiting it concerns nobody."""
+    """Mark the exception of a read as retrieved: the remaining readers have received it, if there are any."""
     if not reading.cancelled():
         reading.exception()

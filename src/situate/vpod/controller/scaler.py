@@ -1,6 +1,6 @@
-"""The autoscaler's loop: beats, drains, evictions and the writes of the scale. Only the leader runs it.
+"""The autoscaler's loop: rounds, drains, evictions and writes of the scale. Only the leader runs it.
 
-What a beat decides is `situate.vpod.scaling.autoscaler`; how drained vpods move is `placing`.
+`situate.vpod.scaling.autoscaler` decides each round. `Placing` moves the vpods on drained Pods.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from situate.vpod.scaling.autoscaler import Beat, Memory, apply, beat
 from situate.vpod.scaling.drain import Eviction, evicted
 
 MISSING_BACKOFF_S: Final = (5.0, 300.0)
-"""First and longest pause while the StatefulSet does not exist (D20)."""
+"""First and longest pause in seconds while the StatefulSet does not exist (D20)."""
 _MOST_CONFLICTS: Final = 5
-"""Beats in a row that lose against another writer before the loop pauses like after any failure."""
+"""Consecutive rounds that lose against another writer before a conflict counts as a failure."""
 
 
 class Scaling:
@@ -41,7 +41,10 @@ class Scaling:
         actuator: Actuator,
         evict: Callable[[Eviction], Awaitable[bool]],
     ) -> None:
-        """`evict` takes one placement away and says whether it did; `options` gives the present ones."""
+        """Store the collaborators. `evict` removes one placement and returns whether it is gone.
+
+        `options` returns the present options.
+        """
         self._placing = placing
         self._client = client
         self._reporter = reporter
@@ -55,20 +58,23 @@ class Scaling:
         self._log = structlog.get_logger().bind(controller="vpod autoscaler")
 
     def wake(self) -> None:
-        """A beat that may grow the set, as soon as possible; several calls are one."""
+        """Start a round that may only scale up, as soon as possible. Several calls before the round cause one round."""
         self._triggered.set()
 
     def hasten(self, when: float) -> None:
-        """A beat that may shrink at this time of the loop, if none comes earlier: a drain has emptied its pods."""
+        """Schedule a round that may shrink at this time of the loop, unless an earlier one is due.
+
+        The controller calls this after a drain has emptied its Pods.
+        """
         if when < self._shrink_due:
             self._shrink_due = when
             self._triggered.set()
 
     async def run(self) -> None:
-        """Beats until cancelled. A failed beat is tried again after `retryPeriod`, without permission to shrink."""
+        """Run rounds until cancelled. A failed round is repeated after `retryPeriod`, without permission to shrink."""
         self._memory = Memory()
         self._shrink_due = _now() + self._options().refresh_period
-        self._triggered.set()  # a new leader looks at once
+        self._triggered.set()  # a new leader runs a round at once
         while True:
             await _wait(self._triggered, self._shrink_due - _now())
             self._triggered.clear()
@@ -91,12 +97,12 @@ class Scaling:
                 self._shrink_due = max(min(self._shrink_due, wake_at), _now())
 
     async def _beat(self, may_shrink: bool) -> float | None:
-        """One beat; when the next one that may shrink has something to do, if that is before the refresh."""
+        """Run one round, and return the time of the next round that may shrink, if it is earlier than the refresh."""
         for _ in range(_MOST_CONFLICTS):
             try:
                 return await self._beat_once(may_shrink)
             except Conflict:
-                continue  # somebody else wrote the scale: look again and decide anew (D21)
+                continue  # another client wrote the scale: read and decide again (D21)
         return await self._beat_once(may_shrink)
 
     async def _beat_once(self, may_shrink: bool) -> float | None:
@@ -121,9 +127,9 @@ class Scaling:
         return decided.wake_at
 
     async def _evict_all(self, evictions: Iterable[Eviction]) -> None:
-        """In order. What fails for one vpod does not stop the others, and fails the beat in the end.
+        """Evict in order. A failure for one vpod does not stop the others, but the round fails in the end.
 
-        In the reference profile the first failure ends the beat.
+        In the reference profile the first failure ends the round.
         """
         failure: KubeError | None = None
         for eviction in evictions:
@@ -151,25 +157,25 @@ class Scaling:
             )
         except (ApiError, Retriable) as problem:
             if isinstance(problem, Retriable) or problem.status < 500:
-                self._placing.asked_for(None)  # it was not carried out: whoever writes this number is somebody else
+                self._placing.asked_for(None)  # the write was refused, so another client wrote a scale with this number
             raise
         self._log.info("the StatefulSet is scaled", before=before, after=decided.replicas, needed=decided.needed)
         self._reporter.scaled(before, decided)
         self._placing.saw_replicas(written.spec.replicas, written.metadata.resource_version)
 
     async def _statefulset_missing(self) -> None:
-        """Says so once, waits longer each time, and goes on at once when a watch shows the set."""
+        """Report the missing StatefulSet once, then wait longer each time; continue at once when a watch shows it."""
         first, longest = MISSING_BACKOFF_S
         if not self._missing_pause_s:
             self._reporter.statefulset_missing()
         self._missing_pause_s = min(max(first, 2 * self._missing_pause_s), longest)
-        self._placing.statefulset_seen.clear()  # what the watch showed so far is from before the set was gone
+        self._placing.statefulset_seen.clear()  # the watch showed the set before the set was deleted
         await _wait(self._placing.statefulset_seen, self._missing_pause_s)
         self._triggered.set()
 
 
 async def _wait(event: asyncio.Event, at_most_s: float) -> None:
-    """Until the event is set, or the time is over."""
+    """Wait until the event is set or the time is over."""
     if at_most_s <= 0:
         return
     set_ = asyncio.ensure_future(event.wait())

@@ -1,7 +1,7 @@
-"""Whose turn it is among vpods that are short, once there may be room for them (L5).
+"""The order of vpods with a shortage, once there may be capacity for them.
 
-The queue hands a vpod out only when its last decision has been written, and its own events bring it up at any time. So
-whoever comes up before its turn waits for those whose turn it is, for a moment.
+The work queue returns a vpod only after its last decision is written, and its own events enqueue a vpod at any time. A
+vpod that comes too early therefore waits for a moment until the vpods before it have been scheduled. Rule L5.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from situate.vpod.placement.decide import turn
 from situate.vpod.state.state import State
 
 GIVES_WAY_S: Final = 1.0
-"""The longest wait for others: a write that is lost takes longer, and must not hold up everybody."""
+"""Seconds; the longest wait for earlier vpods. A lost write takes longer and must not delay all vpods."""
 
 
 class Turns:
-    """One round of retries: those that are due, in their order, and those that came up too early."""
+    """One round of retries: the vpods that are due, in order, and the vpods that came too early."""
 
     def __init__(self, queue: WorkQueue[Key]) -> None:
         self._queue = queue
@@ -30,12 +30,14 @@ class Turns:
         self._waiting: dict[Key, None] = {}
 
     def begin(self, keys: Iterable[Key]) -> None:
-        """These are tried now, the first in front; each has been or will be queued."""
+        """Start a round in the given order. Each key is in the work queue already, or the caller adds it."""
         self._due = dict.fromkeys(keys)
         self._until = asyncio.get_running_loop().time() + GIVES_WAY_S
 
     def gives_way(self, state: State, key: Key) -> bool:
-        """Whether there is room and somebody else's turn comes first; the key is queued again after that."""
+        """Return whether there is capacity and another vpod comes first. If so, the key is queued again after that
+        vpod.
+        """
         entry = state.vpods.get(key)
         if entry is None or entry.short_since is None or not state.open:
             return False
@@ -46,7 +48,7 @@ class Turns:
         return True
 
     def tried(self, key: Key) -> None:
-        """It has been decided: what is left of the room is for the next."""
+        """Note that the vpod has been decided. The remaining capacity is for the next vpod."""
         self._due.pop(key, None)
         self._waiting.pop(key, None)
         if self._waiting and (not self._due or next(iter(self._due)) in self._waiting):
@@ -55,7 +57,7 @@ class Turns:
             self._waiting.clear()
 
     def _first(self, state: State) -> Entry | None:
-        """Whose turn it is; None when the round is over."""
+        """Return the first vpod that is due, or None if the round is over."""
         if asyncio.get_running_loop().time() >= self._until:
             self._due.clear()
         while self._due:

@@ -15,7 +15,7 @@ from situate.vpod.sources.adapters import read_vpod
 
 
 class Found(msgspec.Struct, frozen=True):
-    """An object of a source and where it was found."""
+    """An object of a source, and the watch that found it."""
 
     source: WatchedSource
     object: Unstructured
@@ -30,14 +30,14 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Sources:
-    """Finds vpods by their keys. Each object is read once, because reading costs the most."""
+    """The vpods of the watched sources, by key. Each version of an object is read once, because reading is slow."""
 
     def __init__(self, watched: Sequence[WatchedSource]) -> None:
         self._watched = watched
         self._read_before: dict[Key, tuple[Unstructured, PlainVPod | None]] = {}
 
     def objects(self) -> Iterator[Found]:
-        """Every object that is watched, be it a vpod of ours or not."""
+        """Yield every watched object, including the objects that are no vpods of this StatefulSet."""
         for source in self._watched:
             for each in source.reflector.store.list():
                 yield Found(source, each)
@@ -49,14 +49,14 @@ class Sources:
                 yield vpod
 
     def find(self, key: Key) -> Found | None:
-        """The object of a vpod of ours; None if it is gone or no vpod of ours."""
+        """Return the object of a vpod of this StatefulSet, or None if there is none with this key."""
         for found in self.named(key):
             if self.read(found) is not None:
                 return found
         return None
 
     def named(self, key: Key) -> Iterator[Found]:
-        """The objects that this key is the key of, be they vpods of ours or not."""
+        """Yield the objects with this key, including the objects that are no vpods of this StatefulSet."""
         for source in self._watched:
             if key.name.startswith(source.prefix) if source.prefix else "/" not in key.name:
                 found = source.reflector.store.get(key.name.removeprefix(source.prefix), key.namespace)
@@ -64,7 +64,7 @@ class Sources:
                     yield Found(source, found)
 
     def read(self, found: Found) -> PlainVPod | None:
-        """The vpod, or None if the object belongs to another StatefulSet."""
+        """Return the vpod, or None if the object belongs to another StatefulSet."""
         known = self._read_before.get(found.key)
         if known is None or known[0] is not found.object:
             read = read_vpod(found.source.settings, found.object, found.source.prefix)
@@ -72,5 +72,5 @@ class Sources:
         return known[1]
 
     def forget(self, key: Key) -> None:
-        """The object does not exist any more."""
+        """Forget an object that no longer exists."""
         self._read_before.pop(key, None)

@@ -1,7 +1,7 @@
-"""What a scrape shows of the state of each StatefulSet that this process leads: read when somebody scrapes.
+"""Gauges of the state of each StatefulSet that this process leads, computed at each scrape.
 
-So it is never late and costs nothing between scrapes. A standby shows none of it, or sums over replicas would count
-everything twice.
+The values are therefore current and cost nothing between scrapes. A standby shows none of them; otherwise a sum over
+the replicas of the controller would count everything twice.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ _GAUGES: Final = {
 
 
 class StateGauges(Collector):
-    """Shared by every StatefulSet of the process."""
+    """The gauges that all StatefulSets of the process share."""
 
     def __init__(self) -> None:
         self._states: dict[str, Callable[[], State | None]] = {}
         self._needed: dict[str, int] = {}
 
     def follow(self, name: str, state: Callable[[], State | None]) -> None:
-        """`state` gives the one of this StatefulSet while the process leads, else None."""
+        """Set the source of a StatefulSet's gauges: `state` returns the State while this process leads, else None."""
         self._states[name] = state
 
     def needed(self, name: str, pods: int) -> None:
-        """What a beat of the autoscaler has found."""
+        """Set the number of Pods that the last round of the autoscaler found necessary."""
         self._needed[name] = pods
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
-        """Nothing: what is there depends on who leads."""
+        """Return no metrics, because the metrics depend on leadership."""
         return iter(())
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
@@ -65,7 +65,7 @@ class StateGauges(Collector):
 
 
 def _classes(state: State) -> Mapping[PodClass, int]:
-    """Of the ordinals below R that something is known of."""
+    """Count the known ordinals below R by class."""
     classes = dict.fromkeys(PodClass, 0)
     for slot in state.slots.values():
         if slot.ordinal < state.replicas:

@@ -1,4 +1,4 @@
-"""Tells objects of a kind that nobody schedules that this is so, instead of leaving them to wait in silence."""
+"""Report objects of a kind that no scheduler serves, so that they do not wait without a message."""
 
 from __future__ import annotations
 
@@ -14,29 +14,34 @@ from situate.vpod.sources.adapters import nobodys
 from situate.vpod.sources.status_patch import Verdict, condition_status
 
 UNCLAIMED_S = 10.0
-"""So long an object of an unknown kind may wait for a scheduler of its own before it is told that there is none."""
+"""Seconds that an object of an unknown kind may wait for its own scheduler before vpod reports that there is none."""
 
 
 class Unclaimed:
-    """`served`: the kinds that somebody schedules; ConsumerGroups of any other are told so. None: not by us."""
+    """The objects without a scheduler, and since when.
+
+    `served` holds the kinds that any scheduler serves. A ConsumerGroup of any other kind gets a condition that says so.
+    If `served` is None, no such condition is written.
+    """
 
     def __init__(self, sources: Sources, writing: Writing, reporter: Reporter, served: Container[str] | None) -> None:
         self._sources = sources
         self._writing = writing
         self._reporter = reporter
         self._served = served
-        self._since: dict[Key, float] = {}  # when it was first seen that nobody schedules it
+        self._since: dict[Key, float] = {}  # when the object was first seen without a scheduler
 
     def why(self, found: Found) -> str:
-        """Why nobody schedules an object; empty if somebody does, or it is not for us to say."""
+        """Return why no scheduler serves an object; empty if one does, or if vpod cannot know."""
         if self._served is None or found.object.metadata.deletion_timestamp is not None:
             return ""
         return nobodys(found.source.settings, found.object, self._served)
 
     async def tell(self, key: Key, now: float) -> Result:
-        """An object that is no vpod of ours, or gone. Told only where nobody has written the condition for a while.
+        """Report an object that is no vpod of this StatefulSet. An object that is gone is forgotten.
 
-        So an installation that we know nothing of, and that knows the kind, has the word.
+        vpod writes the condition only if no other client has written it within `UNCLAIMED_S` seconds. An installation
+        unknown to vpod that serves the kind therefore has precedence.
         """
         for found in self._sources.named(key):
             why, condition = self.why(found), found.source.settings.condition

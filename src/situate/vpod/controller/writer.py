@@ -1,7 +1,7 @@
-"""Writes what was decided for a vpod: its status, its workers, and what an eviction takes out of it.
+"""Write the decisions for a vpod: its status, its workers, and the removal of a placement by an eviction.
 
-It knows of which vpods a status is on its way, and of which it cannot know what became of the last one. What is
-decided, and when, is `apply`.
+This module records the vpods with a status write in progress, and those with an unknown result of the last write.
+`apply` decides, and chooses the time of a write.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ from situate.vpod.sources.status_patch import Verdict, condition_status, status_
 from situate.vpod.sources.workers import CreateWorker, DeleteWorker, ResizeWorker, worker_changes, worker_of
 
 REWORD_S = 5.0
-"""A shortage is told in new numbers at most so often: with many short vpods each pod event would write them all."""
+"""Seconds between two changes of the numbers in a shortage message. With many short vpods, every Pod event would
+otherwise rewrite all of them.
+"""
 FIELD_MANAGER = "situate-vpod"
 
 
 class Writing:
-    """The writes of one StatefulSet's scheduler. Methods that await raise what the client raises."""
+    """The writes of one StatefulSet's scheduler. Methods that await raise the client's errors."""
 
     def __init__(self, watched: Watched, client: Client, actuator: Actuator, wall: Callable[[], datetime]) -> None:
         self._watched = watched
@@ -38,11 +40,11 @@ class Writing:
         self._actuator = actuator
         self._wall = wall
         self._under_way: set[Key] = set()
-        self._doubtful: set[Key] = set()  # of whom a write failed: what the server has is not what is known
+        self._doubtful: set[Key] = set()  # a write failed, so the server's object may differ from the known one
         self._reworded: dict[Key, float] = {}
-        self._said: dict[Key, tuple[Unstructured, Placements, Verdict]] = {}  # what its object is known to say already
+        self._said: dict[Key, tuple[Unstructured, Placements, Verdict]] = {}  # the object already says this
         self.held_back = False
-        """Whether a shortage is still to be told in new numbers; whoever tries it again takes this back."""
+        """Whether the numbers of a shortage message still have to be updated; the caller that retries clears it."""
 
     def is_under_way(self, key: Key) -> bool:
         return key in self._under_way
@@ -51,36 +53,36 @@ class Writing:
         return key in self._doubtful
 
     def trust(self) -> None:
-        """Forgets what is in doubt, and what is known: nobody will decide upon it any more."""
+        """Forget the doubtful writes and the known statuses, because no more decisions follow."""
         self._doubtful.clear()
         self._said.clear()
 
     def forget(self, key: Key) -> None:
-        """The vpod does not exist any more."""
+        """Forget a vpod that no longer exists."""
         self._reworded.pop(key, None)
         self._said.pop(key, None)
 
     async def look(self, key: Key, found: Found | None) -> None:
-        """Reads a vpod whose last write failed, before anything else is decided for it.
+        """Read a vpod whose last write failed, before the next decision for it.
 
-        The write may have been carried out although we were told nothing, or the object is another one than what is
-        known: a decision on the old sight would free places that the status still holds (S1). Raises what the client
-        raises, so the vpod is tried again later and its reservation stays.
+        The write may have succeeded without an answer, or the object may differ from the known one. A decision on the
+        old object would free places that the status still holds (S1). Raises the client's errors; then the caller
+        retries later and the reservation stays.
         """
         if found is not None:
             meta = found.object.metadata
             try:
                 seen = await self._client.get(found.source.resource, meta.name, meta.namespace)
             except NotFound:
-                pass  # the watch tells, and the reservation goes then
+                pass  # the watch reports the deletion, and then the reservation goes
             else:
                 found.source.reflector.learn(seen)
         self._doubtful.discard(key)
 
     async def status(self, found: Found, decision: Decision, why_short: str, now: float) -> bool:
-        """Placements and condition, unless they are so already; whether anything was written.
+        """Write placements and condition unless they are up to date, and return whether anything was written.
 
-        `why_short`: empty if nothing is left over.
+        `why_short` is empty if `left` is 0.
         """
         settings = found.source.settings
         verdict = Verdict(
@@ -103,7 +105,7 @@ class Writing:
         try:
             await self._patch_status(found, MergePatch(patch))
         except NotFound:
-            return False  # deleted meanwhile: the watch tells, and the reservation goes then
+            return False  # deleted meanwhile: the watch reports it, and then the reservation goes
         except KubeError:
             self._doubtful.add(decision.key)
             raise
@@ -112,15 +114,15 @@ class Writing:
         return True
 
     async def condition(self, found: Found, verdict: Verdict) -> None:
-        """The condition alone, of an object that is no vpod of ours and does not say this yet."""
+        """Write only the condition, to an object that is no vpod of this StatefulSet and lacks this condition."""
         patch = status_patch(found.object.content, "", None, verdict, self._wall())
         assert patch is not None
         await self._patch_status(found, MergePatch(patch))
 
     async def evict(self, found: Found, eviction: Eviction) -> bool:
-        """The evictor of the consumer side: takes a placement out of the status; whether it is gone now.
+        """Remove a placement from the status, and return whether it is gone now. This is the consumer side's evictor.
 
-        A vpod that is being scheduled is left alone, one that does not exist any more is fine.
+        A vpod whose schedule is in progress is not touched. A vpod that no longer exists counts as evicted.
         """
         content, settings = found.object.content, found.source.settings
         if eviction.key in self._under_way or not may_evict(content, settings.condition):
@@ -134,7 +136,7 @@ class Writing:
         except NotFound:
             return True
         except (Conflict, Invalid):
-            return False  # the status is another one by now: the next beat looks again
+            return False  # the status has changed: the next round decides again
         except KubeError:
             self._doubtful.add(eviction.key)
             raise
@@ -143,7 +145,7 @@ class Writing:
         return True
 
     async def workers(self, found: Found, decision: Decision) -> None:
-        """One worker a placement, with its vreplicas."""
+        """Write one worker for each placement, with its vreplicas."""
         workers = self._watched.workers
         assert workers is not None
         meta = found.object.metadata
@@ -157,7 +159,7 @@ class Writing:
                             self._client.create(CONSUMERS, content, meta.namespace, field_manager=FIELD_MANAGER)
                         )
                     except AlreadyExists:
-                        continue  # ours from before, not seen yet: its event brings the vpod back here
+                        continue  # created earlier but not seen yet: its watch event queues the vpod again
                     workers.learn(created)
                 case ResizeWorker(name, vreplicas):
                     patch = MergePatch({"spec": {"vReplicas": vreplicas}})
@@ -178,14 +180,14 @@ class Writing:
 
     def _may_reword(self, key: Key, now: float) -> bool:
         if now < self._reworded.get(key, float("-inf")) + REWORD_S:
-            self.held_back = True  # it is tried again by then, and told as it is then
+            self.held_back = True  # a retry by then writes the numbers of that time
             return False
         self._reworded[key] = now
         return True
 
 
 def _rewords(patch: Mapping[str, Any], found: Found, condition: str) -> bool:
-    """Whether a patch says nothing new but the words of a shortage that is told already."""
+    """Return whether a patch changes only the message of a shortage that the object already shows."""
     only_conditions = patch.keys() <= {"metadata", "status"} and patch.get("status", {}).keys() == {"conditions"}
     if not only_conditions or condition_status(found.object.content, condition) != "False":
         return False

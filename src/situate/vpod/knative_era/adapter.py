@@ -1,7 +1,7 @@
-"""The reference profile of v0.43.0 in the shipped path: the procedures of `policy` on the state that is kept.
+"""The reference profile of v0.43.0 on the current `State`, which calls the procedures of this package.
 
-They know pods by name and rebuild their own state on every call, as that version does; the safe profile never comes
-here.
+These procedures know Pods by name and rebuild their own state on every call, as that version does. The safe profile
+does not use this module.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from situate.vpod.state.state import State
 
 
 def answers(state: State) -> bool:
-    """Whether this profile and policy are those of v0.43.0."""
+    """Return whether this profile and policy reproduce v0.43.0."""
     return not state.options.safe and state.options.policy is not PolicyName.SPREAD
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Placements, vreplicas left over, and what is reserved afterwards, by ordinal."""
+    """Placements, vreplicas left over, and the reservations afterwards by ordinal."""
 
     placements: Placements
     left: int
     reservation: dict[int, int]
     others: dict[Key, dict[int, int]]
-    """Reservations of other vpods that a call changes: committed and orphaned ones go."""
+    """Reservations of other vpods that the call changes: committed ones and those of unlisted vpods go."""
 
 
 def schedule(state: State, vpod: VPod) -> Answer:
@@ -51,12 +51,12 @@ def _by_ordinal(state: State, reserved: Mapping[str, int]) -> dict[int, int]:
 
 
 def replicas(state: State, may_shrink: bool) -> int:
-    """What one beat asks for."""
+    """Return the replicas that one round of the autoscaler asks for."""
     return era_replicas(_era_state(state), _mode(state), may_shrink)
 
 
 def evictions(state: State) -> list[tuple[Key, Placement]]:
-    """What compaction evicts, in order."""
+    """Return the placements that compaction evicts, in order."""
     return era_compaction(_era_state(state), _vpods(state), _mode(state))
 
 
@@ -71,7 +71,7 @@ def _cluster(state: State) -> EraCluster:
     options = state.options
     pods = tuple(slot.pod for _, slot in sorted(state.slots.items()) if slot.pod is not None)
     nodes = tuple(node for _, node in sorted(state.nodes.items()))
-    if not state.nodes_known:  # then they are trusted, and all in one zone
+    if not state.nodes_known:  # unknown nodes count as healthy, and all are in one zone
         nodes = tuple(NodeFacts(name) for name in sorted({pod.node for pod in pods if pod.node}))
     return EraCluster(options.statefulset_name, state.replicas, options.capacity, pods, nodes)
 

@@ -1,6 +1,7 @@
-"""Autoscaler and compaction of the policy era, which know nodes and zones: they go by a factor of pods at a time.
+"""Autoscaler and compaction of the policy era, which grow and compact by a factor of Pods.
 
-Reference sections 6 and 7. Upstream: pkg/scheduler/statefulset/autoscaler.go of knative/eventing v0.43.0.
+The factor depends on the number of nodes or zones. The rules are in "Autoscaler" and "Compaction, eviction and drain"
+of `docs/spec/vpod.md`. Upstream: pkg/scheduler/statefulset/autoscaler.go of knative/eventing v0.43.0.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from situate.vpod.policy.registry import AVAILABILITY_NODE, AVAILABILITY_ZONE, E
 
 
 def scale_factor(state: EraState, placing: Policy | None) -> int:
-    """By how many pods the StatefulSet grows or is compacted at a time; 1 where no node is known."""
+    """Return how many Pods the StatefulSet gains or loses at a time; 1 if no node is known."""
     if placing is not None and placing.has_priority(AVAILABILITY_NODE):
         return max(1, len(state.zone_of_node))
     if placing is not None and placing.has_priority(AVAILABILITY_ZONE):
@@ -23,23 +24,23 @@ def scale_factor(state: EraState, placing: Policy | None) -> int:
 
 
 def era_replicas(state: EraState, mode: MaxFillUp | PredicatesAndPriorities, may_shrink: bool) -> int:
-    """The replicas that one beat asks for."""
+    """Return the replicas that one round of the autoscaler asks for."""
     capacity = state.cluster.capacity
     if isinstance(mode, MaxFillUp):
         wanted = _ceil_div(sum(state.expected.values()), capacity)
     else:
-        # at least one above the last ordinal in use, so upstream's guard against going below it never acts
+        # at least one above the last ordinal in use, so upstream's lower bound of the last ordinal never applies
         wanted = state.last_ordinal + 1 + _more_pods(state, mode.placing)
     return wanted if may_shrink else max(wanted, state.cluster.replicas)
 
 
 def _more_pods(state: EraState, placing: Policy | None) -> int:
-    """Pods for what is pending, in whole factors."""
+    """Return the Pods that the pending vreplicas need, rounded up to whole factors."""
     pending = sum(state.pending.values())
     factor = scale_factor(state, placing)
     room = state.cluster.capacity
     if placing is not None and placing.has_predicate(EVEN_POD_SPREAD):
-        # an even spread is held back by the fullest pod that still has room
+        # the fullest Pod with free capacity limits an even spread
         room = min((free for free in state.free.values() if 0 < free < room), default=room)
     return _ceil_div(_ceil_div(pending, room), factor) * factor
 
@@ -47,9 +48,10 @@ def _more_pods(state: EraState, placing: Policy | None) -> int:
 def era_compaction(
     state: EraState, vpods: Iterable[VPod], mode: MaxFillUp | PredicatesAndPriorities
 ) -> list[tuple[Key, Placement]]:
-    """What to evict, in order: everything on the last ordinals, if the other schedulable pods have room for it.
+    """Return the evictions in order: everything on the last ordinals, if the other schedulable Pods can hold it.
 
-    Asked when the period since the last compaction has passed. Also the rule of v0.43.1, as `MaxFillUp`.
+    The caller asks only when the period since the last compaction has passed. As `MaxFillUp`, this is also the rule of
+    v0.43.1.
     """
     placing = None if isinstance(mode, MaxFillUp) else mode.placing
     if placing is None and not isinstance(mode, MaxFillUp):
@@ -58,7 +60,7 @@ def era_compaction(
     last = state.last_ordinal
     if last < 1 or len(state.node_of_pod) <= factor:
         return []
-    # the last ordinals' own room is on both sides of upstream's comparison and drops out
+    # the free capacity of the last ordinals is on both sides of upstream's comparison and cancels out
     if state.free_capacity() < state.cluster.capacity * factor:
         return []
     if placing is not None and state.cluster.replicas - factor < factor:

@@ -1,8 +1,8 @@
-"""The schedule procedures of v0.43.0, policy and MAXFILLUP: the `reference` profile of sections 5.2 and 5.3.
+"""The schedule procedures of v0.43.0, policy and MAXFILLUP, for the `reference` profile.
 
-Sums wrap, a rescale places everything anew, a shortage gives the old placements back, and reservations are merged, all
-as upstream does; D14 and D15 hold here too. The safe profile does not run this: see ``place``. Upstream:
-pkg/scheduler/statefulset/scheduler.go of knative/eventing v0.43.0.
+The rules are in "Pack" and "Policy" of `docs/spec/vpod.md`. As upstream does, sums wrap and a rescale places everything
+again. A shortage returns the old placements, and reservations are merged. D14 and D15 apply here too. The safe profile
+uses `situate.vpod.policy.place` instead. Upstream: pkg/scheduler/statefulset/scheduler.go of knative/eventing v0.43.0.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from situate.vpod.policy.view import Domains, View
 
 @dataclass(frozen=True, slots=True)
 class MaxFillUp:
-    """Fill what the vpod has, then the lowest ordinals."""
+    """Fill the Pods that the vpod already uses, then the lowest ordinals."""
 
 
 @dataclass(frozen=True, slots=True)
 class PredicatesAndPriorities:
-    """Either may be absent: then there is no such policy."""
+    """The policies for placing and for removing; None means that there is no such policy."""
 
     placing: Policy | None = None
     removing: Policy | None = None
@@ -35,7 +35,10 @@ class PredicatesAndPriorities:
 
 @dataclass(frozen=True, slots=True)
 class EraDecision:
-    """`left` above 0 is upstream's error: the autoscaler is triggered and the vpod comes again after 5 s."""
+    """The result of a schedule. If `left` is above 0, upstream returns an error.
+
+    Then the autoscaler is triggered, and the vpod is retried after 5 s.
+    """
 
     placements: tuple[Placement, ...]
     left: int
@@ -49,24 +52,27 @@ def era_decision(
     vpod: VPod,
     mode: MaxFillUp | PredicatesAndPriorities,
 ) -> EraDecision:
-    """Schedule one vpod; `vpods` are all that the lister knows, usually with this one among them."""
+    """Schedule one vpod. `vpods` are all vpods that the lister knows, usually including this one."""
     return _Call(cluster, tuple(vpods), vpod, reserved).run(mode)
 
 
 def with_reserved(reserved: Mapping[str, int], placements: Iterable[Placement]) -> dict[str, int]:
-    """A vpod's reservations after reserving: pods that are not named stay reserved, no placements empty the entry."""
+    """Return a vpod's reservations after reserving. Pods that are not named stay reserved.
+
+    Without placements the result is empty.
+    """
     by_pod = {placement.pod_name: placement.vreplicas for placement in placements}
     return {**reserved, **by_pod} if by_pod else {}
 
 
 class _Call:
-    """One call of schedule: the reservations as they change, and the placements as they grow or shrink."""
+    """One call of schedule, with its changing reservations."""
 
     def __init__(self, cluster: EraCluster, vpods: tuple[VPod, ...], vpod: VPod, reserved: Reservations) -> None:
         self._cluster = cluster
         self._vpod = vpod
         self._state, waiting = era_state(cluster, vpods, reserved)
-        # an unlisted vpod's reservations go, and so do those of vpods that miss nothing
+        # drop the reservations of unlisted vpods, and empty those of vpods with nothing pending
         self._reserved = {
             key: dict(by_pod) if self._state.pending[key] > 0 else {}
             for key, by_pod in waiting.items()
@@ -74,7 +80,7 @@ class _Call:
         }
         self._listed = next((listed for listed in vpods if listed.key == vpod.key), None)
         self._others = tuple(other for other in vpods if other.key != vpod.key)
-        self._base: EraBuilder | None = None  # all vpods but this one; they stand still during the call
+        self._base: EraBuilder | None = None  # all vpods but this one; they do not change during the call
 
     def run(self, mode: MaxFillUp | PredicatesAndPriorities) -> EraDecision:
         wanted = self._vpod.vreplicas
@@ -110,7 +116,7 @@ class _Call:
         self._reserved[key] = with_reserved(self._reserved.get(key, {}), placements)
 
     def _trimmed(self) -> list[Placement]:
-        """The status placements without pods that are not schedulable and without what overcommits the others."""
+        """Return the status placements without unschedulable Pods and without the overcommitted vreplicas."""
         state = self._state
         kept: list[Placement] = []
         for placement in self._vpod.placements:
@@ -124,7 +130,7 @@ class _Call:
         return kept
 
     def _filled_up(self, placements: list[Placement], missing: int) -> tuple[list[Placement], int]:
-        """Upstream fills every ordinal below R, pods that are not schedulable too."""
+        """Fill every ordinal below R, including unschedulable Pods, as upstream does."""
         state = self._state
         statefulset = self._cluster.statefulset
 
@@ -148,7 +154,7 @@ class _Call:
         return result, missing
 
     def _replaced(self, placements: list[Placement], policy: CompiledPolicy) -> tuple[list[Placement], int]:
-        """All wanted vreplicas placed anew, one by one; the second value is how many found no place."""
+        """Place all wanted vreplicas again, one by one. The second value is the number that found no place."""
         self._reserve([Placement(placement.pod_name, 0) for placement in placements])
         result: dict[str, int] = {}
         statefulset = self._cluster.statefulset
@@ -163,7 +169,10 @@ class _Call:
         return _as_placements(result), 0
 
     def _removed(self, placements: list[Placement], surplus: int, policy: CompiledPolicy) -> list[Placement]:
-        """The surplus taken away one by one from pods that still hold some (D14); it stops where none may give."""
+        """Remove the surplus one by one from Pods that still hold vreplicas.
+
+        Stop if no Pod may lose one. Rule D14.
+        """
         statefulset = self._cluster.statefulset
         for _ in range(surplus):
             view = self._view()
@@ -180,7 +189,7 @@ class _Call:
         return placements
 
     def _view(self) -> View:
-        """The state as of now: whatever has been reserved so far counts."""
+        """Return the state of this moment, with all reservations so far."""
         key = self._vpod.key
         if self._base is None:
             others = {other: by_pod for other, by_pod in self._reserved.items() if other != key}
@@ -196,7 +205,7 @@ class _Call:
 
 
 def view_of(state: EraState, key: Key) -> View:
-    """What a vpod sees of the state: its schedulable pods."""
+    """Return the part of the state that a vpod sees: its schedulable Pods."""
     ordinals = state.schedulable_pods
     spread = state.pod_spread.get(key, {})
     nodes = {name: index for index, name in enumerate(sorted(state.zone_of_node))}
@@ -225,7 +234,7 @@ def _domains(of_pod: list[int], names: Iterable[str], own: dict[str, int]) -> Do
 
 
 def _ordinal(placement: Placement, statefulset: str) -> int:
-    """Of a placement that has been trimmed, which left only pods of the StatefulSet."""
+    """Return the ordinal of a trimmed placement; trimming leaves only Pods of the StatefulSet."""
     ordinal = ordinal_of(placement.pod_name, statefulset)
     assert ordinal is not None
     return ordinal
@@ -236,7 +245,7 @@ def _as_placements(by_pod: dict[str, int]) -> list[Placement]:
 
 
 def _with_one_less(placements: list[Placement], name: str) -> list[Placement]:
-    """One vreplica less in the last entry of that pod; an entry that reaches zero goes."""
+    """Remove one vreplica from the last entry of that Pod. An entry that reaches zero is dropped."""
     result = list(placements)
     index = max(i for i, placement in enumerate(result) if placement.pod_name == name)
     left = result[index].vreplicas - 1
@@ -245,7 +254,7 @@ def _with_one_less(placements: list[Placement], name: str) -> list[Placement]:
 
 
 def _without_last(placements: list[Placement], surplus: int) -> list[Placement]:
-    """Whole placements go from the end of the list while the surplus covers them, the next is cut by the rest."""
+    """Drop whole placements from the end of the list while the surplus covers them, and cut the next by the rest."""
     kept: list[Placement] = []
     for placement in reversed(placements):
         cut = min(surplus, placement.vreplicas)

@@ -1,7 +1,7 @@
-"""The state of the policy era: what each pod has left and where each vpod lies, with reservations merged in.
+"""The state of the policy era: free capacity of each Pod and Pods of each vpod, with reservations merged in.
 
-Reference section 4. A reservation is what was decided but may not stand in the status yet, so the state counts it
-instead of the status; one that equals the status has been committed and is dropped. Upstream:
+The rules are in "State" of `docs/spec/vpod.md`. A reservation is a decision that the status possibly does not show yet,
+so the state counts it instead of the status. A reservation equal to the status is committed and dropped. Upstream:
 pkg/scheduler/state/state.go of knative/eventing v0.43.0, with D10 to D12 and D22 applied.
 """
 
@@ -19,7 +19,7 @@ Reservations = Mapping[Key, Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class EraCluster:
-    """What does not depend on any vpod."""
+    """The part of the input that does not depend on any vpod."""
 
     statefulset: str
     replicas: int
@@ -28,7 +28,7 @@ class EraCluster:
     nodes: tuple[NodeFacts, ...] = ()
 
     def zones_by_node(self) -> dict[str, str]:
-        """Cordoned and unreachable nodes do not exist for the state, and pods on them are not schedulable."""
+        """Return the zone of each node. Cordoned and unreachable nodes do not count; Pods on them are unschedulable."""
         return {
             node.name: node.zone or UNKNOWN_ZONE
             for node in self.nodes
@@ -36,11 +36,11 @@ class EraCluster:
         }
 
     def nodes_by_schedulable_pod(self, known_nodes: Container[str]) -> dict[int, str]:
-        """By ordinal below `replicas`: the nodes of pods that are bound to a known node and not annotated."""
+        """Return, by ordinal below `replicas`, the nodes of Pods that are bound to a known node and not annotated."""
         nodes: dict[int, str] = {}
         for pod in self.pods:
             ordinal = ordinal_of(pod.name, self.statefulset)
-            known = pod.node in known_nodes  # D22: an unknown node concerns its pods only
+            known = pod.node in known_nodes  # D22: an unknown node affects only its own Pods
             if ordinal is not None and ordinal < self.replicas and known and not is_true(pod.annotation):
                 nodes[ordinal] = pod.node
         return nodes
@@ -48,13 +48,13 @@ class EraCluster:
 
 @dataclass(frozen=True, slots=True)
 class EraState:
-    """`free` is sparse: an ordinal that nothing was ever said about has `capacity`."""
+    """The state of one call. `free` is sparse: an ordinal without an entry has `capacity`."""
 
     cluster: EraCluster
     zone_of_node: Mapping[str, str]
     node_of_pod: Mapping[int, str]  # of schedulable pods
     free: dict[int, int]  # by ordinal; negative where overcommitted
-    pod_spread: dict[Key, Mapping[int, int]]  # vreplicas by ordinal, schedulable pods only, zeros kept
+    pod_spread: dict[Key, Mapping[int, int]]  # vreplicas by ordinal, schedulable Pods only, with zeros
     pending: dict[Key, int]
     expected: dict[Key, int]
 
@@ -89,14 +89,14 @@ class EraState:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """One vpod's placements as they count, in status order and then the reservations that no status entry has."""
+    """One vpod's placements as they count: in status order, then the reservations without a status entry."""
 
     charges: Placements
-    reserved: Mapping[str, int] = field(default_factory=dict)  # what is still not committed
+    reserved: Mapping[str, int] = field(default_factory=dict)  # not committed yet
 
 
 def merged_with_reservations(placements: Iterable[Placement], reserved: Mapping[str, int]) -> Merged:
-    """A status entry counts with its reservation; an equal reservation has been committed and goes."""
+    """Merge a status with reservations. A reserved value replaces the status value; an equal reservation is dropped."""
     waiting = dict(reserved)
     charges: list[Placement] = []
     named: set[str] = set()
@@ -111,13 +111,13 @@ def merged_with_reservations(placements: Iterable[Placement], reserved: Mapping[
 
 
 class EraBuilder:
-    """Adds up vpods and reservations; a copy can go on from where the original stands."""
+    """Adds vpods and reservations to a state. A copy can continue from the present state of the original."""
 
     def __init__(self, empty: EraState) -> None:
         self._state = empty
 
     def copy(self) -> EraBuilder:
-        """Spreads are shared with the original: one that has been added is not written again."""
+        """Copy the state. The spreads are shared with the original, because a stored spread never changes."""
         state = self._state
         return EraBuilder(
             replace(
@@ -130,7 +130,7 @@ class EraBuilder:
         )
 
     def add(self, vpod: VPod, reserved: Mapping[str, int]) -> Mapping[str, int]:
-        """Count a listed vpod; returns those of its reservations that are still not committed."""
+        """Count a listed vpod, and return its reservations that are not committed yet."""
         merged = merged_with_reservations(vpod.placements, reserved)
         self._state.pending[vpod.key] = max(0, vpod.vreplicas - total_vreplicas(vpod.placements))
         self._state.expected[vpod.key] = vpod.vreplicas
@@ -142,14 +142,17 @@ class EraBuilder:
         return merged.reserved
 
     def add_unlisted(self, reserved: Mapping[str, int]) -> None:
-        """Reservations of a vpod that is not listed take room and nothing else."""
+        """Count the reservations of an unlisted vpod. They only use capacity."""
         self._charged(tuple(Placement(name, vreplicas) for name, vreplicas in reserved.items()))
 
     def state(self) -> EraState:
         return self._state
 
     def _charged(self, placements: Placements) -> list[tuple[int, int]]:
-        """Take the placements' room; (ordinal, vreplicas) of those on the StatefulSet (D10, D12)."""
+        """Subtract the placements from the free capacity.
+
+        Return (ordinal, vreplicas) for the StatefulSet's Pods. Rules D10 and D12.
+        """
         charged = []
         for placement in placements:
             ordinal = ordinal_of(placement.pod_name, self._state.cluster.statefulset)
@@ -162,7 +165,7 @@ class EraBuilder:
 def era_state(
     cluster: EraCluster, vpods: Iterable[VPod], reserved: Reservations
 ) -> tuple[EraState, dict[Key, Mapping[str, int]]]:
-    """The state, and the reservations that are still not committed."""
+    """Return the state, and the reservations that are not committed yet."""
     builder, waiting = built(cluster, vpods, reserved)
     return builder.state(), waiting
 
@@ -170,7 +173,7 @@ def era_state(
 def built(
     cluster: EraCluster, vpods: Iterable[VPod], reserved: Reservations
 ) -> tuple[EraBuilder, dict[Key, Mapping[str, int]]]:
-    """As `era_state`, open to more vpods."""
+    """Return the same as `era_state`, but as a builder that can take more vpods."""
     zone_of_node = cluster.zones_by_node()
     node_of_pod = cluster.nodes_by_schedulable_pod(zone_of_node)
     free = dict.fromkeys(node_of_pod, cluster.capacity)

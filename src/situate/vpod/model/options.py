@@ -1,6 +1,6 @@
-"""The settings that deciding functions read, validated once. Reading them from YAML is left to `config.settings`.
+"""The settings that deciding functions read, validated once. `config.settings` reads them from YAML.
 
-All durations are seconds. Every field may change while running (B15): a changed `Options` is handed to
+All durations are seconds. Every field may change at run time (B15): the caller passes a changed `Options` to
 `State.reconfigure`.
 """
 
@@ -24,7 +24,7 @@ class Profile(StrEnum):
 
 
 class ReferenceVersion(StrEnum):
-    """What the reference profile answers like; the safe profile ignores it."""
+    """The version whose answers the reference profile reproduces; the safe profile ignores it."""
 
     MAIN = "main"
     V0_43_1 = "v0.43.1"
@@ -61,10 +61,10 @@ class Fairness(StrEnum):
 class DrainOptions:
     enabled: bool = True
     settle: float = 10.0
-    """Pause between the last move off the pods and the write of the smaller scale."""
+    """Pause between the last move off the Pods and the write of the smaller scale."""
     timeout: float = 600.0
     surge: int = 0
-    """Vreplicas of one vpod that may run twice while it moves; 0 moves them in one status write."""
+    """Vreplicas of one vpod that may run twice during a move; 0 moves the vpod in one status write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +80,12 @@ class RebalanceOptions:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """One StatefulSet's settings. Raises ValueError that names the field, its value and what is allowed."""
+    """The settings of one StatefulSet. Raises ValueError with the field, its value and the allowed values."""
 
     statefulset_namespace: str
     statefulset_name: str
     capacity: int
-    """Units that one pod holds; a vreplica costs its vpod's weight."""
+    """Units that one Pod holds; a vreplica costs its vpod's weight."""
     min_replicas: int = 0
     policy: PolicyName = PolicyName.SPREAD
     profile: Profile = Profile.SAFE
@@ -94,7 +94,7 @@ class Options:
     retry_period: float = 1.0
     max_replicas: int | None = 100
     max_scale_up_step: int | None = 10
-    """Ceilings (None: no limit): a mistake in one source must not fill the cluster with pods."""
+    """Upper limits (None: no limit), so that a mistake in one source cannot fill the cluster with Pods."""
     scale_down_stabilization: float = 300.0
     pod_grace: float = 60.0
     require_ready: bool = False
@@ -104,13 +104,16 @@ class Options:
     topology_required: bool = False
     pack_order: PackOrder = PackOrder.OWN
     placing: Policy = DEFAULT_PLACING
-    """Predicates and priorities of `policy`, from the ConfigMap named by schedulerConfig."""
+    """Predicates and priorities of policy `policy`, from the ConfigMap named by schedulerConfig."""
     removing: Policy = DEFAULT_REMOVING
-    """The same for vreplicas that have to go, from deschedulerConfig."""
+    """The same for vreplicas to remove, from the ConfigMap named by deschedulerConfig."""
     rescale: Rescale = Rescale.KEEP
     rebalance: RebalanceOptions = field(default_factory=RebalanceOptions)
     namespace_max_share: float | None = None
-    """Largest share of `maxReplicas` x capacity, else of what the pods hold, that one namespace may ask for."""
+    """Largest share of `maxReplicas` x capacity that one namespace may ask for.
+
+    Without `maxReplicas` the share is of the Pods' capacity or the demand, whichever is larger.
+    """
     fairness: Fairness = Fairness.NONE
 
     def __post_init__(self) -> None:
@@ -144,9 +147,9 @@ class Options:
 
     @property
     def shrinks_evenly(self) -> bool:
-        """Whether a surplus leaves the fullest own pod first (B9) rather than the highest ordinal.
+        """Whether a surplus leaves the fullest own Pod first and not the highest ordinal.
 
-        Packing means low ordinals (V7), so `auto` never hollows them out there.
+        `pack` fills low ordinals (V7), so with `pack` the value `auto` means the highest ordinal. Rule B9.
         """
         if self.shrink is not Shrink.AUTO or not self.safe:
             return self.safe and self.shrink is Shrink.SPREAD

@@ -1,7 +1,7 @@
-"""Which pods receive vreplicas, which keep what they hold, and which give it up: the classes of section 3.
+"""The class of a Pod: whether it accepts new vreplicas, holds its own, or rejects all.
 
-A pod of the StatefulSet is judged from what is known of it, of its node, and from how long it has been out of
-order. Counting what is on the pods is left to `state`.
+The class of a Pod follows from the Pod, its node and the time since it became unhealthy. `state` counts the vreplicas
+on the Pods. The rules are in "Pod classes" of `docs/spec/vpod.md`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _GO_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 
 
 class PodFacts(msgspec.Struct, frozen=True):
-    """What the scheduler needs to know of a pod. A pod that is not known does not exist."""
+    """The facts about a Pod that the scheduler uses. A Pod without facts does not exist."""
 
     name: str
     node: str = ""
@@ -33,7 +33,7 @@ class PodFacts(msgspec.Struct, frozen=True):
 
 
 class NodeFacts(msgspec.Struct, frozen=True):
-    """What the scheduler needs to know of a node."""
+    """The facts about a node that the scheduler uses."""
 
     name: str
     zone: str | None = None
@@ -48,15 +48,15 @@ class NodeFacts(msgspec.Struct, frozen=True):
 
 class PodClass(StrEnum):
     ACCEPT = "accept"
-    """Receives vreplicas, keeps what it holds."""
+    """Receives vreplicas; its vreplicas stay."""
     HOLD = "hold"
-    """Receives none; what it holds stays and counts as placed."""
+    """Receives none; its vreplicas stay and count as placed."""
     REJECT = "reject"
-    """Receives none; what it holds is placed elsewhere."""
+    """Receives none; its vreplicas are placed elsewhere."""
 
 
 class Cause(StrEnum):
-    """Why a pod is not simply accepting; the words of explanations and conditions."""
+    """Why a Pod does not accept; the texts of explanations and conditions."""
 
     NONE = "ok"
     UNSCHEDULABLE = "unschedulable"
@@ -74,7 +74,7 @@ class Cause(StrEnum):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """A pod's class, with its cause; `until` is when a hold becomes a reject if nothing changes (None: never)."""
+    """The class of a Pod and its cause. At `until` a hold becomes a reject if nothing changes (None: never)."""
 
     pod_class: PodClass
     cause: Cause = Cause.NONE
@@ -85,12 +85,12 @@ ACCEPTED = Verdict(PodClass.ACCEPT)
 
 
 def is_true(annotation: str | None) -> bool:
-    """Reads a boolean as Go does; what Go would not read counts as false."""
+    """Read a boolean as Go does. A value that Go rejects counts as false."""
     return annotation in _GO_TRUE
 
 
 def trouble(pod: PodFacts | None, node: NodeFacts | None, nodes_known: bool, options: Options) -> Cause:
-    """What keeps the pod from receiving vreplicas and ends in rejection after `pod_grace`; NONE if nothing does."""
+    """Return the cause that holds a Pod and rejects it after `pod_grace`; NONE if there is none."""
     if pod is None:
         return Cause.MISSING
     if pod.deleting:

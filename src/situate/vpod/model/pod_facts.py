@@ -1,4 +1,4 @@
-"""What vpod reads of pods and nodes: Kubernetes objects in, facts out."""
+"""Convert Kubernetes Pods and Nodes to the facts that vpod reads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _KEEPS_AWAY = frozenset({"NoExecute", "NoSchedule"})
 
 
 def pod_facts(pod: Pod) -> PodFacts:
-    """A pod as the deciding functions see it."""
+    """Return the facts about a Pod that the deciding functions use."""
     annotations = pod.metadata.annotations
     ready = pod.condition("Ready")
     return PodFacts(
@@ -28,7 +28,7 @@ def pod_facts(pod: Pod) -> PodFacts:
 
 
 def node_facts(node: Node) -> NodeFacts:
-    """A node as the deciding functions see it. One that has not reported yet is not ready."""
+    """Return the facts about a node that the deciding functions use. A node that has not reported yet is not ready."""
     return NodeFacts(
         name=node.metadata.name,
         zone=node.metadata.labels.get(ZONE_LABEL),

@@ -1,6 +1,6 @@
-"""What `State` keeps of one ordinal and of one vpod. Only `State` changes them; everybody else reads.
+"""The records that `State` holds for one ordinal and for one vpod. Only `State` changes them.
 
-Mutable and small on purpose: a schedule touches some hundred of them, and each takes a dictionary's lookup to find.
+The records are mutable and small for speed: a schedule touches some hundred of them, each through a dictionary lookup.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Places = Mapping[int, int]
 
 
 class Slot:
-    """One ordinal: the pod there, if any, and the units counted on it. Changed by `State` only."""
+    """One ordinal: its Pod, if any, and the units counted on it. Only `State` changes it."""
 
     __slots__ = (
         "adding",
@@ -42,17 +42,17 @@ class Slot:
         self.name = name
         self.pod: PodFacts | None = None
         self.verdict = ACCEPTED
-        self.since: float | None = None  # since when the pod has been out of order; None while it is not
-        self.domain = ""  # the zone or node that spreading looks at; empty without topology
+        self.since: float | None = None  # since when the Pod has been unhealthy; None while it is healthy
+        self.domain = ""  # the zone or node for topology spread; empty without topology
         self.committed = 0  # units in statuses
-        self.adding = 0  # units that leave no room for new ones: per vpod the larger of reservation and status
-        self.trimming = 0  # units that count as overcommit: reservations, statuses of vpods without one
-        self.open = False  # accepts, and has room for one unit
-        self.counted: Cause | None = None  # what it counts as among the pods below R; None: not counted
+        self.adding = 0  # units not available to new vreplicas: the larger of reservation and status for each vpod
+        self.trimming = 0  # units that count for overcommit: reservations, and statuses of vpods without one
+        self.open = False  # accepts, and has at least one free unit
+        self.counted: Cause | None = None  # its cause in the counts of Pods below R; None: not counted
 
 
 class Entry:
-    """One vpod as the state knows it. Changed by `State` only; its mappings are replaced, never edited."""
+    """One vpod in the state. Only `State` changes it, and its mappings are replaced, never edited."""
 
     __slots__ = (
         "deleting",
@@ -77,31 +77,31 @@ class Entry:
 
     def __init__(self, key: Key) -> None:
         self.key = key
-        self.wanted = 0  # 0 while it is being deleted
+        self.wanted = 0  # 0 while the vpod is being deleted
         self.deleting = False
         self.weight = 1
         self.priority = 0
-        self.listed = False  # False: only a reservation is known of it
-        self.placements: Placements = ()  # as its status says, whatever that is
-        self.invalid: Placements = ()  # the entries of its status that name no pod of ours or a negative number
+        self.listed = False  # False: only a reservation of the vpod is known
+        self.placements: Placements = ()  # as its status says, unchecked
+        self.invalid: Placements = ()  # the entries of its status with a foreign Pod or a negative number
         self.resource_version = ""
         self.status: Places = NO_PLACES
         self.status_total = 0
-        self.reserved: Places | None = None  # None: nothing decided, or decided to be nowhere
+        self.reserved: Places | None = None  # None: nothing decided, or decided to have no places
         self.reserved_total = 0
         self.result: Placements = ()  # the reservation as placements, sorted by ordinal
-        self.short_since: float | None = None  # since when decisions have left some of it over
-        self.rule = ""  # the rule by which the last decision left some over; empty: room is what it waits for
+        self.short_since: float | None = None  # since when the decisions have had a shortage
+        self.rule = ""  # the rule that caused the last shortage; empty: missing capacity
         self.surge = 0  # vreplicas that run twice while a drain moves them
         self.surge_since = 0.0
 
     @property
     def ruled_out(self) -> bool:
-        """Whether a rule, not room, left some over in the last decision."""
+        """Whether the last shortage came from a rule, not from missing capacity."""
         return bool(self.rule)
 
     def as_vpod(self) -> PlainVPod:
-        """The vpod as it was last seen."""
+        """Return the vpod as it was last observed."""
         return PlainVPod(
             self.key,
             self.wanted,
@@ -115,14 +115,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class DrainGoal:
-    """Ordinals from `target` on are being emptied, before the scale is lowered to it."""
+    """The goal of a drain: ordinals from `target` on are emptied before the scale is lowered to `target`."""
 
     target: int
     since: float
 
 
 def differing(old: Places, new: Places) -> Iterable[int]:
-    """Ordinals whose vreplicas are not the same in both."""
+    """Return the ordinals whose vreplicas differ."""
     if old is new:
         return ()
     if not old:
@@ -133,7 +133,7 @@ def differing(old: Places, new: Places) -> Iterable[int]:
 
 
 def add(counter: Counter[T], name: T, amount: int) -> None:
-    """A count of zero is not kept."""
+    """Add to a counter, and drop a count of zero."""
     if amount:
         counter[name] += amount
         if not counter[name]:

@@ -1,7 +1,7 @@
-"""The words of vpod scheduling: what Knative's Go API calls placement, vpod, scale, scheduler and evictor.
+"""The public names of vpod scheduling: Knative's placement, vpod, scale, scheduler and evictor.
 
-Only values and protocols live here. What pods are allowed to hold is in `pod_classes`, the settings are in `options`,
-the bookkeeping is in `state`. Source of the names and rules: knative/eventing, pkg/scheduler.
+This module has only values and protocols. `pod_classes` decides whether Pods accept vreplicas, `options` holds the
+settings, and `state` holds the counts. Source of the names and rules: knative/eventing, pkg/scheduler.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import msgspec
 
 POD_ANNOTATION_KEY = "eventing.knative.dev/unschedulable"
-"""A pod whose annotation reads as true receives no vreplicas and keeps none."""
+"""A Pod whose annotation reads as true receives no vreplicas, and its vreplicas are placed elsewhere."""
 DRAINED_BY_ANNOTATION_KEY = "vpod.situate.dev/drained-by"
-"""Stands beside POD_ANNOTATION_KEY where we set it; without it the annotation is an operator's and never touched."""
+"""Marks an annotation POD_ANNOTATION_KEY that vpod set. Without this mark vpod never changes the annotation."""
 WEIGHT_ANNOTATION_KEY = "vpod.situate.dev/weight"
 PRIORITY_ANNOTATION_KEY = "vpod.situate.dev/priority"
 UNKNOWN_ZONE = "unknown"
 ZONE_LABEL = "topology.kubernetes.io/zone"
 
 INT32_MAX = 2**31 - 1
-_LONGEST_ORDINAL = 18  # digits; longer ones are no ordinal, and int() must never see megabytes of digits
+_LONGEST_ORDINAL = 18  # digits; longer numbers are no ordinal, and int() must never parse megabytes of digits
 
 
 class Key(NamedTuple):
-    """Namespace and name of a vpod; orders by namespace, then name."""
+    """Namespace and name of a vpod; sorts by namespace, then name."""
 
     namespace: str
     name: str
@@ -36,15 +36,15 @@ class Key(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Key:
-        """The inverse of `str`; text without a slash is a name without namespace."""
+        """Parse the result of `str`. Text without a slash is a name without namespace."""
         namespace, slash, name = text.partition("/")
         return cls(namespace, name) if slash else cls("", namespace)
 
 
 class Placement(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rename="camel"):
-    """So many vreplicas on one pod, as in `status.placements`. In JSON, zero vreplicas are left out.
+    """A number of vreplicas on one Pod, as in `status.placements`. The JSON form leaves out zero vreplicas.
 
-    Raises ValueError when vreplicas is not a 32-bit integer.
+    Raises ValueError if vreplicas is not a 32-bit integer.
     """
 
     pod_name: str
@@ -66,10 +66,10 @@ Placements = tuple[Placement, ...]
 
 
 class VPod(Protocol):
-    """A resource with parallel workers. Read-only: schedulers never change one.
+    """A resource with parallel workers. Read-only: schedulers never change a vpod.
 
-    Optional beyond these: `weight` (units of capacity a vreplica costs, 1) and `priority` (0, higher first when
-    there is a shortage); see `weight_of` and `priority_of`.
+    Two more attributes are optional: `weight` (units of capacity for each vreplica, default 1) and `priority` (default
+    0; higher is first under a shortage). See `weight_of` and `priority_of`.
     """
 
     @property
@@ -86,7 +86,7 @@ class VPod(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlainVPod:
-    """A VPod that is nothing but its values."""
+    """A VPod that holds only values."""
 
     key: Key
     vreplicas: int
@@ -96,7 +96,7 @@ class PlainVPod:
     weight: int = 1
     priority: int = 0
     faults: tuple[str, ...] = ()
-    """What could not be read of the resource, a sentence each."""
+    """The fields of the resource that could not be read, one sentence each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Scale:
 
 
 class NotEnoughReplicas(Exception):
-    """The running pods have no room for `left` vreplicas; what did fit is in `placements`. Try again later."""
+    """The running Pods lack capacity for `left` vreplicas; `placements` has the partial result. Retry later."""
 
     def __init__(self, statefulset: str, placements: Sequence[Placement], left: int, retry_after: float = 5.0) -> None:
         super().__init__(
@@ -135,13 +135,13 @@ class Scheduler(Protocol):
 SchedulerFunc = Callable[[VPod], "list[Placement] | Awaitable[list[Placement]]"]
 VPodLister = Callable[[], "Iterable[VPod] | Awaitable[Iterable[VPod]]"]
 Evictor = Callable[[Any, VPod, Placement], "Awaitable[None] | None"]
-"""Called with the pod that is left (None if it is gone), the vpod, and the placement that has to go."""
+"""Called with the Pod of the placement (None if the Pod is gone), the vpod, and the placement to remove."""
 
 
 class ScaleClient(Protocol):
-    """Reads and writes the scale subresource of StatefulSets in one namespace; failures are exceptions.
+    """Reads and writes the scale subresource of StatefulSets in one namespace. A failure is an exception.
 
-    `options` are query parameters, handed through as they are.
+    `options` are query parameters, passed to the server unchanged.
     """
 
     def get_scale(self, name: str, options: Mapping[str, str] | None = None) -> Scale | Awaitable[Scale]: ...
@@ -151,17 +151,17 @@ class ScaleClient(Protocol):
 
 
 def total_vreplicas(placements: Iterable[Placement] | None) -> int:
-    """The sum over all entries; entries for the same pod are summed."""
+    """Return the sum over all entries; entries for the same Pod add up."""
     return sum(p.vreplicas for p in placements or ())
 
 
 def placement_for_pod(placements: Iterable[Placement] | None, pod: str) -> Placement | None:
-    """The first entry for the pod."""
+    """Return the first entry for the Pod."""
     return next((p for p in placements or () if p.pod_name == pod), None)
 
 
 def pod_count(placements: Iterable[Placement] | None) -> int:
-    """Distinct pods with at least one vreplica."""
+    """Count the distinct Pods with at least one vreplica."""
     return len({p.pod_name for p in placements or () if p.vreplicas > 0})
 
 
@@ -170,7 +170,10 @@ def pod_name(statefulset: str, ordinal: int) -> str:
 
 
 def ordinal_of(pod: str, statefulset: str) -> int | None:
-    """The ordinal in `<statefulset>-<digits>`, or None: another set's pod, a sign, a leading zero, no digits."""
+    """Return the ordinal of `<statefulset>-<digits>`, or None.
+
+    None means the Pod of another StatefulSet, a sign, a leading zero, or no digits.
+    """
     head, dash, digits = pod.rpartition("-")
     if not dash or head != statefulset or not digits.isascii() or not digits.isdecimal():
         return None
@@ -180,7 +183,7 @@ def ordinal_of(pod: str, statefulset: str) -> int | None:
 
 
 def weight_of(vpod: VPod) -> int:
-    """Units of capacity that one vreplica costs; at least 1."""
+    """Return the units of capacity that one vreplica costs; at least 1."""
     return max(1, getattr(vpod, "weight", 1))
 
 

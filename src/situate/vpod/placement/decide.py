@@ -1,7 +1,8 @@
-"""The deciding half of vpod: where one vpod's vreplicas go, as a function of the state, the vpod and the time.
+"""The deciding half of vpod: the placement of one vpod as a function of the state, the vpod and the time.
 
-`decide` reads, `commit` remembers: together they are one schedule, O(own entries + placed + log pods). Sections 5.1,
-5.2 and 12 of the reference; the plugins of 5.3 are in `policy`, sizing the StatefulSet is in `autoscaler`.
+`decide` reads and `commit` reserves: together they are one schedule, in O(own entries + placed + log pods). The rules
+are in "Spread", "Pack" and "Beyond Knative" of `docs/spec/vpod.md`. The plugins are in `policy`, and `autoscaler` sizes
+the StatefulSet.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from situate.vpod.state.vpod_view import Situation
 
 
 class MoveCause(StrEnum):
-    """Why vreplicas that had a place get another one."""
+    """Why placed vreplicas lose their place."""
 
     LOSS = "loss"
     DRAIN = "drain"
@@ -37,22 +38,22 @@ class MoveCause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something about the vpod that its owner should know, for an Event on it."""
+    """A message for the owner of the vpod, for an Event on the vpod."""
 
     reason: str
     message: str
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """Where one vpod's vreplicas go. A shortage is an answer, not an error: see `left`."""
+    """The placements of one vpod. A shortage is a result, not an error: see `left`."""
 
     key: Key
     wanted: int
     """0 for a vpod that is being deleted."""
     target: int
-    """At least `wanted`; more where `minReplicas` asks for it and no vpod lacks what it wants."""
+    """At least `wanted`; more if `minReplicas` asks for it and no vpod lacks wanted vreplicas."""
     placements: Placements
-    """Sorted by ordinal, one entry a pod, none of zero vreplicas."""
+    """Sorted by ordinal, one entry for each Pod, no entry with zero vreplicas."""
     left: int = 0
     """Vreplicas without a place."""
     reservation: Places
@@ -60,35 +61,35 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     delta: Places = NO_PLACES
     """Vreplicas that the reservation gains or loses, by ordinal."""
     base: Places | None = None
-    """The reservation that the decision was made on."""
+    """The reservation before the decision."""
     others: Mapping[Key, Places] = msgspec.field(default_factory=dict)
-    """Reservations of other vpods that go with it; only as v0.43.0 decides."""
+    """Changed reservations of other vpods; only with the decisions of v0.43.0."""
     resource_version: str = ""
-    """Of the vpod that was decided on; a write of the status tests it."""
+    """resourceVersion of the vpod that the decision read."""
     changed: bool = False
-    """Whether the status has to be written: it does not say the same already."""
+    """Whether the status has to be written because it differs."""
     moves: Mapping[MoveCause, int] = msgspec.field(default_factory=dict)
     """Vreplicas that lost their place, by cause."""
     notices: tuple[Notice, ...] = ()
     shortage: Shortage | None = None
-    """With `left` above 0: why."""
+    """The reason if `left` is above 0."""
 
     @property
     def wakes_autoscaler(self) -> bool:
         return self.left > 0
 
     def result(self, statefulset: str) -> Placements:
-        """The placements, or NotEnoughReplicas with what could be placed, as Knative's API answers."""
+        """Return the placements. A shortage raises NotEnoughReplicas with the partial result, as in Knative's API."""
         if self.left:
             raise NotEnoughReplicas(statefulset, self.placements, self.left)
         return self.placements
 
 
 def decide(state: State, vpod: VPod, now: float, leave_draining: bool = False) -> Decision:
-    """Places one vpod; the state is not changed, except that its clock advances.
+    """Place one vpod. The state does not change, except that its clock advances.
 
-    What it holds stays where it is unless its pod rejects it or is overcommitted (S5). `leave_draining` also moves
-    what lies on pods that are being drained. Equal inputs give equal answers (S9).
+    Vreplicas stay on their Pods unless the Pod rejects them or is overcommitted (S5). `leave_draining` also moves
+    vreplicas away from Pods that a drain empties. Equal inputs give equal decisions (S9).
     """
     state.advance(now)
     situation = Situation.of(state, vpod)
@@ -123,14 +124,14 @@ def decide(state: State, vpod: VPod, now: float, leave_draining: bool = False) -
 
 
 def resettled(situation: Situation, vpod: VPod, own: Places, moves: Counter[MoveCause]) -> Decision:
-    """The decision that puts a vpod's vreplicas here: for moves that no schedule asks for."""
+    """Return a decision with the given places, for moves that no schedule asks for."""
     target = effective_target(situation.state, vpod.vreplicas)
     left = _left(situation.state, vpod.vreplicas, target, own)
     return _decision(situation, vpod, vpod.vreplicas, target, own, moves, None, left)
 
 
 def commit(state: State, decision: Decision) -> None:
-    """The decision becomes the vpod's reservation, also when it leaves some over (S6); O(what changed)."""
+    """Make the decision the vpod's reservation, also under a shortage, in O(changed entries)."""
     limited = decision.shortage.limit if decision.shortage is not None else None
     state.commit(
         decision.key,
@@ -139,7 +140,7 @@ def commit(state: State, decision: Decision) -> None:
         decision.left,
         decision.delta,
         decision.base,
-        # a vpod that waits for higher priorities only, waits for room like them
+        # a vpod that waits only for higher priorities waits for capacity, as they do
         rule="" if limited is None or limited.rule is Rule.PRIORITY else limited.rule,
     )
     for key, places in decision.others.items():
@@ -147,7 +148,7 @@ def commit(state: State, decision: Decision) -> None:
 
 
 def schedule_all(state: State, wanted: Iterable[tuple[VPod, int]], now: float) -> dict[Key, Decision]:
-    """V4: (vpod, vreplicas) in, placements out, each committed; equal to one after the other in the given order."""
+    """Schedule each (vpod, vreplicas) and commit the decisions, the same as one call after the other in this order."""
     decisions: dict[Key, Decision] = {}
     for vpod, vreplicas in wanted:
         decision = decide(state, Resized(vpod, vreplicas), now)
@@ -158,7 +159,7 @@ def schedule_all(state: State, wanted: Iterable[tuple[VPod, int]], now: float) -
 
 @dataclass(frozen=True, slots=True)
 class Resized:
-    """A vpod that asks for another number of vreplicas; everything else is the original's."""
+    """A vpod with another number of vreplicas; all other attributes are the original's."""
 
     vpod: VPod
     vreplicas: int
@@ -189,20 +190,20 @@ class Resized:
 
 
 def retry_order(state: State) -> list[Key]:
-    """Vpods whose last decision left some over, the ones to try first in front: by priority, then by age (L5)."""
+    """Return the vpods with a shortage in the order of retries: by priority, then by age."""
     return [entry.key for entry in sorted(state.short.values(), key=turn)]
 
 
 def turn(entry: Entry) -> tuple[int, float, Key]:
-    """Of two vpods that are short, the one with the smaller turn is tried first."""
+    """Return the sort key of a vpod with a shortage; the smallest is tried first."""
     return -entry.priority, entry.short_since or 0.0, entry.key
 
 
 def effective_target(state: State, wanted: int, pods: int | None = None) -> int:
-    """Section 5.1 step 5: `minReplicas` raises what is asked for, as far as there are accepting pods.
+    """Raise `wanted` to `minReplicas`, as far as there are accepting Pods (step 5 of "Spread").
 
-    A vpod that asks for nothing gets nothing (D7); the reference raises that too. `pods` stands in for the number
-    of accepting pods.
+    A vpod that wants 0 gets 0 (D7); the reference profile raises 0 as well. `pods` replaces the number of accepting
+    Pods.
     """
     options = state.options
     if options.policy is not PolicyName.SPREAD or options.min_replicas <= wanted:
@@ -216,7 +217,10 @@ def effective_target(state: State, wanted: int, pods: int | None = None) -> int:
 
 
 def _pods_taking_part(situation: Situation) -> int:
-    """The accepting pods, and those on hold where the vpod runs: a short absence takes nothing away (V23, B3)."""
+    """Count the accepting Pods, and the Pods on hold where the vpod runs.
+
+    A short absence removes nothing. Rules V23 and B3.
+    """
     state = situation.state
     accepting = state.causes[Cause.NONE]
     if not state.options.safe or accepting >= state.options.min_replicas:
@@ -225,7 +229,7 @@ def _pods_taking_part(situation: Situation) -> int:
 
 
 def lacking_spare_copies(state: State) -> list[Key]:
-    """Vpods that hold what they want, and for which there is room for more of what `minReplicas` adds."""
+    """Return satisfied vpods for whose `minReplicas` copies there is free capacity."""
     options = state.options
     if not options.safe or options.policy is not PolicyName.SPREAD or not options.min_replicas:
         return []
@@ -234,7 +238,7 @@ def lacking_spare_copies(state: State) -> list[Key]:
 
 
 def pods_to_cover(state: State, target: int) -> int:
-    """D7: a result names at least so many pods, if they have room."""
+    """Return the least number of Pods in a result, provided that they have free capacity."""
     options = state.options
     if not options.safe or options.policy is not PolicyName.SPREAD or not options.min_replicas:
         return 0
@@ -242,7 +246,7 @@ def pods_to_cover(state: State, target: int) -> int:
 
 
 def _is_settled(situation: Situation, target: int, aim: int) -> bool:
-    """Whether nothing has to be looked at pod by pod: it holds what it should, and no pod it is on has to give."""
+    """Return whether the vpod holds its target and none of its Pods rejects or is overcommitted."""
     entry, state = situation.entry, situation.state
     return (
         entry is not None
@@ -256,9 +260,9 @@ def _is_settled(situation: Situation, target: int, aim: int) -> bool:
 def _trimmed(
     situation: Situation, moves: Counter[MoveCause], leave_draining: bool
 ) -> tuple[dict[int, int], list[int], dict[int, int]]:
-    """Step 4: what stays, the accepting pods on which nothing of it does, and what should leave drained pods.
+    """Trim the vpod's places (step 4 of "Spread"), and return three parts, each ascending.
 
-    All ascending.
+    The parts are the vreplicas that stay, the accepting Pods that lost all of them, and the vreplicas on drained Pods.
     """
     state, weight = situation.state, situation.weight
     own: dict[int, int] = {}
@@ -286,7 +290,7 @@ def _trimmed(
 
 
 def _given_back(own: dict[int, int], drained: Places, aim: int, moves: Counter[MoveCause]) -> dict[int, int]:
-    """What found no other place stays on the pods that are drained, from the lowest up: nothing ever runs nowhere."""
+    """Give vreplicas without another place back to the drained Pods, lowest ordinal first, so that they still run."""
     homeless = aim - sum(own.values())
     for ordinal, held in drained.items():
         back = min(held, homeless)
@@ -298,9 +302,9 @@ def _given_back(own: dict[int, int], drained: Places, aim: int, moves: Counter[M
 
 
 def _shrunk(situation: Situation, own: dict[int, int], surplus: int, *, returns: bool) -> dict[int, int]:
-    """Step 6, as `shrink` says. Pods that are being drained give first: it has to leave them anyway (B4).
+    """Remove the surplus as `shrink` says (step 6 of "Spread"), first from Pods that a drain empties.
 
-    `returns`: the surplus makes room for others, so it leaves accepting pods first.
+    `returns`: the surplus frees capacity for other vpods, so it leaves accepting Pods first. Rule B4.
     """
     state = situation.state
     remove = shrink.from_fullest if state.options.shrinks_evenly else shrink.from_highest
@@ -320,7 +324,7 @@ def _shrunk(situation: Situation, own: dict[int, int], surplus: int, *, returns:
 
 
 def _grown(situation: Situation, own: dict[int, int], emptied: list[int], missing: int) -> dict[int, int]:
-    """Step 7, by the configured policy."""
+    """Add the missing vreplicas with the configured policy (step 7 of "Spread")."""
     if missing <= 0:
         return own
     match situation.state.options.policy:
@@ -336,7 +340,7 @@ def _grown(situation: Situation, own: dict[int, int], emptied: list[int], missin
 def _binding(
     situation: Situation, own: Places, limited: Limit | None, missing: int, allowed: int, added: int
 ) -> Limit | None:
-    """The rule that kept vreplicas from being placed, if one did."""
+    """Return the rule that prevented placing vreplicas, if there is one."""
     if added == missing:
         return None
     if added == allowed and allowed < missing:
@@ -349,9 +353,10 @@ def _binding(
 
 
 def _covering(situation: Situation, own: dict[int, int], target: int, moves: Counter[MoveCause]) -> dict[int, int]:
-    """D7: spreads over more pods while too few are covered and others have room, one vreplica each.
+    """Spread over more Pods while fewer than required are covered and others have free capacity.
 
-    It leaves the fullest pod (ties: the highest ordinal); pods that it held before come first, then the lowest.
+    Each of these Pods takes one vreplica from the fullest own Pod (ties: the highest ordinal). Pods of the vpod's
+    earlier reservation come first, then the lowest ordinals. Rule D7.
     """
     needed = min(pods_to_cover(situation.state, target), sum(own.values()))
     if len(own) >= needed:
@@ -374,7 +379,10 @@ def _covering(situation: Situation, own: dict[int, int], target: int, moves: Cou
 
 
 def _left(state: State, wanted: int, target: int, own: Places) -> int:
-    """D6: what `minReplicas` asks for beyond what the vpod wants is best effort in `safe`."""
+    """Return the vreplicas without a place.
+
+    In `safe`, vreplicas that `minReplicas` adds do not count. Rule D6.
+    """
     return max(0, (wanted if state.options.safe else target) - sum(own.values()))
 
 
@@ -416,7 +424,7 @@ def _decision(
 
 
 def _era_decision(situation: Situation, vpod: VPod, wanted: int) -> Decision:
-    """As v0.43.0 answers: a shortage keeps the old placements, whatever has been reserved by then."""
+    """Decide as v0.43.0 does: a shortage returns the old placements, whatever is reserved by then."""
     state = situation.state
     answer = adapter.schedule(state, vpod)
     base = situation.entry.reserved if situation.entry is not None else None

@@ -1,7 +1,7 @@
-"""Where missing vreplicas go: round robin over the pods (Spread), over zones or nodes first, or into the lowest pods.
+"""Choose Pods for missing vreplicas: round robin (Spread), zones or nodes first, or the lowest Pods (Pack).
 
-Each function returns what is added by ordinal and places at most `n`; less where room runs out. Which pods accept,
-and how much, is said by the `Situation`; the policy era's plugins are in `policy`.
+Each function returns the added vreplicas by ordinal: at most `n`, fewer if the free capacity ends. The `Situation` says
+which Pods accept, and how many vreplicas. The policy era's plugins are in `policy`.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ Added = dict[int, int]
 
 
 def spread(situation: Situation, own: Places, emptied: list[int], n: int) -> Added:
-    """Section 5.1 step 7: one vreplica a pass and pod, on pods without own ones before pods that have some.
+    """Place one vreplica per Pod and pass, on Pods without own vreplicas first (step 7 of "Spread").
 
-    `emptied` are the accepting pods whose own vreplicas were all trimmed; they come first.
+    `emptied` are the accepting Pods that lost all own vreplicas in the trim; they come first.
     """
     options = situation.state.options
     if options.topology is not Topology.NONE and options.safe:
         return _over_domains(situation, own, emptied, n)
     if not own and situation.weight == 1 and not situation.known_places():
         pods = situation.state.open.get("", [])
-        if n <= len(pods):  # the first pass is enough, and every pod in it has room for one
+        if n <= len(pods):  # one pass is enough, and every Pod in it has capacity for one
             return dict.fromkeys(pods[:n], 1)
     candidates = chain(emptied, situation.fresh(own, set(emptied)), sorted(own))
     return _round_robin(situation, own, candidates, n)
 
 
 def pack(situation: Situation, own: Places, n: int) -> Added:
-    """Section 5.2: own pods first up to their room, then from ordinal 0 upwards; `lowest` skips the first part."""
+    """Fill the own Pods up to their free capacity, then all Pods from ordinal 0. `lowest` skips the first part."""
     ascending: Iterable[int] = merge(situation.fresh(own, set()), sorted(own))
     if situation.state.options.pack_order is PackOrder.OWN:
         ascending = chain(sorted(own), ascending)
@@ -53,7 +53,7 @@ def pack(situation: Situation, own: Places, n: int) -> Added:
 
 def _round_robin(situation: Situation, own: Places, candidates: Iterable[int], n: int) -> Added:
     added: Added = {}
-    again: list[tuple[int, int]] = []  # pods with room for more than their first one, and for how many more
+    again: list[tuple[int, int]] = []  # Pods with capacity for more than their first vreplica, and for how many more
     if n == 0:
         return added
     for ordinal in candidates:
@@ -66,7 +66,7 @@ def _round_robin(situation: Situation, own: Places, candidates: Iterable[int], n
             if room > 1:
                 again.append((ordinal, room - 1))
     while n and again:
-        # whole passes at once, as long as no pod fills up within them
+        # many whole passes in one step, as long as no Pod becomes full in them
         passes = min(n // len(again), *(room for _, room in again))
         if passes == 0:
             for ordinal, _ in again[:n]:
@@ -80,25 +80,25 @@ def _round_robin(situation: Situation, own: Places, candidates: Iterable[int], n
 
 
 class _Domain:
-    """One zone or node: its pods that may take a vreplica, best first."""
+    """One zone or node: its Pods that may take a vreplica, best first."""
 
     __slots__ = ("_emptied", "_fresh", "_held", "_next", "_situation", "name", "own")
 
     def __init__(self, name: str, own: int, situation: Situation, emptied: list[int], fresh: Iterator[int]) -> None:
         self.name = name
-        self.own = own  # vreplicas of the vpod there, also on pods that are held
+        self.own = own  # vreplicas of the vpod in the domain, including those on held Pods
         self._situation = situation
-        self._held: list[tuple[int, int, int]] = []  # heap of own vreplicas, ordinal, room left: pods that have some
+        self._held: list[tuple[int, int, int]] = []  # heap of own vreplicas, ordinal, free capacity: Pods with own ones
         self._fresh = chain(emptied, fresh)
         self._emptied = set(emptied)
-        self._next: tuple[int, int, int, int] | None = None  # own, 5.1's group, ordinal, room
+        self._next: tuple[int, int, int, int] | None = None  # own, group of step 7 of "Spread", ordinal, free capacity
 
     def hold(self, ordinal: int, own: int, room: int) -> None:
         if room:
             heappush(self._held, (own, ordinal, room))
 
     def best(self) -> tuple[int, int, int] | None:
-        """Own vreplicas on the best pod, its group, its ordinal; None when no pod has room."""
+        """Return own vreplicas, group and ordinal of the best Pod; None if no Pod has free capacity."""
         if self._next is None:
             for ordinal in self._fresh:
                 room = self._situation.room(ordinal, 0)
@@ -113,7 +113,7 @@ class _Domain:
         return None
 
     def take(self) -> int:
-        """Places one on the best pod; its ordinal."""
+        """Place one vreplica on the best Pod and return the Pod's ordinal."""
         self.own += 1
         if self._next is not None:
             _, _, ordinal, room = self._next
@@ -126,9 +126,9 @@ class _Domain:
 
 
 def _over_domains(situation: Situation, own: Places, emptied: list[int], n: int) -> Added:
-    """B8: fewest own vreplicas in the domain, then fewest on the pod, then 5.1's order.
+    """Place by fewest own vreplicas in the domain, then on the Pod, then in the order of "Spread".
 
-    With `topology_required` a domain without room stops the others from getting further ahead of it.
+    With `topology_required`, other domains may not get further ahead of a domain without free capacity. Rule B8.
     """
     state = situation.state
     by_domain = own_by_domain(situation, own)
@@ -141,7 +141,7 @@ def _over_domains(situation: Situation, own: Places, emptied: list[int], n: int)
         slot = state.slots.get(ordinal)
         if slot is not None and slot.domain in domains:
             domains[slot.domain].hold(ordinal, held, situation.room(ordinal, held))
-    for ordinal in situation.known_places() - own.keys():  # pods that are full for others, but not for this vpod
+    for ordinal in situation.known_places() - own.keys():  # Pods that are full for others, but not for this vpod
         slot = state.slots.get(ordinal)
         if slot is not None and slot.domain not in domains and situation.room(ordinal, 0):
             fresh = situation.fresh(own, set(emptied), slot.domain)
@@ -167,7 +167,7 @@ def _over_domains(situation: Situation, own: Places, emptied: list[int], n: int)
 
 
 def own_by_domain(situation: Situation, own: Places) -> Mapping[str, int]:
-    """The vpod's vreplicas by zone or node; those on pods that are nowhere count for none."""
+    """Return the vpod's vreplicas by zone or node. Vreplicas on Pods without a domain do not count."""
     totals: dict[str, int] = {}
     for ordinal, held in own.items():
         slot = situation.state.slots.get(ordinal)
@@ -177,19 +177,19 @@ def own_by_domain(situation: Situation, own: Places) -> Mapping[str, int]:
 
 
 def _lagging(situation: Situation, domains: Mapping[str, _Domain], own: Mapping[str, int]) -> float:
-    """The fewest own vreplicas in a domain that counts and has no room; infinite when all have room."""
+    """Return the fewest own vreplicas in a domain that counts and has no free capacity; infinite if there is none."""
     state = situation.state
     blocked = [float(d.own) for d in domains.values() if d.name and d.best() is None and _counts(situation, d.name)]
     if state.options.topology is Topology.ZONE:
         expected = usable_zones(situation)
-    else:  # a node that none of our pods is on takes no part
+    else:  # a node without a Pod of the StatefulSet does not count
         expected = {slot.domain for slot in state.slots.values() if slot.verdict.pod_class is PodClass.ACCEPT}
     blocked += [float(own.get(name, 0)) for name in expected if name not in domains]
     return min(blocked, default=float("inf"))
 
 
 def _counts(situation: Situation, domain: str) -> bool:
-    """Whether a domain can still take part: a zone without a usable node, or a node that is gone, does not."""
+    """Return whether a domain counts: a zone needs a usable node, and a node must be usable."""
     state = situation.state
     if not state.nodes_known:
         return True
@@ -200,6 +200,6 @@ def _counts(situation: Situation, domain: str) -> bool:
 
 
 def usable_zones(situation: Situation) -> set[str]:
-    """Zones with at least one node that pods can run on."""
+    """Return the zones with at least one node that can run Pods."""
     nodes = situation.state.nodes.values()
     return {n.zone or UNKNOWN_ZONE for n in nodes if not n.unschedulable and n.ready and not n.unreachable}

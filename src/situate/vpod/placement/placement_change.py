@@ -1,4 +1,4 @@
-"""A change of a source's placement in words: from, to and why. For the Event on the source and for the log."""
+"""Describe a change of a source's placements: before, after and the reason, for the Event and for the log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from situate.vpod.model.vpod import Placements, total_vreplicas
 from situate.vpod.placement.decide import MoveCause
 
 _MOST_PODS: Final = 8
-"""Pods that a message lists; a source may be on hundreds."""
+"""The number of Pods that a message lists; a source may be on hundreds."""
 _CAUSES: Final[Mapping[MoveCause, str]] = {
     MoveCause.LOSS: "a pod lost its vreplicas",
     MoveCause.DRAIN: "pods are emptied for a scale-down",
@@ -22,7 +22,7 @@ _CAUSES: Final[Mapping[MoveCause, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class PlacementChange:
-    """What a status said before and says now."""
+    """The placements in a status before and after a change."""
 
     before: Placements
     after: Placements
@@ -30,13 +30,13 @@ class PlacementChange:
     least: int
     """`minReplicas`."""
     causes: frozenset[MoveCause] = frozenset()
-    """Of the moves in it."""
+    """The causes of the moves in this change."""
     evicted: str = ""
-    """The pod that the evictor took vreplicas from; empty if it took none."""
+    """The Pod whose vreplicas the evictor removed; empty without an eviction."""
 
     @property
     def reason(self) -> str:
-        """What the change answers to, in a sentence."""
+        """The reasons for the change, separated by semicolons."""
         reasons = [f"pod {self.evicted} is evicted"] if self.evicted else []
         reasons += [_CAUSES[cause] for cause in MoveCause if cause in self.causes]
         held, holds = total_vreplicas(self.before), total_vreplicas(self.after)
@@ -50,14 +50,14 @@ class PlacementChange:
         return "; ".join(reasons) or "status.placements is corrected"
 
     def __str__(self) -> str:
-        """`8 vreplicas (web-0: 4, web-1: 4) became 12 (web-0: 6, web-1: 6): 12 wanted`."""
+        """Describe the change: `8 vreplicas (web-0: 4, web-1: 4) became 12 (web-0: 6, web-1: 6): 12 wanted`."""
         held, holds = total_vreplicas(self.before), total_vreplicas(self.after)
         before, after = (f" ({listed(each)})" if each else "" for each in (self.before, self.after))
         return f"{counted(held, 'vreplica')}{before} became {holds}{after}: {self.reason}"
 
 
 def listed(placements: Placements) -> str:
-    """`web-0: 4, web-1: 4`; of many pods the first ones."""
+    """List placements as `web-0: 4, web-1: 4`; after the first ones, the rest is summed up."""
     text = ", ".join(f"{each.pod_name[:253]}: {each.vreplicas}" for each in placements[:_MOST_PODS])
     rest = placements[_MOST_PODS:]
     return f"{text} and {counted(len(rest), 'more pod')}: {total_vreplicas(rest)}" if rest else text

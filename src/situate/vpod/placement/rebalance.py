@@ -1,8 +1,9 @@
-"""Opt-in rebalance (B7): moves a satisfied vpod towards even, with the fewest moves and never more than allowed.
+"""Opt-in rebalancing: evens out a satisfied vpod with the fewest moves, within the move limits.
 
-A move takes from the pod that holds most of the vpod and gives to the one that holds least and has room, as long as
-they differ by two or more. Pods that are held neither give nor take, and none takes what the predicates of
-`policy: policy` refuse it. With a topology, domains are evened out first, then the pods inside each.
+A move goes from the Pod with the most vreplicas of the vpod to the Pod with the fewest. The taking Pod needs free
+capacity, and the two must differ by at least two. Pods on hold take no part. With `policy: policy`, no Pod takes a
+vreplica that the predicates refuse. With a topology, domains are evened out first, then the Pods inside each domain.
+Rule B7.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from situate.vpod.state.vpod_view import Situation
 
 
 def is_due(state: State, last: float | None, now: float, rollout: bool) -> bool:
-    """Whether an interval may begin: never while a drain or a rollout of the StatefulSet is under way."""
+    """Return whether an interval may begin; never while a drain or a rollout of the StatefulSet is in progress."""
     options = state.options.rebalance
     if not options.enabled or not state.options.safe or state.drain is not None or rollout:
         return False
@@ -29,7 +30,11 @@ def is_due(state: State, last: float | None, now: float, rollout: bool) -> bool:
 
 
 def moves_allowed(state: State) -> int:
-    """Moves of one interval over all vpods: the number that is set, or a share of all that is reserved, at least 1."""
+    """Return the most moves of one interval over all vpods: the configured number, or a share of all reserved
+    vreplicas.
+
+    The share is rounded down, but is at least 1.
+    """
     options = state.options.rebalance
     if options.max_moves is not None:
         return options.max_moves
@@ -37,12 +42,12 @@ def moves_allowed(state: State) -> int:
 
 
 def candidates(state: State) -> list[Key]:
-    """Vpods that may be evened out. In lister order."""
+    """Return the vpods that may be evened out, in lister order."""
     return [key for key in state.vpods if is_settled(state, key)]
 
 
 def is_settled(state: State, key: Key) -> bool:
-    """Whether a vpod holds all it wants and its status says so: nothing of it is under way."""
+    """Return whether a vpod holds exactly its wanted vreplicas and its status agrees with its reservation."""
     entry = state.vpods.get(key)
     if entry is None or not entry.listed or not entry.reserved:
         return False
@@ -50,9 +55,10 @@ def is_settled(state: State, key: Key) -> bool:
 
 
 def rebalanced(state: State, key: Key, now: float, allowed: int) -> Decision | None:
-    """Up to `allowed` moves of one vpod, and not above `maxMovesPerVPod`; None if it is even. The caller commits.
+    """Make up to `allowed` moves of one vpod, at most `maxMovesPerVPod`. The caller commits the decision.
 
-    None as well while a pod gives it up or is overcommitted: then it has to be scheduled, not evened out (S4).
+    Return None if the vpod is even. Return None too if one of its Pods rejects it or is overcommitted: such a vpod has
+    to be scheduled first (S4).
     """
     state.advance(now)
     entry = state.vpods[key]
@@ -76,7 +82,10 @@ def rebalanced(state: State, key: Key, now: float, allowed: int) -> Decision | N
 
 
 def _next_move(situation: Situation, own: dict[int, int]) -> tuple[int, int] | None:
-    """From the fullest pod (ties: highest ordinal) to the emptiest one with room (ties: lowest); None when even."""
+    """Return the next move, from the fullest Pod to the emptiest Pod with free capacity; None if the vpod is even.
+
+    Ties: the highest ordinal gives, and the lowest ordinal takes.
+    """
     state = situation.state
     if state.options.topology is Topology.NONE:
         return _between(situation, own, list(_accepting(state, own)), situation.fresh(own, set()))
@@ -116,7 +125,7 @@ def _between(
 def _emptiest(
     situation: Situation, own: dict[int, int], giver: int, holding: Iterable[int], fresh: Iterator[int]
 ) -> int | None:
-    """Of the pods with room the one with the fewest, as far as the policy lets it take what the giver gives."""
+    """Return the Pod with free capacity and the fewest own vreplicas that may take one from the giver by the policy."""
     by_load = sorted(holding, key=lambda o: (own[o], o))
     takers = (o for o in chain(fresh, by_load) if situation.room(o, own.get(o, 0)))
     first = next(takers, None)

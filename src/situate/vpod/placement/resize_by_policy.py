@@ -1,7 +1,8 @@
-"""Where the policy meets the state: a vpod in the middle of a decision, brought to its target by the plugins.
+"""Bring a vpod to its target with the plugins of the policy, in the middle of a decision.
 
-Classes (section 3) say who takes part: pods that accept receive and are compared with each other; what lies on pods
-that are held stays, counts for its zone and node, and may be given up. Trimming and targets are left to `decide`.
+The Pod classes decide which Pods take part. Accepting Pods receive vreplicas and are compared with each other.
+Vreplicas on Pods on hold stay, count for their zone and node, and may be removed. `decide` does the trimming and
+computes the targets.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ _compiled = lru_cache(maxsize=64)(compiled)
 
 
 def grown(situation: Situation, own: Places, missing: int) -> dict[int, int]:
-    """`own` and so many vreplicas more; fewer where no pod passes the predicates.
+    """Return `own` with `missing` more vreplicas; fewer if no Pod passes the predicates.
 
-    All that lies on accepting pods is placed anew with `rescale: replace`, and with `keep` where predicates leave some
-    over that way; but only if all of it then finds a place.
+    With `rescale: replace`, all vreplicas on accepting Pods are placed again. With `keep` this happens only if
+    predicates leave a rest. Both require that every vreplica then finds a place.
     """
     options = situation.state.options
     policy = _compiled(options.placing)
@@ -49,9 +50,9 @@ def grown(situation: Situation, own: Places, missing: int) -> dict[int, int]:
 
 
 def shrunk(situation: Situation, own: Places, surplus: int) -> dict[int, int]:
-    """`own` without so many vreplicas, taken from pods of any class."""
+    """Return `own` with `surplus` vreplicas fewer, taken from Pods of any class."""
     state = situation.state
-    # a status that the state has not seen yet may name pods that it has no slot for
+    # a status that the state has not seen yet may name Pods without a slot
     slots = [
         state.slots.get(ordinal) or Slot(ordinal, pod_name(state.options.statefulset_name, ordinal))
         for ordinal in sorted(own)
@@ -62,9 +63,9 @@ def shrunk(situation: Situation, own: Places, surplus: int) -> dict[int, int]:
 
 
 def refusal(situation: Situation, own: Places) -> str:
-    """Why pods with room take no more, such as `3 pod will cause an uneven spread`.
+    """Return why Pods with free capacity take no more, such as `3 pod will cause an uneven spread`.
 
-    Where no pod has room: why an empty one would not take it either, so that none is brought in vain; else empty.
+    If no Pod has free capacity, return why an empty Pod would not take a vreplica either, or an empty text.
     """
     view = growing_view(situation, own)
     policy = _compiled(situation.state.options.placing)
@@ -82,12 +83,12 @@ def refusal(situation: Situation, own: Places) -> str:
 
 
 def refusals(situation: Situation, own: Places) -> dict[int, str]:
-    """For each accepting pod that may not take one more: the reason of the first filter that it fails."""
+    """Return for each accepting Pod that may not take one more the reason of the first filter that it fails."""
     return _refusals(growing_view(situation, own), _compiled(situation.state.options.placing))
 
 
 def is_helped_by_a_pod(situation: Situation, own: Places, target: int) -> bool:
-    """Whether less of the vpod would be left over with one more, empty pod, if all of it were placed anew."""
+    """Return whether one more, empty Pod would reduce the rest, if the whole vpod were placed again."""
     options = situation.state.options
     policy = _compiled(options.placing)
     held = _held(situation, own)
@@ -95,13 +96,13 @@ def is_helped_by_a_pod(situation: Situation, own: Places, target: int) -> bool:
     view = growing_view(situation, held)
     wider = view.with_empty_pod(options.capacity)
     if missing > most_that_fit(wider, policy):
-        return False  # it is room that is short, which demand counts already
+        return False  # the capacity is short, which demand counts already
     left = placed(view, policy, missing).left
     return left > 0 and placed(wider, policy, missing).left < left
 
 
 def growing_view(situation: Situation, own: Places) -> View:
-    """Pods that accept, and those that hold some of the vpod."""
+    """Return the view of the accepting Pods and of the Pods that hold some of the vpod."""
     slots = [
         slot
         for ordinal, slot in sorted(situation.state.slots.items())
@@ -121,9 +122,9 @@ def _refusals(view: View, policy: CompiledPolicy) -> dict[int, str]:
 
 
 def _anew(situation: Situation, own: Places, target: int, policy: CompiledPolicy) -> dict[int, int] | None:
-    """All of it placed anew, but what lies on pods that accept nothing; None where not all of it finds a place.
+    """Place the whole vpod again, except on Pods that accept nothing; None if not every vreplica finds a place.
 
-    What cannot fit is not tried: a vpod that asks for any number must not cost the others their time.
+    A number that cannot fit is not tried, so that a vpod with an absurd number does not delay the others.
     """
     held = _held(situation, own)
     missing = target - sum(held.values())
@@ -135,7 +136,7 @@ def _anew(situation: Situation, own: Places, target: int, policy: CompiledPolicy
 
 
 def _held(situation: Situation, own: Places) -> dict[int, int]:
-    """What lies on pods that accept nothing, and stays there."""
+    """Return the vreplicas on Pods that do not accept; these vreplicas stay."""
     return {o: n for o, n in own.items() if situation.state.verdict(o).pod_class is not PodClass.ACCEPT}
 
 
@@ -172,7 +173,10 @@ def _view(situation: Situation, own: Places, slots: list[Slot], schedulable: lis
 
 
 def _zones_by_node(state: State) -> Mapping[str, str]:
-    """The nodes that count, as in the policy era's state. Where nodes cannot be listed, those of our pods are all."""
+    """Return the zones of the nodes that count, as in the policy era's state.
+
+    If nodes cannot be listed, the nodes of the StatefulSet's Pods count.
+    """
     if not state.nodes_known:
         pods = (slot.pod for slot in state.slots.values())
         return {pod.node: UNKNOWN_ZONE for pod in pods if pod is not None and pod.node}

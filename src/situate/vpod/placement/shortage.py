@@ -1,4 +1,4 @@
-"""Why vreplicas found no place, in numbers and in one sentence (B13)."""
+"""Explain a shortage in numbers and in one sentence."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from situate.vpod.state.vpod_view import Situation
 
 FULL = "full"
 TOO_SMALL = "too small"
-"""Of pods that a vreplica would not fit on if they were empty."""
+"""The reason of Pods that could not hold one vreplica even if they were empty."""
 
 
 class Shortage(msgspec.Struct, frozen=True):
-    """`left` vreplicas have no place: how many of the pods would take one, and what is with the others."""
+    """A shortage of `left` vreplicas: how many Pods can take one more, and why the other Pods cannot."""
 
     left: int
     pods: int
     """spec.replicas."""
     fit: int
     counts: Mapping[str, int]
-    """Pods by reason, none of them 0; the sum is pods - fit."""
+    """Pods by reason, without zeros; the sum is pods - fit."""
     limit: Limit | None = None
-    """The rule that forbids it although there may be room."""
+    """The rule that forbids the placement, possibly despite free capacity."""
     ceiling: str = ""
-    """Why `maxReplicas` keeps the pods from becoming enough; empty if it does not."""
+    """How `maxReplicas` prevents enough Pods; empty if it does not."""
 
     @property
     def reason(self) -> str:
-        """Of the Event."""
+        """The reason of the Event."""
         told = self.limit is not None and self.limit.rule in (Rule.WEIGHT, Rule.QUOTA)
         return str(self.limit.rule) if self.limit is not None and told else "NotEnoughReplicas"
 
     def __str__(self) -> str:
-        """`0/12 pods can take 3 more: 9 full, 2 unschedulable, 1 pending`.
+        """Return a sentence such as `0/12 pods can take 3 more: 9 full, 2 unschedulable, 1 pending`.
 
-        Of a vreplica that is larger than any pod that alone is said, whatever else is with the pods.
+        If the vreplica is larger than any Pod, the sentence says only that, and no other reason.
         """
         if self.limit is not None and self.limit.rule is Rule.WEIGHT:
             return f"{self.fit}/{self.pods} pods can take {self.left} more; {self.limit.rule}: {self.limit.message}"
@@ -53,14 +53,14 @@ class Shortage(msgspec.Struct, frozen=True):
 
 
 def missing_statefulset(name: str) -> str:
-    """What people are told, in the Event and in the condition of whoever waits for room (D20)."""
+    """Return the message about a missing StatefulSet, for the Event and for the condition of vpods with a shortage."""
     return f"StatefulSet {name} does not exist: create it, or correct the configuration of vpod"
 
 
 def shortage(situation: Situation, own: Places, left: int, limit: Limit | None) -> Shortage:
-    """Of a vpod that holds `own` after the decision.
+    """Describe the shortage of a vpod that holds `own` after the decision.
 
-    O(reasons + own entries) for vreplicas of weight 1; for heavier ones each pod with room is asked.
+    O(reasons + own entries) for vreplicas of weight 1; with a higher weight, each Pod with free capacity is checked.
     """
     state = situation.state
     ours = situation.known_places() | own.keys()

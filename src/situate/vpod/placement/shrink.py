@@ -1,6 +1,6 @@
-"""Which vreplicas go when a vpod holds too many: from the highest ordinals, or from the fullest pods.
+"""Remove surplus vreplicas of a vpod, from the highest ordinals or from the fullest Pods.
 
-Both return what is left by ordinal; the total of it is the total before minus `surplus`.
+Both functions return the vreplicas that stay, by ordinal; the total falls by `surplus`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ Own = dict[int, int]
 
 
 def from_highest(own: Places, surplus: int) -> Own:
-    """Section 5.1 step 6: whole placements from the highest ordinal down, the last one in part."""
+    """Drop whole placements from the highest ordinal down, and cut the last one (step 6 of "Spread")."""
     left = dict(own)
     for ordinal in sorted(own, reverse=True):
         if surplus <= 0:
@@ -25,7 +25,10 @@ def from_highest(own: Places, surplus: int) -> Own:
 
 
 def from_fullest(own: Places, surplus: int) -> Own:
-    """B9: always from the pod that holds most, ties from the highest ordinal. Never widens max - min."""
+    """Remove each time from the fullest Pod, in a tie from the highest ordinal.
+
+    Never increases max - min. Rule B9.
+    """
     left = {ordinal: held for ordinal, held in own.items() if held > 0}
     while surplus > 0 and left:
         level = max(left.values())

@@ -1,8 +1,8 @@
-"""Copies that `minReplicas` adds beyond the vreplicas wanted: best effort (D6), so any wanted vreplica goes first.
+"""Spare copies: vreplicas that `minReplicas` adds above wanted. They are best effort, so wanted vreplicas come first.
 
-While a vpod lacks vreplicas that it wants, no spare copy is added where these could go, and vpods that hold spare
-copies return as many as are needed. Nothing else moves for that. `decide` asks here what a vpod should hold,
-the controller which vpods to decide again.
+While a vpod lacks wanted vreplicas, no spare copy is added on capacity that the vpod could use. Other vpods return as
+many spare copies as necessary. Nothing else moves for this purpose. `decide` asks this module how many vreplicas a vpod
+should hold. The controller asks which vpods to schedule again. Rule D6.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from situate.vpod.state.vpod_view import Situation
 
 @dataclass(slots=True)
 class Due:
-    """Units that spare copies have to free: on any pod, and in the share of one namespace."""
+    """Units that spare copies have to free: on any Pod, and in the quota of one namespace."""
 
     anywhere: float = 0.0
-    """Infinite where more than a number of units is needed: a heavy vreplica needs room on one pod."""
+    """Infinite if a number of units is not sufficient: a heavy vreplica needs all its capacity on one Pod."""
     by_namespace: dict[str, float] = field(default_factory=dict)
 
     def units(self, namespace: str) -> float:
@@ -42,7 +42,7 @@ class Due:
 
 
 def aim(situation: Situation, key: Key, wanted: int, target: int, own: Places) -> int:
-    """Vreplicas that a vpod should hold, from `wanted` to `target`, if it holds `own` now."""
+    """Return the number of vreplicas, from `wanted` to `target`, that a vpod with places `own` should hold."""
     state, held = situation.state, sum(own.values())
     if target <= wanted or not state.options.safe:
         return target
@@ -57,9 +57,9 @@ def aim(situation: Situation, key: Key, wanted: int, target: int, own: Places) -
 
 
 def due(state: State, apart: Key | None = None) -> Due:
-    """What vpods lack that were short in their last decision, less the room that is free or about to be.
+    """Return the units that vpods with a shortage lack, minus the units that no reservation takes.
 
-    `apart` is left out: a vpod owes nothing to itself.
+    `apart` is left out, because a vpod returns no copies to itself.
     """
     found = Due()
     lacking: Counter[str] = Counter()
@@ -86,9 +86,9 @@ def due(state: State, apart: Key | None = None) -> Due:
 
 
 def givers(state: State) -> list[Key]:
-    """Vpods whose next decision returns spare copies to those that are short, as few as are enough.
+    """Return the fewest vpods whose next decision returns enough spare copies to the vpods with a shortage.
 
-    Those with most copies to spare come first.
+    Vpods with the most spare copies come first.
     """
     if not state.spare or not state.short:
         return []
@@ -107,7 +107,7 @@ def givers(state: State) -> list[Key]:
 
 
 def takers(state: State, targets: Iterable[tuple[Entry, int]]) -> list[Key]:
-    """Of vpods with their targets, those that lack spare copies for which there is room. In the order given."""
+    """Return the vpods that lack spare copies and for which there is free capacity, in the order of `targets`."""
     room = _unreserved_units(state) - state.pending.total()
     found = []
     for entry, target in targets:
@@ -121,7 +121,7 @@ def takers(state: State, targets: Iterable[tuple[Entry, int]]) -> list[Key]:
 
 
 def returnable(situation: Situation, own: Mapping[int, int]) -> dict[int, int]:
-    """Of what a vpod holds, the part where a copy that goes makes room: on accepting pods within their capacity."""
+    """Return the vreplicas whose removal frees capacity: those on accepting Pods within their capacity."""
     verdict = situation.state.verdict
     return {o: n for o, n in own.items() if verdict(o).pod_class is PodClass.ACCEPT and situation.overcommit(o, n) <= 0}
 
@@ -131,7 +131,10 @@ def _spare(entry: Entry) -> int:
 
 
 def _returned(situation: Situation, own: Places, wanted: int, units: float) -> int:
-    """Copies to return, up to so many units; what is wanted stays on pods that are not about to be given up."""
+    """Return the number of copies to return, to free up to `units` units.
+
+    As many vreplicas as wanted stay on Pods that are not about to reject them.
+    """
     if units <= 0 or situation.state.options.policy is not PolicyName.SPREAD:
         return 0
     state = situation.state
@@ -141,7 +144,7 @@ def _returned(situation: Situation, own: Places, wanted: int, units: float) -> i
 
 
 def _units_to_spare(situation: Situation, still_wanted: int) -> int:
-    """Units for which no vpod waits, this one's own missing vreplicas included."""
+    """Return the units for which no other vpod waits, after the vpod's own missing vreplicas are deducted."""
     state, entry = situation.state, situation.entry
     waiting = state.pending.total()
     if not waiting:
@@ -154,7 +157,7 @@ def _units_to_spare(situation: Situation, still_wanted: int) -> int:
 
 
 def _unreserved_units(state: State) -> int:
-    """Units on accepting pods that no reservation takes, also where a status does not show that yet."""
+    """Return the units on accepting Pods that no reservation takes, even if a status still shows a placement there."""
     capacity = state.options.capacity
     return sum(
         max(0, capacity - slot.trimming) for slot in state.slots.values() if slot.verdict.pod_class is PodClass.ACCEPT

@@ -1,6 +1,6 @@
-"""The arguments of plugins: JSON in a string, read as strictly as Go's decoder with unknown fields disallowed.
+"""The arguments of plugins: JSON in a string, parsed as strictly as Go's decoder with unknown fields disallowed.
 
-Field names match in any case, a missing field is zero and `null` gives zeros; what Go would refuse is refused.
+Field names match in any case, a missing field is zero, and `null` gives zeros. A text that Go refuses is refused.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ INT64 = range(-(2**63), 2**63)
 
 
 class InvalidArguments(ValueError):
-    """The text of `Args` is not what the plugin takes."""
+    """The text of `Args` is invalid for the plugin."""
 
     def __init__(self, found: object, allowed: str) -> None:
         super().__init__(f"found {found!r}; allowed: {allowed}")
@@ -21,7 +21,7 @@ class InvalidArguments(ValueError):
 
 
 def integer_argument(text: str | None, field: str, allowed: range) -> int:
-    """The one integer that a plugin takes, from a text such as ``{"MaxSkew": 2}``."""
+    """Return the one integer that a plugin takes, from a text such as ``{"MaxSkew": 2}``."""
     allowed_text = f'{{"{field}": N}} in a string, N an integer from {allowed[0]} to {allowed[-1]}'
     if text is None:
         raise InvalidArguments(None, allowed_text)

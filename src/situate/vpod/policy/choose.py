@@ -1,7 +1,7 @@
-"""One step of a policy: filter the pods, score them, take the best.
+"""One step of a policy: filter the Pods, score them and take the best.
 
-The shape is the framework's, and so are who refused a pod first and which of the best is taken; plugins, columns and
-scores are vpod's own (docs/decisions/0009-two-kinds-of-nodes.md says why).
+The structure comes from the framework. The framework also decides which filter refused a Pod first, and which of the
+best Pods is taken. Plugins, columns and scores are vpod's own: see docs/decisions/0009-two-kinds-of-nodes.md.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from situate.vpod.policy.view import Bools, View
 
 
 class Arithmetic(enum.Enum):
-    """How weighted scores are added up."""
+    """How to add weighted scores."""
 
     EXACT = "exact"  # D13
     WRAPPING = "wrapping"  # modulo 2**64, as v0.43.0 does
 
 
 def feasible_pods(view: View, filters: Iterable[Filter]) -> Bools:
-    """The schedulable pods that pass every filter."""
+    """Return the schedulable Pods that pass every filter."""
     passing = view.schedulable.copy()
     for plugin in filters:
         passing &= plugin.passes(view)
@@ -37,7 +37,7 @@ def feasible_pods(view: View, filters: Iterable[Filter]) -> Bools:
 
 
 def filter_reasons(view: View, filters: Iterable[Filter]) -> list[str]:
-    """For each pod why it may not take one more: the reason of the first filter it fails, empty where it passes."""
+    """Return for each Pod the reason of the first filter that it fails; empty if it may take one more."""
     reasons = [""] * len(view.ordinals)
     verdicts = ((plugin.reason, refuse(~plugin.passes(view), plugin.reason)) for plugin in filters)
     for reason, _, where in first_refusals(verdicts, np.ones(len(view.ordinals), dtype=np.bool_)):
@@ -47,14 +47,17 @@ def filter_reasons(view: View, filters: Iterable[Filter]) -> list[str]:
 
 
 def refusal_of(view: View, pod: int, filters: Iterable[Filter]) -> str:
-    """Why the pod at this index may not take one more, as `filter_reasons` tells of all; empty if it may."""
+    """Return the reason of the first filter that the Pod at this index fails, as `filter_reasons`; empty if none."""
     return next((plugin.reason for plugin in filters if not plugin.passes(view)[pod]), "")
 
 
 def weighted_sums(
     view: View, candidates: Bools, policy: CompiledPolicy, arithmetic: Arithmetic
 ) -> tuple[NDArray[np.int64] | NDArray[np.uint64], Status]:
-    """(pods,) sums, of which only the candidates' mean something; an error when a plugin cannot score one of them."""
+    """Return the sum of each Pod, shape (pods,); only the sums of candidates are valid.
+
+    The status is an error if a plugin cannot score one of the candidates.
+    """
     wrapping = arithmetic is Arithmetic.WRAPPING
     exact = np.zeros(len(view.ordinals), dtype=np.int64)
     wrapped = np.zeros(len(view.ordinals), dtype=np.uint64)
@@ -72,7 +75,7 @@ def weighted_sums(
 def best_pod(
     view: View, candidates: Bools, policy: CompiledPolicy, direction: Direction, arithmetic: Arithmetic
 ) -> tuple[int | None, Status]:
-    """The index of the candidate with the greatest sum, None without candidates or where scoring fails.
+    """Return the index of the candidate with the highest sum; None without candidates or after a score error.
 
     Equal sums: the lowest ordinal when placing, the highest when removing (D15).
     """

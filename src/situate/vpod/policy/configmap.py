@@ -1,8 +1,7 @@
 """The policy in a ConfigMap: `data.predicates` and `data.priorities`, each a JSON array in a string.
 
-Nothing here is refused in silence: a ConfigMap that cannot be taken yields every mistake, each with its path, what was
-found and what is allowed, and the caller keeps the last valid policy (D16). Names that no plugin has are skipped with
-a note, as upstream skips them.
+An invalid ConfigMap yields every mistake, each with its path, the value found and the allowed values. The last valid
+policy then stays in force (D16). Unknown plugin names are skipped with a note, as upstream skips them.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from situate.vpod.policy.registry import FILTERS, MAX_WEIGHT, MIN_WEIGHT, SCORES
 
 @dataclass(frozen=True, slots=True)
 class ParsedPolicy:
-    """`policy` is None exactly when there are mistakes."""
+    """The result of parsing. `policy` is None exactly if there are mistakes."""
 
     policy: Policy | None
     mistakes: tuple[Mistake, ...] = ()
@@ -36,7 +35,7 @@ class _Findings:
 
 
 def parse_policy(data: object) -> ParsedPolicy:
-    """The policy in a ConfigMap's `data`, or all that is wrong with it. Never raises, whatever `data` is."""
+    """Parse the policy in a ConfigMap's `data`, or return all mistakes. Never raises, for any `data`."""
     findings = _Findings()
     if not isinstance(data, Mapping):
         findings.wrong("data", data, "an object with the keys predicates and priorities")
@@ -94,7 +93,7 @@ def _entries(
 def _fields(
     path: str, entry: Mapping[str, object], known: tuple[str, ...], findings: _Findings
 ) -> Mapping[str, object]:
-    """The entry's fields by their lower-case names; as in Go the last of two spellings wins."""
+    """Return the entry's fields by lower-case name. If two spellings occur, the last one wins, as in Go."""
     fields: dict[str, object] = {}
     for name, value in entry.items():
         folded = name.casefold()
@@ -106,7 +105,7 @@ def _fields(
 
 
 def _plugin_name(path: str, fields: Mapping[str, object], known: Mapping[str, object], findings: _Findings) -> str:
-    """The name as written; one that no plugin has stays in the policy, where it is skipped, and gets a note."""
+    """Return the name as written. An unknown name stays in the policy, which skips it, and gets a note."""
     name = fields.get("name")
     if not isinstance(name, str):
         findings.wrong(f"{path}.name", name, f"the name of a plugin: {', '.join(sorted(known))}")

@@ -1,6 +1,6 @@
-"""The predicates: which pods may take one more vreplica of the vpod.
+"""The predicates: filters that decide which Pods may take one more vreplica of the vpod.
 
-Each answers for all pods of a view at once and has one reason for those that do not pass. Upstream:
+Each filter answers for all Pods of a view at once, and has one reason for the Pods that do not pass. Upstream:
 pkg/scheduler/plugins/core and plugins/kafka of knative/eventing v0.43.0.
 """
 
@@ -21,7 +21,7 @@ UNEVEN = "pod will cause an uneven spread"
 
 @dataclass(frozen=True, slots=True)
 class PodFitsResources:
-    """Room for one more vreplica; all pods pass while nothing is known about room."""
+    """Passes Pods with free capacity for one more vreplica; passes all Pods if no free capacity is known."""
 
     reason: str = FULL
 
@@ -33,7 +33,7 @@ class PodFitsResources:
 
 @dataclass(frozen=True, slots=True)
 class NoMaxResourceCount:
-    """At most `num_partitions` pods hold the vpod: more consumers than partitions would idle."""
+    """Passes only if at most `num_partitions` Pods hold the vpod: more consumers than partitions would idle."""
 
     num_partitions: int
     reason: str = TOO_MANY_PODS
@@ -46,7 +46,10 @@ class NoMaxResourceCount:
 
 @dataclass(frozen=True, slots=True)
 class EvenPodSpread:
-    """One more here stays within `max_skew` of every other schedulable pod, but those that others have filled."""
+    """Passes Pods where one more vreplica stays within `max_skew` of every other schedulable Pod.
+
+    Pods that other vpods have filled are not compared.
+    """
 
     max_skew: int
     reason: str = UNEVEN
@@ -60,7 +63,7 @@ class EvenPodSpread:
 
 @dataclass(frozen=True, slots=True)
 class RefusesAll:
-    """Stands for a predicate whose arguments cannot be read: upstream then finds every pod unschedulable."""
+    """Replaces a predicate with invalid arguments. Upstream finds every Pod unschedulable in this case."""
 
     reason: str = INVALID_ARGUMENTS
 

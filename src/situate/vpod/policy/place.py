@@ -1,8 +1,7 @@
-"""The policy of the safe profile: add vreplicas one by one to what is there, or take them away one by one.
+"""The policy of the safe profile: adds or removes vreplicas one by one, on top of the existing placements.
 
-What is there already stays where it is (`rescale: keep`), a shortage keeps what could be placed, and no pod is ever
-filled above its capacity, whichever predicates are configured. Classes, trimming, targets and reservations are the
-caller's.
+Existing placements stay (`rescale: keep`), and a shortage retains the placed vreplicas. No Pod is filled above its
+capacity, with any predicates. The caller handles classes, trimming, targets and reservations.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ ROOM = PodFitsResources()
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What changes: `changes` maps ordinals to vreplicas added (or removed, as a positive number), none of them 0."""
+    """The change: `changes` maps ordinals to the positive number of vreplicas added or removed."""
 
     changes: dict[int, int]
     left: int
-    status: Status = SUCCESS  # an error when a plugin could not score, which ended the loop
+    status: Status = SUCCESS  # an error if a plugin could not score, which ended the loop
 
 
 def placed(view: View, policy: CompiledPolicy, vreplicas: int) -> Outcome:
-    """Place so many more, each on the best pod that has room and passes every predicate, as counts stand by then."""
+    """Place more vreplicas one by one, each on the best Pod with free capacity that passes every predicate then."""
     work = view.copy()
     changes: dict[int, int] = {}
     filters = (ROOM, *policy.filters)
@@ -45,19 +44,19 @@ def placed(view: View, policy: CompiledPolicy, vreplicas: int) -> Outcome:
 
 
 def most_that_fit(view: View, policy: CompiledPolicy) -> int:
-    """No more than this many more can be placed on the view, in whichever order: by room, and by the number of pods."""
+    """Return an upper bound of the vreplicas that fit on the view, from the free capacity and the number of Pods."""
     rooms = np.sort(np.maximum(view.free[view.schedulable] // view.weight, 0))[::-1]
     limits = [plugin.num_partitions for plugin in policy.filters if isinstance(plugin, NoMaxResourceCount)]
-    # a place that the vpod has already counts as one of its pods whatever the limit
+    # Pods that already hold the vpod count, whatever the limit
     pods = min([len(rooms), *(max(0, limit) + int(view.in_spread.sum()) for limit in limits)])
     return int(rooms[:pods].sum())
 
 
 def removed(view: View, policy: CompiledPolicy, vreplicas: int) -> Outcome:
-    """Remove so many, each from the best pod that still holds some.
+    """Remove vreplicas one by one, each from the best Pod that still holds some.
 
-    Predicates choose among these pods; where they refuse all of them, or a pod cannot be scored, the surplus must go
-    all the same (D14), so the highest ordinal gives it up. `left` is above 0 only if the pods hold fewer than that.
+    Predicates choose among these Pods. If they refuse all Pods, or a Pod cannot be scored, the highest ordinal loses a
+    vreplica, because the surplus must go (D14). `left` is above 0 only if the Pods hold fewer vreplicas than requested.
     """
     work = view.copy()
     changes: dict[int, int] = {}

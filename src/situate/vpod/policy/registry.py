@@ -1,6 +1,6 @@
-"""Plugins by name, and a policy ready to use.
+"""Plugins by name, and compiled policies.
 
-A `Policy` is what was asked for, as text; `compiled` looks its plugins up once, so that a decision parses nothing.
+A `Policy` is the configured text. `compiled` looks up its plugins once, so that a decision parses nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ AVAILABILITY_ZONE = "AvailabilityZonePriority"
 @dataclass(frozen=True, slots=True)
 class Predicate:
     name: str
-    args: str | None = None  # JSON text; None: the field was absent, or not a string
+    args: str | None = None  # JSON text; None: the field is absent
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Priority:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Predicates and priorities in the order in which they were written."""
+    """Predicates and priorities in the order of the configuration."""
 
     predicates: tuple[Predicate, ...] = ()
     priorities: tuple[Priority, ...] = ()
@@ -55,7 +55,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class CompiledPolicy:
-    """The plugins of a policy; unknown names have been left out."""
+    """The plugins of a policy, without unknown names."""
 
     filters: tuple[Filter, ...]
     scores: tuple[tuple[int, Score], ...]  # (weight, plugin)
@@ -92,7 +92,7 @@ SCORES: Mapping[str, Callable[[str | None], Score]] = {
 
 
 def filter_plugin(predicate: Predicate) -> Filter:
-    """The plugin of that name, which must be one of `FILTERS`; `RefusesAll` when its arguments are invalid."""
+    """Return the plugin of this name in `FILTERS`; `RefusesAll` if its arguments are invalid."""
     try:
         return FILTERS[predicate.name](predicate.args)
     except InvalidArguments:
@@ -100,7 +100,7 @@ def filter_plugin(predicate: Predicate) -> Filter:
 
 
 def score_plugin(priority: Priority) -> Score:
-    """The plugin of that name, which must be one of `SCORES`; `NoScore` when its arguments are invalid."""
+    """Return the plugin of this name in `SCORES`; `NoScore` if its arguments are invalid."""
     try:
         return SCORES[priority.name](priority.args)
     except InvalidArguments:
@@ -108,7 +108,7 @@ def score_plugin(priority: Priority) -> Score:
 
 
 def compiled(policy: Policy) -> CompiledPolicy:
-    """The plugins to run. Upstream keys scores by name: of a priority named twice, what was written last counts."""
+    """Return the plugins to run. As upstream keys scores by name, the last of several equal priorities counts."""
     priorities = {priority.name: priority for priority in policy.priorities if priority.name in SCORES}
     return CompiledPolicy(
         tuple(filter_plugin(predicate) for predicate in policy.predicates if predicate.name in FILTERS),

@@ -1,8 +1,8 @@
-"""The priorities: how good each pod is for placing one more vreplica, or for giving one up.
+"""The priorities: scores of each Pod for placing one more vreplica, or for removing one.
 
-Each answers for all pods of a view at once with exact integers, higher is better. Most count a penalty; upstream turns
-that into 2**64 - 1 - penalty, and `as_uint64` gives its number. Upstream: pkg/scheduler/plugins/core of
-knative/eventing v0.43.0. `MaxSkew` only made upstream log a line, so it is read and then without effect.
+Each score answers for all Pods of a view at once with exact integers; higher is better. Most scores count a penalty.
+Upstream turns a penalty into 2**64 - 1 - penalty, which `as_uint64` returns. Upstream: pkg/scheduler/plugins/core of
+knative/eventing v0.43.0. `MaxSkew` only causes a log line upstream; it is validated here and has no effect.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from situate.vpod.policy.view import UNKNOWN_DOMAIN, Bools, Domains, Ints, View
 
 
 class Scores(msgspec.Struct, frozen=True):
-    """One entry a pod. Where `failed` is set there is no score, and `code` and `reason` say why."""
+    """The scores of one plugin, one entry for each Pod. If `failed` is set, `code` and `reason` give the cause."""
 
-    value: Ints  # exact; minus the penalty where `counts_down`
+    value: Ints  # exact; the negative penalty if `counts_down`
     counts_down: bool  # upstream's number is 2**64 - 1 + value
     failed: Bools
     code: Code = Code.SUCCESS
     reason: str = ""
 
     def as_uint64(self) -> NDArray[np.uint64]:
-        """Upstream's unsigned number; 0 where the plugin failed."""
+        """Return upstream's unsigned number; 0 if the plugin failed."""
         number = (self.value - 1 if self.counts_down else self.value).view(np.uint64)
         return np.where(self.failed, np.uint64(0), number)
 
 
 class Direction(enum.IntEnum):
-    """What a vreplica is about to do, and by how much its place changes."""
+    """Whether a vreplica is added or removed, as the step by which its count changes."""
 
     PLACE = 1
     REMOVE = -1
@@ -88,7 +88,7 @@ class DomainSpreadScore:
 
 @dataclass(frozen=True, slots=True)
 class OrdinalScore:
-    """LowestOrdinalPriority counts the ordinal as a penalty, RemoveWithHighestOrdinalPriority as the score."""
+    """LowestOrdinalPriority uses the ordinal as a penalty, RemoveWithHighestOrdinalPriority uses it as the score."""
 
     direction: Direction
 
@@ -100,7 +100,7 @@ class OrdinalScore:
 
 @dataclass(frozen=True, slots=True)
 class NoScore:
-    """Stands for a priority whose arguments cannot be read: upstream then scores nothing."""
+    """Replaces a priority with invalid arguments. Upstream scores nothing in this case."""
 
     def scores(self, view: View) -> Scores:
         every = np.ones(len(view.ordinals), dtype=np.bool_)
@@ -115,5 +115,5 @@ def _none(view: View) -> Bools:
 
 
 def _no_opinion(view: View) -> Scores:
-    """Without replicas there is nothing to compare: upstream scores 0."""
+    """Return score 0 for all Pods, as upstream does without replicas."""
     return Scores(np.zeros_like(view.ordinals), False, _none(view))

@@ -1,4 +1,4 @@
-"""What a plugin answers for one pod: a code and its reasons; the rule that merges the answers of several plugins.
+"""The answer of a plugin for one Pod: a code and its reasons; and the rule that merges several answers.
 
 Upstream: pkg/scheduler/state/interface.go of knative/eventing v0.43.0.
 """
@@ -12,7 +12,7 @@ import msgspec
 
 
 class Code(enum.IntEnum):
-    """Ordered by precedence: the merged code of several statuses is the greatest of them."""
+    """The codes in order of precedence: the merged code of several statuses is the greatest."""
 
     SUCCESS = 0
     UNSCHEDULABLE = 1
@@ -20,7 +20,7 @@ class Code(enum.IntEnum):
 
 
 class Status(msgspec.Struct, frozen=True):
-    """One plugin's answer; reasons are empty on success."""
+    """The answer of one plugin; reasons are empty on success."""
 
     code: Code = Code.SUCCESS
     reasons: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ SUCCESS = Status()
 
 
 def merged(statuses: Iterable[Status]) -> Status:
-    """Error over unschedulable over success, with the reasons of all that are not success, in their order."""
+    """Merge statuses: error over unschedulable over success, with the reasons of all failures in order."""
     answers = tuple(statuses)
     return Status(
         max((answer.code for answer in answers), default=Code.SUCCESS),

@@ -1,7 +1,7 @@
-"""What the plugins see: the pods of a StatefulSet as one vpod finds them, as arrays.
+"""The input of the plugins: the Pods of a StatefulSet from the point of view of one vpod, as arrays.
 
-A view is made anew for one decision. Plugins only read it; a loop that places one vreplica after the other writes its
-own copy, through ``add``, which keeps all counts in step.
+A view is created for one decision. Plugins only read it. A loop that places vreplicas one by one changes its own copy
+through ``add``, which updates all counts together.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ UNKNOWN_DOMAIN = -1
 
 
 class Domains(msgspec.Struct, frozen=True):
-    """Nodes or zones. A domain without a pod of ours counts too: an empty zone is a place to spread to."""
+    """Nodes or zones. A domain without a Pod of the StatefulSet counts too, because vreplicas can spread to it."""
 
-    of_pod: Ints  # (pods,), index of the pod's domain, UNKNOWN_DOMAIN where the cluster does not know it
+    of_pod: Ints  # (pods,), index of the Pod's domain, UNKNOWN_DOMAIN if the cluster does not list it
     own: Ints  # (domains,), vreplicas of the vpod
-    in_spread: Bools  # (domains,), the vpod has an entry there, be it of zero
+    in_spread: Bools  # (domains,), the vpod has an entry there, possibly 0
 
     def copy(self) -> Domains:
         return Domains(self.of_pod, self.own.copy(), self.in_spread.copy())
@@ -37,21 +37,21 @@ class Domains(msgspec.Struct, frozen=True):
 
 
 class View(msgspec.Struct, frozen=True):
-    """The pods in ascending order of ordinal. All arrays but the domains' have one entry a pod."""
+    """The Pods in ascending order of ordinal. All arrays except the domains' have one entry for each Pod."""
 
-    replicas: int  # spec.replicas, R of the reference
+    replicas: int  # spec.replicas, the `R` of docs/spec/vpod.md
     ordinals: Ints
-    schedulable: Bools  # pods that take part: the candidates, and those a candidate is compared with
-    free: Ints  # units; negative where a pod is overcommitted
+    schedulable: Bools  # Pods that take part: the candidates, and the Pods compared with a candidate
+    free: Ints  # units; negative if a Pod is overcommitted
     own: Ints  # vreplicas of the vpod
-    in_spread: Bools  # the vpod has an entry there, be it of zero
+    in_spread: Bools  # the vpod has an entry there, possibly 0
     nodes: Domains
     zones: Domains
-    weight: int = 1  # units that one vreplica takes
-    free_known: bool = True  # False: no pod has ever been seen, so nothing is said about room
+    weight: int = 1  # units that one vreplica costs
+    free_known: bool = True  # False: no Pod was ever seen, so the free capacity is unknown
 
     def copy(self) -> View:
-        """A copy whose counts may be written; what never changes during a decision is shared."""
+        """Copy the view with writable counts. Arrays that never change during a decision are shared."""
         return View(
             self.replicas,
             self.ordinals,
@@ -66,7 +66,7 @@ class View(msgspec.Struct, frozen=True):
         )
 
     def with_empty_pod(self, capacity: int) -> View:
-        """One more pod behind all others, that holds nothing; where it will stand is a guess."""
+        """Return the view with one more, empty Pod at the end. Its node and zone are a guess: the first ones."""
         ordinal = int(self.ordinals[-1]) + 1 if len(self.ordinals) else 0
         return msgspec.structs.replace(
             self,
@@ -80,7 +80,7 @@ class View(msgspec.Struct, frozen=True):
         )
 
     def add(self, pod: int, vreplicas: int) -> None:
-        """Put so many vreplicas of the vpod on the pod at this index; a negative number takes them away."""
+        """Add vreplicas of the vpod on the Pod at this index; a negative number removes them."""
         self.own[pod] += vreplicas
         self.free[pod] -= vreplicas * self.weight
         self.in_spread[pod] = self.own[pod] > 0

@@ -1,8 +1,8 @@
-"""One beat of the autoscaler (section 6): how many replicas, what to evict, and whether to begin or end a drain.
+"""One round of the autoscaler: the replicas, the evictions, and the begin or end of a drain.
 
-`beat` reads the state and its own memory and returns what should happen; `apply` puts the drain into the state. The
-loop around it, the scale's writes and the evictor are the controller's. Upstream: pkg/scheduler/statefulset/
-autoscaler.go of knative/eventing.
+`beat` reads the state and its own memory and returns a decision. `apply` writes the drain to the state. The controller
+runs the loop, writes the scale and calls the evictor. The rules are in "Autoscaler" of `docs/spec/vpod.md`. Upstream:
+pkg/scheduler/statefulset/autoscaler.go of knative/eventing.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ LEADER_NAME = "autoscaler-ephemeral"
 
 
 STEP_PAUSE_S: Final = 5.0
-"""Between two steps of one scale-up: a shortage asks for a beat many times a second."""
+"""Seconds between two steps of one scale-up: a shortage can trigger many rounds a second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """So many pods were needed until then; infinity while it still holds."""
+    """A number of Pods that was needed until a time; infinity while it is needed."""
 
     pods: int
     until: float = float("inf")
@@ -41,41 +41,41 @@ class Recommendation:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What the autoscaler remembers from beat to beat. A new leader starts with an empty one."""
+    """The memory of the autoscaler between rounds. A new leader starts with an empty one."""
 
     watching_since: float | None = None
     recommendations: tuple[Recommendation, ...] = ()
-    """Of the last stabilization period: descending, so the first is the most that was needed (B6)."""
+    """Of the last stabilization period, in descending order; the first is the largest number needed (B6)."""
     last_compaction: float | None = None
     stepped_at: float | None = None
-    """When the last scale-up stopped at `maxScaleUpStep`; None: the last one did not."""
+    """The time of the last scale-up that `maxScaleUpStep` cut short; None if no scale-up is cut short."""
     full: tuple[int, int] | None = None
-    """The state's version in which no pod could go, of those from this ordinal on."""
+    """The version of the state, and the ordinal, for which a search found that no Pod can be removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """What one beat decided. Each part is safe to repeat."""
+    """The decision of one round. Each part is safe to repeat."""
 
     needed: int
-    """Pods that the demand needs, or that somebody else took away from under it, within the limits."""
+    """Pods that the demand needs, or that another client removed while they were in use, within the limits."""
     asked: int
     """The same without `maxReplicas`."""
     replicas: int
-    """What spec.replicas should be after this beat; the write tests a freshly read resourceVersion (D21)."""
+    """The value of spec.replicas after this round; the write tests a freshly read resourceVersion (D21)."""
     drain: DrainGoal | None
-    """Ordinals that should be emptied from now on."""
+    """The ordinals to empty from now on."""
     evictions: tuple[Eviction, ...]
-    """For the evictor, in order; the first failure ends the beat in the policy era."""
+    """For the evictor, in order; in the policy era the first failure ends the round."""
     memory: Memory
     wake_at: float | None
-    """When a beat that may shrink has something to do, before the next refresh (D19); None: not before."""
+    """The time of the next useful round that may shrink (D19); None: not before the next refresh."""
     notices: tuple[Notice, ...] = ()
     """About the StatefulSet."""
 
 
 def beat(state: State, memory: Memory, now: float, may_shrink: bool) -> Beat:
-    """One beat of the leader; a follower makes none. `may_shrink`: not on a mere trigger."""
+    """Decide one round of the leader; a follower decides none. `may_shrink` is false after a trigger."""
     state.advance(now)
     if not state.options.safe:
         return _reference_beat(state, memory, now, may_shrink)
@@ -93,10 +93,10 @@ def beat(state: State, memory: Memory, now: float, may_shrink: bool) -> Beat:
 
 
 def apply(state: State, decided: Beat) -> Memory:
-    """Puts the drain into the state; what the autoscaler remembers from now on.
+    """Write the drain to the state, and return the memory for the next round.
 
-    While the smaller scale is being written its pods are still held: what is decided meanwhile must not go there
-    (S8). They are let go when the state is told of the scale, or by the next beat.
+    While the smaller scale is being written, its Pods are still on hold, so that no decision places vreplicas there
+    (S8). The hold ends when the state observes the scale, or in the next round.
     """
     goal = decided.drain
     options = state.options
@@ -109,22 +109,22 @@ def apply(state: State, decided: Beat) -> Memory:
 
 
 def within_limits(options: Options, pods: int) -> int:
-    """At least `minReplicas`, at most `maxReplicas`, and no more than the API can say."""
+    """Limit a number of Pods to `minReplicas`, `maxReplicas` and the largest number of the API."""
     pods = min(max(pods, options.min_replicas), INT32_MAX)
     return pods if options.max_replicas is None else min(pods, options.max_replicas)
 
 
 def _reset_and_occupied(state: State) -> int:
-    """Pods to ask for again where somebody else lowered R: up to the highest that still holds anything (V21)."""
+    """Return the Pods to ask for again after another client lowered R: up to the highest one in use."""
     if state.reset_from is None:
         return 0
     return drain.occupied(state, below=state.reset_from)
 
 
 def _growing(state: State, memory: Memory, now: float, may_shrink: bool, needed: int) -> Beat:
-    """New demand ends a drain at any time. Where nothing is drained, what a cut left behind is evicted.
+    """End a drain if demand is back. Without drains, evict the placements that a scale-down left behind.
 
-    A scale-up of more than `maxScaleUpStep` pods goes on step by step, with a pause after each.
+    A scale-up by more than `maxScaleUpStep` Pods proceeds in steps, with a pause after each.
     """
     step, replicas, wake_at = state.options.max_scale_up_step, needed, None
     if step is not None and needed > state.replicas + step:
@@ -147,10 +147,10 @@ def _growing(state: State, memory: Memory, now: float, may_shrink: bool, needed:
 
 
 def _draining(state: State, memory: Memory, now: float, may_shrink: bool, needed: int, lowest: int) -> Beat:
-    """Phase 1 empties the ordinals, phase 2 writes the scale; neither begins on a trigger.
+    """Empty the ordinals (phase 1), then write the scale (phase 2). Neither phase begins on a trigger.
 
-    A drain is ended before a lower one begins. Where it stands still it asks again how few pods it can end with: what
-    fitted when it began may lie in the way of the rest by now, and pods that are empty do not wait for that (L4).
+    A drain ends before a drain to a lower target begins. If a drain makes no progress, the target is computed again:
+    its first vreplicas may now block the rest, and empty Pods do not wait for that (L4).
     """
     goal = state.drain
     kept = Beat(needed, needed, state.replicas, goal, (), memory, _wake_at(state, memory, now))
@@ -162,7 +162,7 @@ def _draining(state: State, memory: Memory, now: float, may_shrink: bool, needed
         cancelled = (Notice("DrainCancelled", "more pods are needed again"),) if goal is not None else ()
         return replace(kept, drain=None, notices=cancelled)
     if goal is not None and needed > goal.target:
-        goal = DrainGoal(lowest, now)  # pods below the new target accept again
+        goal = DrainGoal(lowest, now)  # Pods below the new target accept again
     if not may_shrink:
         return replace(kept, drain=goal)
     if goal is None or drain.stands_still(state, goal, now):
@@ -170,12 +170,12 @@ def _draining(state: State, memory: Memory, now: float, may_shrink: bool, needed
         target, after = _reachable(state, memory, start, now)
         if target == state.replicas:
             message = f"the vreplicas on pods from ordinal {start} on do not fit on the others"
-            notices = (Notice("DrainCancelled", message),) if after is not memory else ()  # said when it was asked
+            notices = (Notice("DrainCancelled", message),) if after is not memory else ()  # reported at that time
             return replace(kept, drain=None, memory=after, notices=notices)
         if goal is None or goal.target != target:
             goal = DrainGoal(target, now)
     if drain.may_cut(state, goal.target, now):
-        # what is needed may have fallen since the drain began: the next one begins at once
+        # the need may have fallen since the drain began: the next drain begins at once
         return replace(kept, replicas=goal.target, drain=None, wake_at=now if lowest < goal.target else None)
     settled_at = drain.quiet_since(state, goal) + state.options.drain.settle
     due = settled_at if now < settled_at else goal.since + state.options.drain.timeout
@@ -183,10 +183,11 @@ def _draining(state: State, memory: Memory, now: float, may_shrink: bool, needed
 
 
 def _reachable(state: State, memory: Memory, start: int, now: float) -> tuple[int, Memory]:
-    """The fewest pods, from `start` on, on which everything finds a place; R where none can go.
+    """Return the fewest Pods, at least `start`, that hold everything; R if no Pod can be removed.
 
-    Weights and rules may need more pods than the demand, but those that hold nothing go in any case (L4). What fits on
-    some pods is taken to fit on more. Where none can go, that is not asked again before anything changes.
+    Weights and rules may need more Pods than the demand, but empty Pods go in any case (L4). The search assumes that
+    vreplicas that fit on some Pods fit on more Pods. If no Pod can be removed, the search is not repeated until the
+    state changes.
     """
     if memory.full == (state.version, start):
         return state.replicas, memory
@@ -203,9 +204,10 @@ def _reachable(state: State, memory: Memory, start: int, now: float) -> tuple[in
 
 
 def _cutting_first(state: State, memory: Memory, now: float, may_shrink: bool, needed: int, lowest: int) -> Beat:
-    """Without a drain the scale goes first and the evictor follows, as in main.
+    """Write the scale first and evict afterwards, as in main; used without a drain.
 
-    Not if what lies there finds no other place: the next beat would have to grow the set again, for ever (B5).
+    The scale is not lowered if vreplicas there find no other place. Otherwise the next round would grow the set again,
+    and so on for ever (B5).
     """
     replicas = state.replicas
     if may_shrink and lowest < replicas:
@@ -227,7 +229,7 @@ def _reference_beat(state: State, memory: Memory, now: float, may_shrink: bool) 
 
 
 def _compacting(state: State, kept: Beat, now: float) -> Beat:
-    """Section 7: replicas unchanged, and the refresh period has passed since the last attempt."""
+    """Add evictions if the refresh period has passed since the last attempt. The replicas are unchanged."""
     last = kept.memory.last_compaction
     if last is not None and now < last + state.options.refresh_period:
         return kept
@@ -236,7 +238,7 @@ def _compacting(state: State, kept: Beat, now: float) -> Beat:
 
 
 def evictions_of(state: State) -> list[Eviction]:
-    """What compaction evicts, by the version that the profile answers like."""
+    """Return the evictions of a compaction, by the version that the profile reproduces."""
     options = state.options
     if options.safe or (options.policy is PolicyName.SPREAD and options.version is ReferenceVersion.MAIN):
         return drain.placed_from(state, state.replicas)
@@ -249,7 +251,7 @@ def evictions_of(state: State) -> list[Eviction]:
 
 
 def _remembering(memory: Memory, needed: int, now: float, period: float) -> Memory:
-    """The sliding maximum of what was needed over the stabilization period."""
+    """Update the sliding maximum of the needed Pods over the stabilization period."""
     before = memory.recommendations
     if before and before[-1].until == float("inf"):
         before = (*before[:-1], Recommendation(before[-1].pods, now))
@@ -259,7 +261,10 @@ def _remembering(memory: Memory, needed: int, now: float, period: float) -> Memo
 
 
 def _stable_recommendation(state: State, memory: Memory, now: float) -> int:
-    """What is low enough to shrink to: the most that was needed throughout; R while that is not known for long."""
+    """Return the number to shrink to: the most Pods needed in the stabilization period.
+
+    Return R until the period has passed since the first round.
+    """
     assert memory.watching_since is not None
     if now < memory.watching_since + state.options.scale_down_stabilization:
         return state.replicas
@@ -267,7 +272,7 @@ def _stable_recommendation(state: State, memory: Memory, now: float) -> int:
 
 
 def _wake_at(state: State, memory: Memory, now: float) -> float | None:
-    """When shrinking is next allowed if demand stays as it is."""
+    """Return when shrinking is next allowed if the demand stays the same."""
     assert memory.watching_since is not None
     period = state.options.scale_down_stabilization
     high = [r.until for r in memory.recommendations if r.pods >= state.replicas]

@@ -1,6 +1,6 @@
-"""How many pods the vpods ask for (section 6, safe profile): demand in units, and the fewest pods that hold it.
+"""The number of Pods that the vpods need (safe profile): the demand in units, and the fewest Pods that hold it.
 
-Pods that are not there yet count in full: a cluster that is out of room is never answered by more pods (V22).
+Pods that do not run yet count in full, so the autoscaler never answers an exhausted cluster with more Pods (V22).
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _ABSENT = (Cause.MISSING, Cause.PENDING)
 
 
 def target_of(state: State, entry: Entry) -> int:
-    """What counts for a vpod: step 5's target with the pods that `minReplicas` will bring (D6)."""
+    """Return the target of step 5 that counts as demand, with the Pods that `minReplicas` will bring."""
     options = state.options
     coming = options.min_replicas if options.max_replicas is None else min(options.min_replicas, options.max_replicas)
     return effective_target(state, entry.wanted, max(coming, state.causes[Cause.NONE]))
 
 
 def items(state: State) -> Counter[int]:
-    """Vreplicas by weight that count as demand: none above the capacity of a pod, none above a namespace's quota.
+    """Return the vreplicas by weight that count as demand: no vreplica above a Pod's capacity or a namespace's quota.
 
-    What runs above a quota counts: it is never taken away, and the room it takes is missing to those within theirs.
+    Running vreplicas above a quota count. They are never removed, and other namespaces lack the capacity that they use.
     """
     counts: Counter[int] = Counter()
     asked = [
@@ -56,7 +56,10 @@ def items(state: State) -> Counter[int]:
 
 
 def wasted_ordinals(state: State) -> list[int]:
-    """Ordinals below R that hold nothing new however long one waits: pods that run, and reject (D5). Ascending."""
+    """Return the ordinals below R of running Pods that reject, and so never take new vreplicas.
+
+    The ordinals are ascending. Rule D5.
+    """
     return sorted(
         ordinal
         for ordinal, slot in state.slots.items()
@@ -68,7 +71,7 @@ def wasted_ordinals(state: State) -> list[int]:
 
 
 def pods_needed(state: State) -> int:
-    """The least R' so that ordinals 0..R'-1 hold the demand, before any limit on replicas."""
+    """Return the least R' for which ordinals 0..R'-1 hold the demand, before any limit on replicas."""
     wanted = items(state)
     capacity = state.options.capacity
     bins = bins_needed(wanted, capacity)
@@ -84,9 +87,11 @@ def pods_needed(state: State) -> int:
 
 
 def bins_needed(wanted: Counter[int], capacity: int, rooms: Iterable[tuple[int, int]] = ()) -> int:
-    """Pods that first-fit-decreasing opens for vreplicas of these weights, after filling the given rooms.
+    """Return how many Pods first-fit-decreasing adds for vreplicas of these weights, after filling the given
+    capacities.
 
-    Rooms are (units, so many pods in a row). Counted in runs of equal pods: any number of vreplicas is one step.
+    `rooms` has pairs of free units and a number of equal Pods. Equal Pods are counted in runs, so any number of
+    vreplicas is one step.
     """
     if set(wanted) == {1} and not rooms:
         return -(-wanted[1] // capacity)
@@ -106,7 +111,7 @@ def bins_needed(wanted: Counter[int], capacity: int, rooms: Iterable[tuple[int, 
 
 
 def _run_filled(room: int, pods: int, weight: int, wanted: int) -> tuple[list[tuple[int, int]], int]:
-    """A run of equal pods, filled from its beginning: the runs that it falls into, and what is left of the wanted."""
+    """Fill a run of equal Pods from its beginning. Return the resulting runs and the vreplicas left over."""
     each = room // weight
     if not each or not wanted or not pods:
         return [(room, pods)] if pods else [], wanted
@@ -122,47 +127,47 @@ def _run_filled(room: int, pods: int, weight: int, wanted: int) -> tuple[list[tu
 
 
 def _with_what_lies(state: State) -> int:
-    """Pods that count, and those that weighted vreplicas need which fit nowhere beside what lies where it lies.
+    """Return the Pods needed if existing vreplicas stay: the present ones, and new ones for vreplicas that fit nowhere.
 
-    Placing never repacks other vpods, so first-fit-decreasing from nothing may promise room that there is not.
+    Placing never repacks other vpods, so first-fit-decreasing from nothing may assume capacity that does not exist.
     """
     capacity = state.options.capacity
     wasted = set(wasted_ordinals(state))
-    # rooms of at most R pods; ordinals without a slot are empty
+    # free capacities of at most R Pods; ordinals without a slot are empty
     known = {o: max(0, state.free(o)) for o in state.slots if o < state.replicas and o not in wasted}
     bare = state.replicas - len(wasted) - len(known)
     pending: Counter[int] = Counter()
     short = False
     for entry in state.vpods.values():
-        # whom a rule holds back is helped by no room; a quota even grows with the pods, and falls when they go again
+        # Capacity does not help a vpod that a rule limits. A quota even grows with the Pods, and falls with them.
         if not entry.listed or entry.ruled_out or entry.weight > capacity:
             continue
         short = short or (entry.short_since is not None and entry.wanted > entry.reserved_total)
-        # what `minReplicas` adds is nobody's shortage, but it takes the room that comes (D6)
+        # copies that `minReplicas` adds are no shortage, but they use new capacity (D6)
         pending[entry.weight] += max(0, target_of(state, entry) - entry.reserved_total)
     pending = +pending
     if not short or not pending:
         return 0
     more = bins_needed(pending, capacity, [*((room, 1) for _, room in sorted(known.items())), (capacity, bare)])
-    # with none more, too: the room that somebody waits for may be on a pod that is not there yet
+    # also if `more` is 0: the capacity that a vpod waits for may be on a Pod that does not run yet
     return state.replicas - len(wasted) + more
 
 
 def _rules_may_want_more(options: Options) -> bool:
-    """Whether a vpod can be short while there is room, in a way that another pod may end."""
+    """Return whether a rule can cause a shortage despite free capacity that another Pod may end."""
     if options.policy is PolicyName.POLICY:
         return options.placing.has_predicate(EVEN_POD_SPREAD)
     return options.topology is not Topology.NONE and options.topology_required
 
 
 def _one_more(state: State) -> int:
-    """One pod above those that take part while a rule leaves a vpod short, and no pod is on its way."""
+    """Return one Pod above the present ones if that helps a vpod limited by a rule, and no Pod is about to start."""
     if any(state.causes[cause] for cause in _ABSENT) or state.causes.total() < state.replicas:
         return 0
     if any(slot.verdict.until is not None for o, slot in state.slots.items() if o < state.replicas):
-        return 0  # it terminates or is not ready yet: it comes back, or is given up in its time
+        return 0  # it terminates or is not ready: it will either accept again or reject
     if state.replicas >= sum(entry.wanted for entry in state.vpods.values()):
-        return 0  # a pod for each vreplica has not helped: nor will another one
+        return 0  # one Pod for each vreplica did not help, so one more will not
     return (
         state.replicas - len(wasted_ordinals(state)) + 1
         if any(_is_helped(state, e) for e in state.vpods.values())
@@ -171,13 +176,13 @@ def _one_more(state: State) -> int:
 
 
 def _is_helped(state: State, entry: Entry) -> bool:
-    """Whether it is short, and less so with another pod; as less is left each time, this comes to an end."""
+    """Return whether the vpod has a shortage that another Pod reduces. As the shortage falls, this ends."""
     if entry.short_since is None or entry.wanted <= entry.reserved_total or entry.weight > state.options.capacity:
         return False
     situation = Situation.of(state, entry.as_vpod())
     limited = limit(situation, entry.key.namespace, entry.priority, entry.reserved_total)
     if limited is not None and limited.vreplicas == 0:
-        return False  # a quota or the like keeps it short, whatever room there is
+        return False  # for example a quota causes the shortage, whatever the free capacity
     if state.options.policy is not PolicyName.POLICY:
         return True
     return resize_by_policy.is_helped_by_a_pod(situation, situation.start, entry.wanted)

@@ -1,8 +1,8 @@
-"""Scale-down in two phases, make before break (section 7): first every vreplica leaves the ordinals that will go,
-then the scale is written. Nothing runs nowhere, and no more moves than had to leave.
+"""Scale-down in two phases: first every vreplica leaves the ordinals that will go, then the scale is written.
 
-The goal lives in the state, because pods that are drained are held. When to begin is the autoscaler's business; who
-carries out the moves, an evictor or a write of the status, is the controller's.
+The new placement is made before the old one ends, and only the vreplicas that have to leave move. The goal is part of
+the state, because Pods of a drain are on hold. The autoscaler decides when a drain begins. The controller makes the
+moves, through an evictor or a status write. The rules are in "Compaction, eviction and drain" of `docs/spec/vpod.md`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from situate.vpod.placement.decide import Decision, decide
 from situate.vpod.state.state import State
 
 LOOK_AGAIN_S: Final = 5.0
-"""After so long another place is looked for once more."""
+"""Seconds until the next search for another place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """A placement that has to leave its pod, through the evictor."""
+    """A placement that the evictor has to remove from its Pod."""
 
     key: Key
     placement: Placement
@@ -30,7 +30,7 @@ class Eviction:
 
 
 def leaving(state: State) -> list[Key]:
-    """Vpods with anything on the ordinals that are drained, in lister order."""
+    """Return the vpods with vreplicas on drained ordinals, in lister order."""
     if state.drain is None:
         return []
     target = state.drain.target
@@ -38,12 +38,12 @@ def leaving(state: State) -> list[Key]:
 
 
 def place(state: State, vpod: VPod, now: float, ready: Callable[[Key, str], bool] | None = None) -> Decision:
-    """Schedules a vpod, and moves it off the pods that are being drained if any are. The caller commits it.
+    """Schedule a vpod, and move it off the Pods of a drain, if there is one. The caller commits the decision.
 
-    Without `drain.surge` everything that finds another place leaves in one write. With it, up to `surge` vreplicas are
-    added first, and as many old ones go once `ready` says so of every pod, or after `settle`; `retry_at` says when.
-    Where a rule forbids even one more, such as a quota that is used up, what must leave goes as without surge: the
-    rule is kept, and so is the promise that unused pods go (L4).
+    Without `drain.surge`, every vreplica that finds another place leaves in one write. With `drain.surge`, up to
+    `surge` vreplicas are added first. As many old ones go once every Pod is `ready`, or after `settle`; see `retry_at`.
+    If a rule such as a full quota forbids any addition, the vpod moves as without surge. This respects the rule, and
+    unused Pods still go (L4).
     """
     state.advance(now)
     entry = state.vpods.get(vpod.key)
@@ -51,7 +51,7 @@ def place(state: State, vpod: VPod, now: float, ready: Callable[[Key, str], bool
         return decide(state, vpod, now)
     if state.options.drain.surge == 0 or vpod.vreplicas == 0 or vpod.deletion_timestamp is not None:
         if entry.surge:
-            state.set_surge(vpod.key, 0)  # what ran twice goes with the rest (L3)
+            state.set_surge(vpod.key, 0)  # the extra vreplicas go with the rest (L3)
         return decide(state, vpod, now, leave_draining=True)
     if entry.surge:
         settled = now >= entry.surge_since + state.options.drain.settle
@@ -69,9 +69,9 @@ def place(state: State, vpod: VPod, now: float, ready: Callable[[Key, str], bool
 
 
 def retry_at(state: State, key: Key) -> float | None:
-    """When to schedule a vpod again for its drain's sake, beside any event; None: not for that.
+    """Return when to schedule a vpod again because of its drain; None: only after an event.
 
-    What found no other place does so when others have made room, of which no event on this vpod tells.
+    A vreplica without another place may find one after other vpods move, and no event of this vpod reports that.
     """
     entry = state.vpods.get(key)
     if state.drain is None or entry is None:
@@ -82,12 +82,12 @@ def retry_at(state: State, key: Key) -> float | None:
 
 
 def evictions(state: State) -> list[Eviction]:
-    """Every status placement on the ordinals that are drained, for a controller with an evictor."""
+    """Return all status placements on drained ordinals, for a controller with an evictor."""
     return [] if state.drain is None else placed_from(state, state.drain.target)
 
 
 def placed_from(state: State, target: int) -> list[Eviction]:
-    """Status placements on these ordinals: vpods in lister order, of each the last placement first."""
+    """Return the status placements on ordinals from `target` on: vpods in lister order, last placement first."""
     found = []
     for entry in state.vpods.values():
         for placement in reversed(entry.placements):
@@ -98,17 +98,17 @@ def placed_from(state: State, target: int) -> list[Eviction]:
 
 
 def evicted(state: State, eviction: Eviction) -> None:
-    """The evictor has taken a placement away: its reservation goes too, so that the next schedule places it anew."""
+    """Remove the reservation of an evicted placement, so that the next schedule places the vreplicas again."""
     entry = state.vpods.get(eviction.key)
     if entry is not None and entry.reserved is not None and eviction.ordinal in entry.reserved:
         state.reserve(eviction.key, {o: n for o, n in entry.reserved.items() if o != eviction.ordinal})
 
 
 def fits(state: State, goal: DrainGoal, now: float) -> bool:
-    """Whether everything on the ordinals that would go finds a place on the others.
+    """Return whether all vreplicas on the ordinals from the goal on find places on the other ordinals.
 
-    Tried on the state itself, by the same decisions that would follow, and taken back. Each counts as written: what a
-    vpod leaves on its way, on other pods too, is room for the next one.
+    The test runs the later decisions on the state itself and reverts them. Each decision counts as written, so capacity
+    that one vpod frees is available to the next one.
     """
     before, moved_at = state.drain, state.drain_moved_at
     state.set_drain(goal)
@@ -118,7 +118,7 @@ def fits(state: State, goal: DrainGoal, now: float) -> bool:
             entry = state.vpods[key]
             short = max(0, entry.wanted - entry.reserved_total)
             undo.append((key, None if entry.reserved is None else dict(entry.reserved), entry.status, entry.surge))
-            entry.surge = 0  # what runs twice for a while needs no room in the end
+            entry.surge = 0  # the extra vreplicas are temporary and need no capacity in the end
             decision = decide(state, entry.as_vpod(), now, leave_draining=True)
             if decision.left > short or any(ordinal >= goal.target for ordinal in decision.reservation):
                 return False
@@ -133,25 +133,25 @@ def fits(state: State, goal: DrainGoal, now: float) -> bool:
 
 
 def occupied(state: State, below: int | None = None) -> int:
-    """So many pods, counted from ordinal 0, reach up to the highest one below R (or `below`) that holds anything."""
+    """Return the number of Pods from ordinal 0 up to the highest one in use, below R or `below`."""
     end = state.replicas if below is None else below
     return 1 + max((o for o, slot in state.slots.items() if o < end and slot.adding > 0), default=-1)
 
 
 def may_cut(state: State, target: int, now: float) -> bool:
-    """Phase 2's guard (S8): nothing lies or is reserved on the ordinals that would go, and the last move settled."""
+    """Return whether the scale may be written: the ordinals are empty, and the last move has settled."""
     if state.holds_from(target):
         return False
     return state.drain_moved_at is None or now >= state.drain_moved_at + state.options.drain.settle
 
 
 def quiet_since(state: State, goal: DrainGoal) -> float:
-    """When the drain began, or something last moved in it."""
+    """Return when the drain began, or when it last moved a vreplica."""
     return goal.since if state.drain_moved_at is None else max(goal.since, state.drain_moved_at)
 
 
 def stands_still(state: State, goal: DrainGoal, now: float) -> bool:
-    """Whether something is left on the pods, and nothing has moved for as long as a move takes to settle."""
+    """Return whether vreplicas are left on the drained Pods, and nothing has moved for `settle` seconds."""
     return state.holds_from(goal.target) and now >= quiet_since(state, goal) + state.options.drain.settle
 
 

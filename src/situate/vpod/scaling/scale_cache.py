@@ -1,7 +1,7 @@
-"""What a cache of StatefulSets' scales remembers, and for how long (section 8).
+"""The entries of a cache of StatefulSets' scales, and how long they are valid.
 
-Putting it before a client is left to `controller.scale_cache`. The clock is injected and monotonic.
-Source: pkg/scheduler/scheduler.go of knative/eventing.
+`controller.scale_cache` puts the cache in front of a client. The clock is injected and monotonic. Source:
+pkg/scheduler/scheduler.go of knative/eventing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NANOSECONDS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class ScaleCacheConfig:
-    """`refresh_period` in seconds: 0 means 300; other values are kept, negative ones too (nothing is ever fresh)."""
+    """`refresh_period` is in seconds; 0 means 300. A negative value is left as it is, and then no entry is valid."""
 
     refresh_period: float = DEFAULT_REFRESH_PERIOD
 
@@ -28,7 +28,7 @@ class ScaleCacheConfig:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> ScaleCacheConfig:
-        """Go's form: `{"refreshPeriod": nanoseconds}`. Raises ValueError when that is no integer."""
+        """Read Go's form `{"refreshPeriod": nanoseconds}`. Raises ValueError if the value is no integer."""
         nanoseconds = document.get("refreshPeriod", 0)
         if isinstance(nanoseconds, bool) or not isinstance(nanoseconds, int):
             raise ValueError(f"refreshPeriod is {nanoseconds!r}, allowed is an integer of nanoseconds")
@@ -42,7 +42,7 @@ class _Kept:
 
 
 class ScaleEntries:
-    """Scales by name, each for the refresh period after it was stored."""
+    """Scales by name; each is valid for the refresh period after it was stored."""
 
     def __init__(self, config: ScaleCacheConfig, clock: Callable[[], float]) -> None:
         self._period = config.refresh_period
@@ -50,7 +50,7 @@ class ScaleEntries:
         self._kept: dict[str, _Kept] = {}
 
     def get(self, name: str) -> Scale | None:
-        """Namespace, name and the two numbers of replicas, without resourceVersion; None if nothing is fresh."""
+        """Return namespace, name and both numbers of replicas without resourceVersion; None without a valid entry."""
         kept = self._kept.get(name)
         return kept.scale if kept is not None and self._clock() < kept.expires else None
 

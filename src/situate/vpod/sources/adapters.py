@@ -1,8 +1,8 @@
-"""Custom resources as vpods: how many vreplicas they want and where their status says they are.
+"""Custom resources as vpods: the vreplicas that they want and the placements in their status.
 
-Pure functions on decoded objects. Whatever bytes somebody wrote into a spec, a status or an annotation, reading gives
-a vpod and a list of faults, never an exception (B12); what cannot be read changes nothing for the vpod.
-Source of the numbers: eventing-kafka-broker, ConsumerGroup and KafkaSource.
+All functions are pure and read decoded objects. Any content of a spec, a status or an annotation gives a vpod and a
+list of faults, never an exception (B12). An unreadable field changes nothing for the vpod. Source of the numbers:
+eventing-kafka-broker, ConsumerGroup and KafkaSource.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from situate.vpod.model.vpod import (
     total_vreplicas,
 )
 
-_MOST_SHOWN = 80  # characters of a wrong value that a message repeats
+_MOST_SHOWN = 80  # characters of a wrong value in a message
 
 
 class NoSchedulerFoundError(Exception):
@@ -39,7 +39,7 @@ class NoSchedulerFoundError(Exception):
 
 
 def statefulset_for(labels: object) -> str:
-    """Which of Knative's StatefulSets runs a ConsumerGroup with these labels."""
+    """Return the Knative StatefulSet that runs a ConsumerGroup with these labels. Raises NoSchedulerFoundError."""
     kind = labels.get(KIND_LABEL) if isinstance(labels, Mapping) else None
     for statefulset, served in KINDS_OF_STATEFULSETS.items():
         if isinstance(kind, str) and kind.lower() == served:
@@ -48,7 +48,7 @@ def statefulset_for(labels: object) -> str:
 
 
 def nobodys(settings: SourceSettings, found: Unstructured, served: Container[str]) -> str:
-    """What to say of an object whose kind nobody schedules; empty if somebody does. `served`: the kinds, lower case."""
+    """Return the message for an object of a kind without a scheduler; empty if its kind is in `served` (lower case)."""
     metadata = _mapping(found.content.get("metadata"))
     kind = _mapping(metadata.get("labels")).get(KIND_LABEL)
     if settings.source_kind is None or (isinstance(kind, str) and kind.lower() in served):
@@ -57,7 +57,7 @@ def nobodys(settings: SourceSettings, found: Unstructured, served: Container[str
 
 
 def elsewhere(settings: SourceSettings, found: Unstructured) -> str:
-    """Why an object is no vpod of `settings`, in a sentence. Raises NoSchedulerFoundError if it is nobody's."""
+    """Explain in a sentence why an object is no vpod of `settings`. Raises NoSchedulerFoundError for unknown kinds."""
     labels = _mapping(_mapping(found.content.get("metadata")).get("labels"))
     kind = labels.get(KIND_LABEL)
     told = f"label {KIND_LABEL} is {_shown(kind)}, this StatefulSet runs {_shown(settings.source_kind)}"
@@ -65,12 +65,12 @@ def elsewhere(settings: SourceSettings, found: Unstructured) -> str:
 
 
 def read_vpod(settings: SourceSettings, found: Unstructured, prefix: str = "") -> PlainVPod | None:
-    """The vpod that an object is; None if its kind label says that another StatefulSet serves it."""
+    """Read an object as a vpod; None if its kind label names another StatefulSet."""
     return vpod_of(settings, found.content, prefix)
 
 
 def vpod_of(settings: SourceSettings, content: Mapping[str, Any], prefix: str = "") -> PlainVPod | None:
-    """As `read_vpod`, of plain data. `prefix` goes before the name in the key."""
+    """Do the same as `read_vpod` for plain data. `prefix` precedes the name in the key."""
     metadata = _mapping(content.get("metadata"))
     labels = _mapping(metadata.get("labels"))
     if settings.source_kind is not None and str(labels.get(KIND_LABEL, "")).lower() != settings.source_kind:
@@ -92,13 +92,13 @@ def vpod_of(settings: SourceSettings, content: Mapping[str, Any], prefix: str = 
 
 
 def vreplicas_wanted(value: int | None, most: int | None = None, unset: int = 1) -> int:
-    """What a resource asks for: `unset` if it does not say, 0 is kept, at most `most` where that is set."""
+    """Return the number that a resource asks for: `unset` without a value, at most `most` if given; 0 stays 0."""
     wanted = unset if value is None else value
     return wanted if most is None else min(wanted, most)
 
 
 def read_placements(value: object, path: str, faults: list[str]) -> Placements:
-    """The entries of a status that can be read; what cannot is named in `faults` and left out."""
+    """Return the readable entries of a status. The others are left out and named in `faults`."""
     if value is None:
         return ()
     if not isinstance(value, list):
@@ -123,7 +123,7 @@ def read_placements(value: object, path: str, faults: list[str]) -> Placements:
 
 
 def at_path(content: object, path: str | None) -> Any:
-    """What lies at `spec.replicas` and the like; None where anything on the way is missing or no mapping."""
+    """Return the value at a path such as `spec.replicas`; None if a step is missing or no mapping."""
     for name in path.split(".") if path else ():
         if not isinstance(content, Mapping):
             return None
@@ -135,14 +135,14 @@ def _wanted(settings: SourceSettings, content: Mapping[str, Any], placements: Pl
     value = at_path(content, settings.vreplicas_path)
     wanted = _count(value, settings.vreplicas_path or "", faults)
     if wanted is None and value is not None:
-        # unreadable: go on with what runs, rather than stop it or start one
+        # unreadable: continue with the running vreplicas, neither stop them nor start one
         return max(0, min(INT32_MAX, total_vreplicas(p for p in placements if p.vreplicas > 0)))
     most = _count(at_path(content, settings.max_vreplicas_path), settings.max_vreplicas_path or "", faults)
     return vreplicas_wanted(wanted, most, settings.default_vreplicas)
 
 
 def _count(value: object, path: str, faults: list[str]) -> int | None:
-    """A number of vreplicas, or None if it is absent or cannot be read."""
+    """Return a number of vreplicas, or None if it is absent or unreadable."""
     if value is None:
         return None
     number = _integer(value)
@@ -153,7 +153,7 @@ def _count(value: object, path: str, faults: list[str]) -> int | None:
 
 
 def _annotated(annotations: Mapping[str, Any], name: str, default: int, least: int, faults: list[str]) -> int:
-    """The integer in an annotation, or the default."""
+    """Return the integer in an annotation, or the default."""
     text = annotations.get(name)
     if text is None:
         return default
@@ -168,7 +168,7 @@ def _annotated(annotations: Mapping[str, Any], name: str, default: int, least: i
 
 
 def _integer(value: object) -> int | None:
-    """A JSON number without a fraction; true and false are none."""
+    """Return a JSON number without a fraction; None for any other value, also for true and false."""
     if isinstance(value, bool):
         return None
     if isinstance(value, float) and value.is_integer():
@@ -185,7 +185,7 @@ def _text(value: object) -> str:
 
 
 def _shown(value: object) -> str:
-    """A wrong value as a message repeats it: short, whatever it is."""
+    """Shorten a wrong value of any kind for a message."""
     if isinstance(value, int) and value.bit_length() > 128:
         return "a number of more than 38 digits"  # repr() refuses numbers of thousands of digits
     try:

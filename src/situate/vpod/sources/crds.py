@@ -1,9 +1,9 @@
-"""The custom resources that vpod places, as CustomResourceDefinition objects for a cluster without Knative.
+"""The custom resources that vpod places, as CustomResourceDefinitions for a cluster without Knative.
 
-Group, versions, names, field paths, types and subresources are those of eventing-kafka-broker v0.50.0 (its files
-100-consumergroup.yaml, 100-consumer.yaml and 100-kafka-source.yaml; where a file leaves the schema open, the fields
-are those of its Go types). Every schema is structural and admits nothing that upstream refuses. On a cluster with
-Knative use Knative's own definitions.
+Group, versions, names, field paths, types and subresources are those of eventing-kafka-broker v0.50.0. The source files
+are 100-consumergroup.yaml, 100-consumer.yaml and 100-kafka-source.yaml. If a file leaves the schema open, the fields
+are those of its Go types. Every schema is structural and admits nothing that upstream refuses. On a cluster with
+Knative, use Knative's own definitions.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _STRINGS: Schema = {"type": "object", "additionalProperties": _STRING}
 
 
 def definitions() -> tuple[dict[str, Any], ...]:
-    """ConsumerGroup, Consumer and KafkaSource, in the order in which they may be applied."""
+    """Return ConsumerGroup, Consumer and KafkaSource, in an order in which they can be applied."""
     return (consumer_group(), consumer(), kafka_source())
 
 
 def consumer_group() -> dict[str, Any]:
-    """consumergroups.internal.kafka.eventing.knative.dev, scalable by `spec.replicas`."""
+    """Return consumergroups.internal.kafka.eventing.knative.dev, scalable by `spec.replicas`."""
     schema = _resource(
         spec=_object(
             replicas=_INT32,
@@ -60,17 +60,17 @@ def consumer_group() -> dict[str, Any]:
 
 
 def consumer() -> dict[str, Any]:
-    """consumers.internal.kafka.eventing.knative.dev: one worker of a ConsumerGroup on one pod."""
+    """Return consumers.internal.kafka.eventing.knative.dev: one worker of a ConsumerGroup on one Pod."""
     schema = _resource(spec=_worker(), status=_object(**_duck_status(), **_subscriber_status()))
     columns = [*_ready_columns(), _column("Subscriber", ".status.subscriberUri"), _age()]
     return _definition(INTERNAL_GROUP, "Consumer", "consumers", [_version("v1alpha1", schema, columns)])
 
 
 def kafka_source() -> dict[str, Any]:
-    """kafkasources.sources.knative.dev, scalable by `spec.consumers`; v1beta1 is stored, as upstream stores it.
+    """Return kafkasources.sources.knative.dev, scalable by `spec.consumers`; v1beta1 is stored, as upstream stores it.
 
-    Upstream converts between its two versions by webhook; they differ by two optional fields, so conversion by name
-    (strategy None) loses nothing that both versions have.
+    Upstream converts between its two versions by webhook. The versions differ by two optional fields, so conversion by
+    name (strategy None) loses nothing that both versions have.
     """
     columns = [
         _column("Topics", ".spec.topics"),
@@ -124,7 +124,7 @@ def _kafka_source_status() -> Schema:
 
 
 def _worker() -> Schema:
-    """`spec` of a Consumer, and of the template of a ConsumerGroup."""
+    """Return the schema of `spec` of a Consumer, and of the template of a ConsumerGroup."""
     return _object(
         auth=_object(
             AuthSpec=_object(secret=_object(ref=_object(name=_STRING))),
@@ -260,7 +260,10 @@ def _age() -> dict[str, str]:
 def _version(
     name: str, schema: Schema, columns: list[dict[str, str]], *, scale: str = "", ready: str = "", stored: bool = True
 ) -> dict[str, Any]:
-    """`scale` and `ready` are the paths of wanted and running replicas; without them there is no scale subresource."""
+    """Return one version of a definition.
+
+    `scale` and `ready` are the paths of wanted and running replicas; without them there is no scale subresource.
+    """
     subresources: dict[str, Any] = {"status": {}}
     if scale:
         subresources["scale"] = {

@@ -1,6 +1,6 @@
-"""Taking the vreplicas of one source off one pod, as Knative's ConsumerGroup evictor does: a JSON patch, or nothing.
+"""Build the JSON patch that removes the vreplicas of one source from one Pod, as Knative's ConsumerGroup evictor does.
 
-Pure; sending the patch to the status subresource is left to the controller. Source: eventing-kafka-broker,
+All functions are pure; the controller sends the patch to the status subresource. Source: eventing-kafka-broker,
 control-plane/pkg/reconciler/consumergroup/evictor.go.
 """
 
@@ -18,15 +18,15 @@ JsonPatch = list[dict[str, Any]]
 
 
 def may_evict(content: Mapping[str, Any], condition: str = SCHEDULED_CONDITION) -> bool:
-    """Only what is scheduled is moved: anything else is being scheduled right now. An absent condition is Unknown."""
+    """Return whether the object is scheduled; otherwise a schedule is in progress. An absent condition is Unknown."""
     return condition_status(content, condition) == "True"
 
 
 def eviction_patch(content: Mapping[str, Any], pod: str, placements_path: str = "status.placements") -> JsonPatch:
-    """Operations that remove every placement on the pod; empty if there is none.
+    """Return operations that remove every placement on the Pod; empty if there is none.
 
-    Each removal tests first that the entry is still the one that was seen. From the last entry to the first, so that
-    indexes stay true.
+    Each removal first tests that the entry is unchanged. The order is from the last entry to the first, so that indexes
+    stay valid.
     """
     placements = at_path(content, placements_path)
     if not isinstance(placements, list):

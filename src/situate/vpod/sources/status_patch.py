@@ -1,6 +1,6 @@
-"""What vpod writes into the status of a source: placements and one condition, as the smallest merge patch.
+"""Build the status patch of a source: placements and one condition, as the smallest merge patch.
 
-Pure. Sending it, and what to do about a conflict, is left to the controller.
+All functions are pure. The controller sends the patch and handles conflicts.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from situate.vpod.model.vpod import Placement
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What the condition says."""
+    """The content of the condition."""
 
     type: str
     scheduled: bool
     reason: str = ""
-    """Empty when all is well."""
+    """Empty if all vreplicas are placed."""
     message: str = ""
 
 
@@ -31,11 +31,11 @@ def status_patch(
     verdict: Verdict | None,
     now: datetime,
 ) -> dict[str, Any] | None:
-    """The merge patch (RFC 7386) for the status subresource, or None if the object says it all already.
+    """Return the merge patch (RFC 7386) for the status subresource, or None if the object is up to date.
 
-    It carries the resourceVersion of `content`, so it fails rather than overwrite a change that we have not seen.
-    `placements` None leaves those alone, `verdict` None the conditions. Conditions of other types stay as they are, in
-    their order; the time of transition changes with the status only.
+    The patch carries the resourceVersion of `content`, so that it fails instead of overwriting an unseen change. With
+    `placements` None, the placements are not touched; with `verdict` None, the conditions are not touched. Conditions
+    of other types stay as they are, in their order. The transition time changes only with the status.
     """
     changes: dict[str, Any] = {}
     if placements is not None:
@@ -57,7 +57,7 @@ def status_patch(
 
 
 def condition_status(content: Mapping[str, Any], type_: str) -> str:
-    """`True`, `False` or `Unknown`; a condition that is absent is Unknown."""
+    """Return `True`, `False` or `Unknown`; an absent condition is Unknown."""
     conditions = _at(content, ["status", "conditions"])
     for condition in conditions if isinstance(conditions, list) else []:
         if isinstance(condition, Mapping) and condition.get("type") == type_:

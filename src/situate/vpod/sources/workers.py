@@ -1,7 +1,8 @@
-"""One worker for each placement: the Consumers of a ConsumerGroup, as Knative's own controller keeps them.
+"""Create one worker for each placement: the Consumers of a ConsumerGroup, as Knative's own controller does.
 
-Pure: what is there and what should be in, orders out. A worker's name is that of its group and pod, so making it twice
-makes it once. Source: eventing-kafka-broker, control-plane/pkg/reconciler/consumergroup/consumergroup.go.
+All functions are pure: they take the existing and the wanted workers and return changes. The name of a new worker
+follows from its group and Pod, so a second creation has no effect. Source: eventing-kafka-broker,
+control-plane/pkg/reconciler/consumergroup/consumergroup.go.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ LONGEST_NAME = 253
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A Consumer as it exists."""
+    """An existing Consumer."""
 
     name: str
     pod: str
-    """The pod that it is bound to; empty where its spec does not say."""
+    """The Pod in its spec; empty without one."""
     vreplicas: int | None
-    """None where its spec does not say."""
+    """None if the spec has no valid number."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreateWorker:
-    """Make this Consumer. If one of the name exists, it is this one."""
+    """The creation of a Consumer. An existing Consumer of the same name counts as created."""
 
     name: str
     content: Mapping[str, Any]
@@ -39,7 +40,7 @@ class CreateWorker:
 
 @dataclass(frozen=True, slots=True)
 class ResizeWorker:
-    """Give the worker this number of vreplicas."""
+    """The change of a worker's number of vreplicas."""
 
     name: str
     vreplicas: int
@@ -47,7 +48,7 @@ class ResizeWorker:
 
 @dataclass(frozen=True, slots=True)
 class DeleteWorker:
-    """The worker has no placement any more. If it is gone, that is as good."""
+    """The deletion of a worker without a placement. A worker that is already gone counts as deleted."""
 
     name: str
 
@@ -56,7 +57,7 @@ WorkerChange: TypeAlias = CreateWorker | ResizeWorker | DeleteWorker
 
 
 def worker_of(content: Mapping[str, Any]) -> Worker:
-    """Reads a Consumer, whatever is in it."""
+    """Read a Consumer with any content."""
     spec = _mapping(content.get("spec"))
     pod = _mapping(spec.get("podBind")).get("podName")
     vreplicas = spec.get("vReplicas")
@@ -70,9 +71,9 @@ def worker_of(content: Mapping[str, Any]) -> Worker:
 def worker_changes(
     group: Mapping[str, Any], placements: Iterable[Placement], existing: Iterable[Worker], pod_namespace: str
 ) -> tuple[WorkerChange, ...]:
-    """What makes the workers of a ConsumerGroup match its placements: removals first, then in the order of the pods.
+    """Return the changes that make a ConsumerGroup's workers match its placements: removals first, then in Pod order.
 
-    A second worker on one pod is removed, so that each placement has exactly one.
+    A second worker on one Pod is removed, so that each placement has exactly one.
     """
     wanted = {placement.pod_name: placement.vreplicas for placement in placements if placement.vreplicas > 0}
     kept: dict[str, Worker] = {}

@@ -1,8 +1,7 @@
-"""What takes room: each vpod's status and reservation, summed by pod, by namespace and by priority.
+"""The counts of used capacity: each vpod's status and reservation, summed by Pod, by namespace and by priority.
 
-Changed in O(entries touched). What a status and a reservation count for stands in D9: `committed` is what the statuses
-say, `adding` what room for more is measured by, `trimming` what an overcommit is measured by. Only this module changes
-these counts.
+The counts change in O(entries touched). D9 defines them: `committed` counts the statuses, `adding` limits additions,
+and `trimming` determines overcommit. Only this module changes these counts.
 """
 
 from __future__ import annotations
@@ -17,35 +16,38 @@ from situate.vpod.state.pods import JudgedPods
 
 
 class CountedPlaces(JudgedPods):
-    """The vpods, and what of them is on each pod."""
+    """The vpods, and their units on each Pod."""
 
     def __init__(self, options: Options, replicas: int, now: float) -> None:
         super().__init__(options, replicas, now)
         self.vpods: dict[Key, Entry] = {}
-        self.drain_moved_at: float | None = None  # when something last left the ordinals that are drained
+        self.drain_moved_at: float | None = None  # when a vreplica last left a drained ordinal
         self.wants: Counter[str] = Counter()  # by namespace: units asked for
         self.used: Counter[str] = Counter()  # by namespace: units reserved
-        self.pending: Counter[int] = Counter()  # by priority: units asked for and not reserved, for want of room
-        self.spare = 0  # vreplicas reserved beyond what is asked for
-        self.short: dict[Key, Entry] = {}  # vpods whose last decision left some over
+        self.pending: Counter[int] = Counter()  # by priority: units asked for, not reserved, and without capacity
+        self.spare = 0  # vreplicas reserved above wanted
+        self.short: dict[Key, Entry] = {}  # vpods with a shortage in their last decision
 
     def free(self, ordinal: int) -> int:
-        """Units that may still be added on a pod, whatever its class; negative where it is overcommitted."""
+        """Return the units that may still be added on a Pod of any class; negative if the Pod is overcommitted."""
         slot = self.slots.get(ordinal)
         return self.options.capacity - (slot.adding if slot is not None else 0)
 
     def reservations(self) -> dict[Key, dict[int, int]]:
-        """A copy, without vpods that have none."""
+        """Return a copy of the reservations, without vpods that have none."""
         return {key: dict(entry.reserved) for key, entry in self.vpods.items() if entry.reserved}
 
     def holds_from(self, ordinal: int) -> bool:
-        """Whether any status placement or reservation lies on this ordinal or a higher one."""
+        """Return whether any status placement or reservation is on this ordinal or a higher one."""
         return any(o >= ordinal and (slot.adding > 0 or slot.committed > 0) for o, slot in self.slots.items())
 
     def places_of(self, placements: Placements, entry: Entry | None = None) -> tuple[Places, Placements]:
-        """A status by ordinal, duplicates summed, and those of its entries that cannot be charged to a pod of ours."""
+        """Return a status by ordinal, with duplicates summed, and its invalid entries.
+
+        An entry is invalid if it names no Pod of this StatefulSet or a negative number.
+        """
         if entry is not None and self.options.safe and placements == entry.result and entry.reserved is not None:
-            return entry.reserved, ()  # a result is its reservation, but in the policy era's shortages
+            return entry.reserved, ()  # a result equals its reservation, except in the policy era's shortages
         places: dict[int, int] = {}
         invalid: list[Placement] = []
         ordinals = self._ordinals
@@ -60,14 +62,14 @@ class CountedPlaces(JudgedPods):
         return places, tuple(invalid)
 
     def placements_of(self, places: Places) -> Placements:
-        """Sorted by ordinal."""
+        """Return places as placements, sorted by ordinal."""
         slots, name = self.slots, self.options.statefulset_name
         return tuple(
             Placement(slots[o].name if o in slots else pod_name(name, o), n) for o, n in sorted(places.items())
         )
 
     def _charge(self, entry: Entry) -> None:
-        """For `rebuilt`: counts what a vpod holds, on slots that are judged later."""
+        """Count the places of a vpod on slots whose class is not known yet; used by `rebuilt`."""
         weight, status = entry.weight, entry.status
         held = entry.reserved if entry.reserved is not None else status if self.options.safe else NO_PLACES
         for ordinal in status.keys() | held.keys():
@@ -78,7 +80,7 @@ class CountedPlaces(JudgedPods):
             slot.adding += (max(here, there) if self.options.safe else there) * weight
 
     def _set_places(self, entry: Entry, status: Places, reserved: Places | None) -> None:
-        """Replaces a vpod's status and reservation, and moves what the slots count; O(entries)."""
+        """Replace a vpod's status and reservation, and update the counts of the slots; O(entries)."""
         if not self.options.safe:
             self._recount_reference(entry, status, reserved)
         elif reserved is entry.reserved and reserved is not None:
@@ -103,7 +105,7 @@ class CountedPlaces(JudgedPods):
             self._refresh(slot)
 
     def _recount_status(self, entry: Entry, status: Places, reserved: Places) -> None:
-        """The common case, a status that follows its reservation: only what it says beyond that takes room."""
+        """Update the counts after a status changed, the common case. Only excess over the reservation uses capacity."""
         weight, old = entry.weight, entry.status
         for ordinal in differing(old, status):
             slot = self._slot(ordinal)
@@ -114,7 +116,7 @@ class CountedPlaces(JudgedPods):
                 self._refresh(slot)
 
     def _recount_reference(self, entry: Entry, status: Places, reserved: Places | None) -> None:
-        """The reference lets nothing but reservations take room."""
+        """Update the counts in the reference profile, where only reservations use capacity."""
         weight = entry.weight
         old, new = entry.reserved or NO_PLACES, reserved or NO_PLACES
         for ordinal in {*differing(entry.status, status), *differing(old, new)}:
@@ -126,7 +128,7 @@ class CountedPlaces(JudgedPods):
             self._refresh(slot)
 
     def _shift(self, entry: Entry, delta: Places, old: Places | None, reserved: Places | None) -> None:
-        """As `_set_places` for a reservation alone, of which only `delta` changes; O(delta)."""
+        """Do the same as `_set_places` for a reservation that changes only by `delta`; O(delta)."""
         if not self.options.safe or ((old is None or reserved is None) and entry.status):
             self._set_places(entry, entry.status, reserved)
             return
@@ -146,7 +148,7 @@ class CountedPlaces(JudgedPods):
         entry.reserved_total += sum(delta.values())
 
     def _set_short(self, entry: Entry, since: float | None) -> None:
-        """Remembers since when decisions have left some of a vpod over; None: the last one left none."""
+        """Store the time since when the decisions have had a shortage; None: the last decision had none."""
         entry.short_since = since
         if since is None:
             self.short.pop(entry.key, None)
@@ -154,12 +156,15 @@ class CountedPlaces(JudgedPods):
             self.short[entry.key] = entry
 
     def _note_drain_move(self, touched: Iterable[int]) -> None:
-        """Remembers when ordinals that are drained last changed; a smaller scale waits for that to settle."""
+        """Store when drained ordinals last changed. A smaller scale waits until this move has settled."""
         if self.drain is not None and any(ordinal >= self.drain.target for ordinal in touched):
             self.drain_moved_at = self.now
 
     def _count(self, entry: Entry, sign: int = 1) -> None:
-        """Adds a vpod to the sums by namespace and priority. One that no pod could ever hold is in none (B10)."""
+        """Add a vpod to the sums by namespace and priority.
+
+        The demand sums leave out a vpod too large for any Pod. Rule B10.
+        """
         namespace, weight = entry.key.namespace, entry.weight
         add(self.used, namespace, sign * entry.reserved_total * weight)
         if entry.listed and entry.reserved_total > entry.wanted:

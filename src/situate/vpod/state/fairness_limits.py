@@ -1,6 +1,6 @@
-"""Rules that keep a vpod from taking room that is there: quota, fairness between namespaces, priorities.
+"""Rules that keep a vpod from using free capacity: quota, fairness between namespaces, priorities.
 
-They only limit what is added; what runs is never taken away for them. All amounts are units.
+The rules only limit additions, and never remove running vreplicas. All amounts are units.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from situate.vpod.state.vpod_view import Situation
 
 
 class Rule(StrEnum):
-    """A rule that may leave vreplicas over although there is room; the reasons of conditions and Events."""
+    """A rule that may cause a shortage despite free capacity; the reasons of conditions and Events."""
 
     WEIGHT = "WeightExceedsCapacity"
     QUOTA = "QuotaExceeded"
@@ -29,7 +29,7 @@ class Rule(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """At most so many vreplicas more; the message names the numbers."""
+    """The number of vreplicas that may be added at most; the message contains the numbers."""
 
     vreplicas: int
     rule: Rule
@@ -37,7 +37,7 @@ class Limit:
 
 
 def limit(situation: Situation, namespace: str, priority: int, held: int) -> Limit | None:
-    """The strictest rule for a vpod that already holds so many vreplicas; None when no rule limits it."""
+    """Return the strictest limit for a vpod that already holds `held` vreplicas; None if no rule limits it."""
     state, weight = situation.state, situation.weight
     options = state.options
     if not options.safe:
@@ -67,7 +67,7 @@ def limit(situation: Situation, namespace: str, priority: int, held: int) -> Lim
 
 
 def namespace_room(state: State, namespace: str) -> int | None:
-    """Units that the quota and the fair share leave to a namespace, negative above them; None: no limit."""
+    """Return the units that quota and fair share leave to a namespace, negative above them; None: no limit."""
     limits = []
     if state.options.namespace_max_share is not None:
         limits.append(namespace_quota(state))
@@ -77,15 +77,16 @@ def namespace_room(state: State, namespace: str) -> int | None:
 
 
 def free_units(state: State) -> int:
-    """Units that may still be added on accepting pods."""
+    """Return the units that may still be added on accepting Pods."""
     return sum(state.free(ordinal) for ordinals in state.open.values() for ordinal in ordinals)
 
 
 def namespace_quota(state: State) -> int:
-    """Units that one namespace may take.
+    """Return the units that one namespace may use.
 
-    The share is one of `maxReplicas` x capacity. Without `maxReplicas` it is one of what the pods hold or of what all
-    ask for, whichever is more: the first alone would fall with every scale-down that it causes.
+    The quota is a share of `maxReplicas` x capacity. Without `maxReplicas` it is a share of the Pods' capacity or of
+    the total demand, whichever is larger. The Pods' capacity alone would fall with every scale-down that the quota
+    causes.
     """
     options = state.options
     assert options.namespace_max_share is not None
@@ -97,7 +98,7 @@ def namespace_quota(state: State) -> int:
 
 
 def granted_wants(state: State) -> Mapping[str, int]:
-    """What each namespace asks for, cut to its quota."""
+    """Return the units that each namespace asks for, cut to its quota."""
     if state.options.namespace_max_share is None:
         return state.wants
     quota = namespace_quota(state)
@@ -105,9 +106,9 @@ def granted_wants(state: State) -> Mapping[str, int]:
 
 
 def fair_shares(state: State) -> Mapping[str, int]:
-    """Max-min shares by namespace while they ask for more than the accepting pods hold; empty otherwise.
+    """Return the max-min shares by namespace while the demand exceeds the accepting Pods; empty otherwise.
 
-    Nobody gets more than it asks for; the rest is divided equally, single units left over going in name order.
+    No namespace gets more than it asks for. The rest is divided equally; single units left over go in name order.
     """
     wants = granted_wants(state)
     room = state.causes[Cause.NONE] * state.options.capacity

@@ -1,6 +1,6 @@
-"""The state as JSON, with the keys that Knative's state has, and the comparison of two states (S10).
+"""The state as JSON, with the keys of Knative's state, and the comparison of two states.
 
-Made on demand from what `State` keeps; never written to the log as a whole at info level.
+The JSON form is created on demand and never written as a whole to the log at info level. Rule S10.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _ABSURD_MARGIN = 1024
 
 
 def schedulable_pods(state: State) -> list[int]:
-    """Ordinals that accept, ascending."""
+    """Return the ordinals that accept, ascending."""
     return sorted(o for o, slot in state.slots.items() if slot.verdict.pod_class is PodClass.ACCEPT)
 
 
 def last_ordinal(state: State) -> int:
-    """The highest ordinal that accepts or is named by a status; -1 if there is none."""
+    """Return the highest ordinal that accepts or that a status names; -1 if there is none."""
     return max(free_by_ordinal(state), default=-1)
 
 
 def free_by_ordinal(state: State) -> dict[int, int]:
-    """Capacity minus what statuses say, of the ordinals that accept or are named by a status, be it with 0."""
+    """Return capacity minus statuses, for ordinals that accept or that a status names, even with 0 vreplicas."""
     capacity = state.options.capacity
     named = {ordinal: capacity for entry in state.vpods.values() for ordinal in entry.status}
     seen = {ordinal: capacity - slot.committed for ordinal, slot in state.slots.items() if _is_seen(slot)}
@@ -38,7 +38,7 @@ def free_by_ordinal(state: State) -> dict[int, int]:
 
 
 def free_capacity(state: State) -> int:
-    """What statuses leave free on the pods that accept, in units."""
+    """Return the units that the statuses leave free on accepting Pods."""
     slots = state.slots.values()
     return sum(state.options.capacity - s.committed for s in slots if s.verdict.pod_class is PodClass.ACCEPT)
 
@@ -52,7 +52,7 @@ def total_expected_vreplicas(state: State) -> int:
 
 
 def pod_spread(state: State) -> dict[str, dict[str, int]]:
-    """By vpod and accepting pod, what the status says; zeros kept."""
+    """Return the status placements by vpod and accepting Pod, with zeros."""
     slots = state.slots
     return {
         str(entry.key): {
@@ -66,7 +66,7 @@ def pod_spread(state: State) -> dict[str, dict[str, int]]:
 
 
 def to_json(state: State) -> dict[str, Any]:
-    """The keys of main and, beyond them, those of the policy era where nodes can be listed."""
+    """Return the keys of main, and those of the policy era if nodes can be listed."""
     listed = [entry for entry in state.vpods.values() if entry.listed]
     free = free_by_ordinal(state)
     absurd = _ABSURD_FACTOR * (state.replicas + _ABSURD_MARGIN)
@@ -98,7 +98,7 @@ def to_json(state: State) -> dict[str, Any]:
 
 
 def differences(kept: State, rebuilt: State) -> list[str]:
-    """What two states say differently about the same StatefulSet, a sentence each; empty if nothing (S10)."""
+    """Describe each difference of two states of the same StatefulSet in a sentence; empty if there is none."""
     found = []
     if kept.replicas != rebuilt.replicas:
         found.append(f"replicas: {kept.replicas}, listed {rebuilt.replicas}")

@@ -1,7 +1,7 @@
-"""Which pod keeps a StatefulSet with `podManagementPolicy: OrderedReady` from having those above it.
+"""Find the Pod that blocks a StatefulSet with `podManagementPolicy: OrderedReady`.
 
-Its controller creates a pod only when every lower one is running and ready, so one that never gets there blocks the
-rest, however many are asked for. Upstream: processCondemned and processReplica in stateful_set_control.go.
+The StatefulSet controller creates a Pod only when every lower Pod is running and ready. A Pod that never becomes ready
+therefore blocks all Pods above it. Upstream: processCondemned and processReplica in stateful_set_control.go.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from situate.vpod.state.state import State
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """A pod that is not ready, and how many pods above it are missing for that."""
+    """A Pod that is not ready, and the number of Pods above it that are missing because of it."""
 
     ordinal: int
     pod: str
@@ -32,7 +32,7 @@ class Blocked:
 
 
 def blocking_ordinal(state: State) -> Blocked | None:
-    """The lowest pod that is not running and ready, if a pod above it is missing."""
+    """Return the lowest Pod that is not running and ready, if a Pod above it is missing."""
     running = {o: slot.pod for o, slot in state.slots.items() if o < state.replicas and slot.pod is not None}
     first = 0
     while first in running and _in_order(running[first]):

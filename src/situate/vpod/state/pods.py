@@ -1,10 +1,10 @@
-"""The pods of one StatefulSet as they are known: their slots, nodes and zones, and the class of each (section 3).
+"""The known Pods of one StatefulSet: their slots, nodes and zones, and the class of each Pod.
 
-Each ordinal that has a pod, or on which anything is placed or reserved, has a `Slot` of `records`; nothing else takes
-memory, so it is bounded by pods plus placement entries however large an ordinal a status names (D11). What is on a slot
-is counted by `counts`.
+Each ordinal with a Pod, a placement or a reservation has a `Slot` of `records`. Nothing else uses memory, so the number
+of Pods plus placement entries bounds it, however large an ordinal in a status is (D11). `counts` counts the units on a
+slot. The rules of the classes are in "Pod classes" of `docs/spec/vpod.md`.
 
-Time only moves forward and comes in as an argument: a pod out of order is held until `pod_grace` has passed.
+The time only moves forward and is an argument. An unhealthy Pod is on hold until `pod_grace` has passed.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from situate.vpod.model.vpod import UNKNOWN_ZONE, ordinal_of, pod_name
 
 
 class JudgedPods:
-    """Pods by ordinal, and which of them receive, keep or lose vreplicas."""
+    """Pods by ordinal, with the class of each."""
 
     def __init__(self, options: Options, replicas: int, now: float) -> None:
         self.options = options
         self.replicas = replicas
         self.now = now
-        self.version = 0  # another one after every change: without one, the same question has the same answer
+        self.version = 0  # differs after every change: with an equal version, equal questions have equal answers
         self.nodes: dict[str, NodeFacts] = {}
         self.nodes_known = False
         self.slots: dict[int, Slot] = {}
         self.drain: DrainGoal | None = None
-        self.reset_from: int | None = None  # R before somebody else lowered it, as long as that is held against
+        self.reset_from: int | None = None  # R before another client lowered it, until podGrace is over
         self.reset_since = 0.0
-        self.open: dict[str, list[int]] = {}  # by domain: ordinals with room, ascending
-        self.ousted: set[int] = set()  # ordinals where something has to go: rejecting or overcommitted
-        self.causes: Counter[Cause] = Counter()  # of the existing pods below R; NONE: they accept
+        self.open: dict[str, list[int]] = {}  # by domain: ordinals with free capacity, ascending
+        self.ousted: set[int] = set()  # ordinals that must lose vreplicas: rejecting or overcommitted
+        self.causes: Counter[Cause] = Counter()  # of the existing Pods below R; NONE: accepting
         self._ordinals: dict[str, int] = {}
         self._on_node: dict[str, set[int]] = {}
         self._deadlines: dict[int, float] = {}  # ordinal: when its hold ends
         self._next_deadline = float("inf")
 
     def advance(self, now: float) -> None:
-        """Holds that have lasted long enough end. Time that stands still or turns back is ignored."""
+        """Advance the time and end holds that are due. A time that is not later is ignored."""
         if now <= self.now:
             return
         self.now = now
@@ -55,17 +55,20 @@ class JudgedPods:
         self._next_deadline = min(self._deadlines.values(), default=float("inf"))
 
     def next_deadline(self) -> float | None:
-        """When the next hold ends, if nothing changes before."""
+        """Return when the next hold ends if nothing changes before."""
         return None if self._next_deadline == float("inf") else self._next_deadline
 
     def judge_all(self, now: float) -> None:
-        """Every pod's class anew, from the facts."""
+        """Compute the class of every Pod again from the facts."""
         self.now = max(self.now, now)
         for slot in list(self.slots.values()):
             self._judge(slot)
 
     def observe_pod(self, pod: PodFacts, now: float) -> None:
-        """A pod is as described. Pods of other StatefulSets are ignored (D12)."""
+        """Update the facts about a Pod.
+
+        Pods of other StatefulSets are ignored. Rule D12.
+        """
         self.advance(now)
         ordinal = self.ordinal(pod.name)
         if ordinal is None:
@@ -78,7 +81,7 @@ class JudgedPods:
         self._judge(slot)
 
     def pod_gone(self, name: str, now: float) -> None:
-        """The pod does not exist any more."""
+        """Record that a Pod no longer exists."""
         self.advance(now)
         slot = self.slots.get(self._ordinals.get(name, -1))
         if slot is None or slot.pod is None:
@@ -89,7 +92,7 @@ class JudgedPods:
         self._drop_if_idle(slot)
 
     def observe_node(self, node: NodeFacts, now: float) -> None:
-        """A node is as described. The first node that is observed makes unknown nodes count as gone."""
+        """Update the facts about a node. After the first observed node, unknown nodes count as gone."""
         self.advance(now)
         first = not self.nodes_known
         self.nodes_known = True
@@ -98,7 +101,7 @@ class JudgedPods:
         if first:
             self.judge_all(now)
         elif before != node:
-            self.version += 1  # a zone counts also where no pod is
+            self.version += 1  # a zone counts even without a Pod
             self._judge_node(node.name)
 
     def node_gone(self, name: str, now: float) -> None:
@@ -108,21 +111,21 @@ class JudgedPods:
             self._judge_node(name)
 
     def verdict(self, ordinal: int) -> Verdict:
-        """The class of a pod, be there one or not."""
+        """Return the class of a Pod, whether or not the Pod exists."""
         slot = self.slots.get(ordinal)
         return slot.verdict if slot is not None else self._verdict(None, ordinal, self.now)
 
     def is_drained(self, ordinal: int) -> bool:
-        """Whether a drain empties this ordinal, whatever else holds its pod."""
+        """Return whether a drain empties this ordinal, even if another cause also holds its Pod."""
         return self.drain is not None and ordinal >= self.drain.target
 
     def ordinal(self, pod: str) -> int | None:
-        """The ordinal of one of our pods, or None (D10, D12)."""
+        """Return the ordinal of a Pod of this StatefulSet, or None."""
         known = self._ordinals.get(pod)
         return known if known is not None else ordinal_of(pod, self.options.statefulset_name)
 
     def domain(self, slot: Slot) -> str | None:
-        """The zone or node that the pod is in, as `topology` says; None while it is nowhere."""
+        """Return the zone or node of the Pod, as `topology` says; None while the Pod has no node."""
         if slot.pod is None or not slot.pod.node:
             return None
         if self.options.topology is Topology.NODE:
@@ -131,7 +134,7 @@ class JudgedPods:
         return (node.zone if node is not None else None) or UNKNOWN_ZONE
 
     def _list_pod(self, pod: PodFacts) -> None:
-        """For `rebuilt`: a pod that is judged later."""
+        """Add a Pod without computing its class; used by `rebuilt`."""
         ordinal = self.ordinal(pod.name)
         if ordinal is None:
             return
@@ -147,13 +150,13 @@ class JudgedPods:
         if slot is None:
             slot = self.slots[ordinal] = Slot(ordinal, pod_name(self.options.statefulset_name, ordinal))
             self._ordinals[slot.name] = ordinal
-            # there is no pod, else there were a slot: it is held, or rejected, from now on
+            # without a slot there is no Pod, so the ordinal is on hold or rejected from now on
             slot.verdict = self._verdict(slot, ordinal, self.now)
             self._remember_deadline(slot)
         return slot
 
     def _drop_if_idle(self, slot: Slot) -> None:
-        """Sparse: a slot without pod and without anything on it is forgotten (D11)."""
+        """Drop a slot without a Pod and without counts."""
         if slot.pod is None and not slot.committed and not slot.adding and not slot.trimming:
             self.slots.pop(slot.ordinal, None)
             self._ordinals.pop(slot.name, None)
@@ -177,7 +180,7 @@ class JudgedPods:
             self._judge(self.slots[ordinal])
 
     def _judge(self, slot: Slot) -> None:
-        """A slot's class anew, and all that follows from it."""
+        """Compute the class of a slot again, and update everything that depends on it."""
         self.version += 1
         slot.verdict = self._verdict(slot, slot.ordinal, self.now)
         domain = (self.domain(slot) or "") if self.options.topology is not Topology.NONE else ""
@@ -199,7 +202,7 @@ class JudgedPods:
             self._next_deadline = min(self._next_deadline, until)
 
     def _verdict(self, slot: Slot | None, ordinal: int, now: float) -> Verdict:
-        """Section 3's table; the first match wins. Keeps the slot's `since`."""
+        """Return the first match of the list in "Pod classes" of `docs/spec/vpod.md`. Updates the slot's `since`."""
         options = self.options
         pod = slot.pod if slot is not None else None
         if not options.safe:
@@ -235,7 +238,7 @@ class JudgedPods:
         return ACCEPTED if pod.node else Verdict(PodClass.REJECT, Cause.PENDING)
 
     def _count_cause(self, slot: Slot) -> None:
-        """Counts an existing pod below R by its cause; those that accept under `Cause.NONE`."""
+        """Count an existing Pod below R by its cause; an accepting Pod counts under `Cause.NONE`."""
         if slot.counted is not None:
             add(self.causes, slot.counted, -1)
         slot.counted = slot.verdict.cause if slot.pod is not None and slot.ordinal < self.replicas else None
@@ -243,7 +246,7 @@ class JudgedPods:
             add(self.causes, slot.counted, 1)
 
     def _refresh(self, slot: Slot) -> None:
-        """Brings `open` and `ousted` in line with a slot's counts and verdict."""
+        """Update `open` and `ousted` from a slot's counts and class."""
         capacity = self.options.capacity
         pod_class = slot.verdict.pod_class
         is_open = pod_class is PodClass.ACCEPT and slot.adding < capacity

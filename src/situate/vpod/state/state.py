@@ -1,8 +1,7 @@
-"""What is known and counted of one StatefulSet: kept, and changed by events and decisions in O(entries touched).
+"""The complete state of one StatefulSet, changed by events and decisions in O(entries touched).
 
-This is the whole of it: what is observed of vpods and of the scale, and what is decided. Which pods there are, and what
-class each is in, is `pods`; what is on them is `counts`. Deciding is left to `decide`, the JSON form to
-`knative_json`.
+This module adds the observed vpods and scale, and the decisions. `pods` has the Pods and their classes, and `counts`
+has the units on them. `decide` makes decisions, and `knative_json` writes the JSON form.
 """
 
 from __future__ import annotations
@@ -17,7 +16,10 @@ from situate.vpod.state.counts import CountedPlaces
 
 
 class State(CountedPlaces):
-    """One StatefulSet's pods, vpods, placements and reservations. Equal histories give equal states (S9)."""
+    """One StatefulSet's Pods, vpods, placements and reservations.
+
+    Equal histories give equal states. Rule S9.
+    """
 
     def __init__(self, options: Options, replicas: int = 0, now: float = 0.0) -> None:
         super().__init__(options, replicas, now)
@@ -34,17 +36,17 @@ class State(CountedPlaces):
         reserved: Mapping[Key, Places] | None = None,
         previous: State | None = None,
     ) -> State:
-        """The state as listings show it.
+        """Build the state from listings.
 
-        `reserved` None: reservations are rebuilt from the statuses of vpods that are not being deleted, as a
-        promotion does (D1). `nodes` None: nodes cannot be listed, so they are trusted. `previous` lends what no
-        listing shows: since when pods have been out of order, a drain, replicas that somebody else lowered.
+        `reserved` None: reservations are the statuses of vpods without a deletionTimestamp, as in a promotion (D1).
+        `nodes` None: nodes cannot be listed and count as healthy. `previous` provides the values that no listing shows:
+        since when Pods have been unhealthy, a drain, and replicas that another client lowered.
         """
         state = cls(options, replicas, now)
         if previous is not None:
             state.drain, state.drain_moved_at = previous.drain, previous.drain_moved_at
             state.reset_from, state.reset_since = previous.reset_from, previous.reset_since
-            state.version = previous.version  # an answer about that one is none about this one
+            state.version = previous.version  # an answer for that version is not valid for this state
         if nodes is not None:
             state.nodes_known = True
             state.nodes = {node.name: node for node in nodes}
@@ -61,14 +63,14 @@ class State(CountedPlaces):
         for ordinal, slot in state.slots.items():
             old = previous.slots.get(ordinal) if previous is not None else None
             if old is not None and old.since is not None:
-                slot.since = min(now, old.since)  # forgotten if the pod is in order now
+                slot.since = min(now, old.since)  # cleared if the Pod is healthy now
         state.judge_all(now)
         if reserved is None:
             state.reserve_from_status()
         return state
 
     def observe_replicas(self, replicas: int, now: float, ours: bool = False) -> bool:
-        """spec.replicas is so; `ours` when we asked for it. True when somebody else lowered it (ReplicasReset)."""
+        """Record `spec.replicas`; `ours` if vpod wrote it. Return whether another client lowered it."""
         self.advance(now)
         before, self.replicas = self.replicas, replicas
         if replicas == before:
@@ -86,7 +88,7 @@ class State(CountedPlaces):
         return reset
 
     def observe_vpod(self, vpod: VPod, now: float) -> Entry:
-        """A vpod is as described; its reservation stays."""
+        """Update a vpod; its reservation stays."""
         self.advance(now)
         entry = self.vpods.get(vpod.key)
         if entry is None:
@@ -120,7 +122,7 @@ class State(CountedPlaces):
         return entry
 
     def vpod_gone(self, key: Key, now: float) -> None:
-        """The vpod does not exist any more: its status and its reservation are released (D24)."""
+        """Release the status and the reservation of a vpod that no longer exists."""
         self.advance(now)
         entry = self.vpods.pop(key, None)
         self.short.pop(key, None)
@@ -130,7 +132,7 @@ class State(CountedPlaces):
             self._set_places(entry, NO_PLACES, None)
 
     def drop_unlisted(self, listed: Iterable[Key], now: float) -> list[Key]:
-        """Forgets vpods that a listing does not show; which ones."""
+        """Drop vpods that a listing does not show, and return their keys."""
         alive = set(listed)
         gone = [key for key in self.vpods if key not in alive]
         for key in gone:
@@ -138,7 +140,9 @@ class State(CountedPlaces):
         return gone
 
     def reserve(self, key: Key, places: Places | None, status: Places | None = None) -> None:
-        """Replaces the vpod's reservation; None or empty deletes it. `status`: what counts as written from now on."""
+        """Replace the vpod's reservation; None or empty deletes it. `status` replaces the status that counts as
+        written.
+        """
         entry = self.vpods.get(key)
         if entry is None:
             if not places:
@@ -154,7 +158,7 @@ class State(CountedPlaces):
         self._drop_unknown(entry)
 
     def reserve_from_status(self) -> None:
-        """Promotion: reservations are the statuses of all vpods that are not being deleted, nothing else (D1)."""
+        """Set the reservations to the statuses of all vpods without a deletionTimestamp, for a promotion."""
         for key in list(self.vpods):
             entry = self.vpods[key]
             alive = entry.listed and not entry.deleting
@@ -171,9 +175,9 @@ class State(CountedPlaces):
         base: Places | None,
         rule: str = "",
     ) -> None:
-        """What a decision changes: the vpod's reservation, which differs by `delta` from the `base` it was made on.
+        """Apply a decision: the vpod's reservation, which differs by `delta` from its `base`.
 
-        O(delta), unless the reservation is no longer that one. `rule` left some over; empty: want of room did.
+        O(delta) if the reservation is still `base`. `rule` caused the shortage; empty: capacity is missing.
         """
         entry = self.vpods.get(key)
         if entry is None:
@@ -199,13 +203,13 @@ class State(CountedPlaces):
         self._drop_unknown(entry)
 
     def _drop_unknown(self, entry: Entry) -> None:
-        """Forgets a vpod that no listing shows and that holds nothing."""
+        """Drop a vpod that no listing shows and that has no reservation."""
         if not entry.listed and entry.reserved is None:
             del self.vpods[entry.key]
             self.short.pop(entry.key, None)
 
     def set_drain(self, goal: DrainGoal | None) -> None:
-        """Begin, change or cancel a drain; the pods concerned are held, or accept again."""
+        """Begin, change or cancel a drain. The affected Pods are on hold, or accept again."""
         self.version += 1
         lowest = min(g.target for g in (self.drain, goal) if g is not None) if self.drain or goal else 0
         self.drain = goal
@@ -215,20 +219,23 @@ class State(CountedPlaces):
             self._judge(self.slots[ordinal])
 
     def _end_drain(self) -> None:
-        """Nothing runs twice on purpose any more: what does is too much."""
+        """End the drain and all surges. From now on, extra vreplicas are surplus."""
         self.version += 1
         self.drain, self.drain_moved_at = None, None
         for entry in self.vpods.values():
             entry.surge = 0
 
     def set_surge(self, key: Key, vreplicas: int) -> None:
-        """So many vreplicas of the vpod run twice on purpose, until a drain has moved them."""
+        """Let a number of the vpod's vreplicas run twice until a drain has moved them."""
         self.version += 1
         self.vpods[key].surge = vreplicas
         self.vpods[key].surge_since = self.now
 
     def reconfigure(self, options: Options, now: float) -> None:
-        """The settings changed (B15); nothing moves by this alone."""
+        """Apply changed settings.
+
+        This alone moves nothing. Rule B15.
+        """
         self.version += 1
         self.advance(now)
         for entry in self.vpods.values():
@@ -247,7 +254,7 @@ class State(CountedPlaces):
         self.judge_all(now)
 
     def _list_vpod(self, vpod: VPod, before: Entry | None) -> None:
-        """For `rebuilt`: a vpod that is not counted yet, with what no listing shows of it taken from `before`."""
+        """Add a vpod without counting it; `before` provides the values that no listing shows. Used by `rebuilt`."""
         entry = self.vpods[vpod.key] = Entry(vpod.key)
         entry.listed = True
         entry.deleting = vpod.deletion_timestamp is not None
@@ -264,7 +271,7 @@ class State(CountedPlaces):
             entry.surge, entry.surge_since = before.surge, before.surge_since
 
     def _list_reserved(self, entry: Entry, places: Places) -> None:
-        """For `rebuilt`: a reservation that is not counted yet."""
+        """Add a reservation without counting it; used by `rebuilt`."""
         entry.reserved = dict(sorted(places.items()))
         entry.reserved_total = sum(places.values())
         entry.result = self.placements_of(entry.reserved)

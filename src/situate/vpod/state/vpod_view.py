@@ -1,7 +1,6 @@
-"""One vpod before the pods, in the middle of a decision: what it holds, and how much more of it each pod takes.
+"""One vpod during a decision: its places, and how many more of its vreplicas each Pod can take.
 
-Made anew for each decision; reads the state and never changes it. Which pods are chosen is left to `fill` and
-`shrink`.
+The view is created for each decision. It reads the state and never changes it. `fill` and `shrink` choose the Pods.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from situate.vpod.state.state import State
 
 
 class Situation(msgspec.Struct, frozen=True):
-    """A vpod as the decision finds it."""
+    """A vpod at the moment of a decision."""
 
     state: State
     entry: Entry | None
-    """None: the state has never heard of it."""
+    """None: the vpod is not in the state."""
     weight: int
     start: Places
-    """What it holds before the decision: its reservation, in `safe` its status where there is none (D9)."""
+    """The places before the decision: the reservation; in `safe` the status if there is no reservation (D9)."""
     status: Places
-    """What its status says, as handed in with the vpod."""
+    """The status placements of the given vpod, by ordinal."""
 
     @classmethod
     def of(cls, state: State, vpod: VPod) -> Situation:
@@ -43,7 +42,7 @@ class Situation(msgspec.Struct, frozen=True):
 
     @property
     def counted(self) -> Places:
-        """What the state counts of this vpod as trimming."""
+        """The vreplicas that the state counts for this vpod as trimming."""
         if self.entry is None:
             return NO_PLACES
         if self.entry.reserved is not None:
@@ -51,7 +50,7 @@ class Situation(msgspec.Struct, frozen=True):
         return self.entry.status if self.state.options.safe else NO_PLACES
 
     def overcommit(self, ordinal: int, held: int) -> int:
-        """Units by which a pod is above its capacity if this vpod holds so many vreplicas there."""
+        """Return the units above the Pod's capacity if this vpod holds `held` vreplicas there; negative below it."""
         slot = self.state.slots.get(ordinal)
         if slot is None:
             return held * self.weight - self.state.options.capacity
@@ -59,7 +58,7 @@ class Situation(msgspec.Struct, frozen=True):
         return others + held * self.weight - self.state.options.capacity
 
     def room(self, ordinal: int, held: int) -> int:
-        """How many more of its vreplicas a pod takes if the vpod holds so many there; 0 unless the pod accepts."""
+        """Return how many more vreplicas a Pod takes if the vpod holds `held` there; 0 unless the Pod accepts."""
         slot = self.state.slots.get(ordinal)
         if slot is None or slot.verdict.pod_class is not PodClass.ACCEPT:
             return 0
@@ -67,11 +66,13 @@ class Situation(msgspec.Struct, frozen=True):
         return free // self.weight if free > 0 else 0
 
     def free(self, slot: Slot, held: int) -> int:
-        """Units left on a pod of any class if the vpod holds so many vreplicas there; negative: overcommitted."""
+        """Return the units left on a Pod of any class if the vpod holds `held` vreplicas there; negative:
+        overcommitted.
+        """
         return self.state.options.capacity - slot.adding - held * self.weight + self._own_units(slot.ordinal)
 
     def _own_units(self, ordinal: int) -> int:
-        """Units that the state counts for this vpod on a pod: they are replaced by the decision."""
+        """Return the units that the state counts for this vpod on a Pod. The decision replaces them."""
         entry = self.entry
         if entry is None:
             return 0
@@ -84,23 +85,23 @@ class Situation(msgspec.Struct, frozen=True):
         return self.state.verdict(ordinal).pod_class is PodClass.REJECT
 
     def known_places(self) -> set[int]:
-        """Ordinals on which this vpod counts, or is said to be: a pod's room differs for it only there."""
+        """Return the ordinals of this vpod's status or reservation; only there its free capacity differs."""
         known = set(self.start)
         if self.entry is not None:
             known.update(self.entry.status, self.entry.reserved or NO_PLACES)
         return known
 
     def has_room(self, own: Places) -> bool:
-        """Whether any pod may take some, if the vpod holds so many on each.
+        """Return whether any Pod takes one more vreplica if the vpod holds `own`.
 
-        A pod that is full for the others may have room for this vpod alone, whose status still counts there.
+        A Pod that is full for other vpods may have capacity for this vpod alone, because its status still counts there.
         """
         return bool(self.state.open) or any(self.room(o, own.get(o, 0)) for o in self.known_places())
 
     def fresh(self, own: Mapping[int, int], apart: set[int], domain: str | None = None) -> Iterator[int]:
-        """Accepting pods of a domain (None: all) without vreplicas of the vpod, ascending; those in `apart` left out.
+        """Return the accepting Pods of a domain (None: all) without vreplicas of the vpod, ascending, except `apart`.
 
-        Pods that are full for everybody are left out; a pod that is given may still lack room for this vpod's weight.
+        Pods that are full for all vpods are left out. A returned Pod may still lack capacity for this vpod's weight.
         """
         state = self.state
         known = self.known_places()
