@@ -83,7 +83,9 @@ class Archiver(Protocol):
         """Return the record as the store holds it now, verified. Raises `NotArchived` and `ArchiveCorrupt`."""
 
     async def search(self, query: Query) -> Page:
-        """Return the page that `situate.archive.query.page_of` gives for all records. No match: an empty page."""
+        """Return the page that `situate.archive.records.query.page_of` gives for all records. No match: an empty
+        page.
+        """
 
     async def delete(self, key: ByUid) -> None:
         """Delete the record, readable or not. Does nothing if it does not exist."""

@@ -2,8 +2,8 @@
 
 The scheduler calls an extender in the middle of a cycle. This module does no I/O. A cycle that needs replies is a
 generator: it yields questions that can be asked at the same time, and is sent one reply for each.
-`situate.scheduler.extenders` sends the questions over HTTP. `situate.framework.engine.extender_cycle` decides where in
-the cycle they are asked.
+`situate.scheduler.extenders.client` sends the questions over HTTP. `situate.framework.engine.extender_cycle` decides
+where in the cycle they are asked.
 """
 
 from __future__ import annotations

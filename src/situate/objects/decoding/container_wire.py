@@ -1,7 +1,7 @@
 """Containers and their statuses as received, interned by the fields that situate reads.
 
 Their bytes rarely repeat, because they contain names of mounted tokens and container ids. The tables of
-`situate.objects.interning` alone would therefore decode every one of them.
+`situate.objects.decoding.interning` alone would therefore decode every one of them.
 """
 
 from __future__ import annotations

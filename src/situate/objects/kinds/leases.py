@@ -22,7 +22,7 @@ class LeaseSpec(Model, frozen=True):
 
 
 class Lease(Model, frozen=True):
-    """A Lease. Write its times with `situate.objects.timestamps.micro_time`: servers require six decimals."""
+    """A Lease. Write its times with `situate.objects.values.timestamps.micro_time`: servers require six decimals."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: LeaseSpec = LeaseSpec()

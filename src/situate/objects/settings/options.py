@@ -2,7 +2,7 @@
 
 The type is a frozen msgspec struct. Each field has a `msgspec.Meta(description=…)`, and all forms follow from this
 table. A flag has precedence over an environment variable, a variable over a file, and a file over the default. All
-values are then checked together. A mistake names its flag, variable or key. `situate.objects.settings_flags` makes
+values are then checked together. A mistake names its flag, variable or key. `situate.objects.settings.flags` makes
 flags for argparse and typer. The callers read the environment and files.
 """
 

@@ -1,8 +1,8 @@
 """Parse the plain data of a configuration file into typed settings, and report all mistakes at once.
 
 The types are frozen msgspec structs with `rename="camel"`. msgspec itself stops at the first mistake, and has neither
-durations nor hints, so this module walks the data itself. `situate.runtime.configuration` reads files, the environment
-and flags. `situate.objects.settings_schema` writes the JSON Schema of the same types.
+durations nor hints, so this module walks the data itself. `situate.runtime.configuration.file` reads files, the
+environment and flags. `situate.objects.settings.schema` writes the JSON Schema of the same types.
 
     class Drain(msgspec.Struct, frozen=True, rename="camel"):
         settle: Duration = 10.0

@@ -1,7 +1,7 @@
 """Durations in the form of a configuration, and in the form of kubectl.
 
 Text follows Go's `time.ParseDuration` (https://pkg.go.dev/time#ParseDuration); a bare number is seconds.
-`situate.objects.settings` adds the place in the file to errors.
+`situate.objects.settings.section` adds the place in the file to errors.
 """
 
 from __future__ import annotations

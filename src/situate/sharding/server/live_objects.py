@@ -1,4 +1,4 @@
-"""Read the live objects of one resource from the cluster, for `situate.archive.reading`."""
+"""Read the live objects of one resource from the cluster, for `situate.archive.operations.object_reader`."""
 
 from __future__ import annotations
 

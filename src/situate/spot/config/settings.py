@@ -1,6 +1,6 @@
 """The `spot:` section of the configuration file. Unknown keys are refused.
 
-The defaults are those of P35. `situate.runtime.configuration` reads the file and reloads it when it changes.
+The defaults are those of P35. `situate.runtime.configuration.file` reads the file and reloads it when it changes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The `vm:` section of the configuration file: every number that decisions use, with the defaults of `rules`.
 
-`situate.runtime.configuration` reads the file. `situate.vm.config.neon_settings` reads the file of upstream's
+`situate.runtime.configuration.file` reads the file. `situate.vm.config.neon_settings` reads the file of upstream's
 scheduler.
 """
 

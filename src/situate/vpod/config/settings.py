@@ -1,7 +1,7 @@
 """The `vpod:` section of the configuration file: one entry for each StatefulSet, and Knative's environment variables.
 
-Field names and defaults are those of the table "Settings" in `docs/spec/vpod.md`. `situate.runtime.configuration` reads
-the file. `situate.vpod.model.options` holds the values in the form that the `decide` functions read.
+Field names and defaults are those of the table "Settings" in `docs/spec/vpod.md`. `situate.runtime.configuration.file`
+reads the file. `situate.vpod.model.options` holds the values in the form that the `decide` functions read.
 """
 
 from __future__ import annotations

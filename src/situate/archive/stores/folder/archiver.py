@@ -1,4 +1,6 @@
-"""An archive of files: `situate.archive.folder` in threads, with system errors translated to errors of the archive."""
+"""An archive of files: `situate.archive.stores.folder.files` in threads, with system errors translated to errors of
+the archive.
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@ Records are at `ROOT/GROUP_KIND/NAMESPACE/NAME/UID.json`, and unfinished files a
 file there, syncs it, renames it into place, and syncs the folders. Readers therefore see a record whole or not at all.
 The lock of a name's folder prevents two concurrent puts of one object. The system drops the lock when a process dies.
 
-Only `situate.archive.filesystem` calls this module, and it supplies the threads. System errors are not translated here.
+Only `situate.archive.stores.folder.archiver` calls this module, and it supplies the threads. System errors are not
+translated here.
 """
 
 from __future__ import annotations

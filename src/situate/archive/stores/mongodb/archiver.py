@@ -2,8 +2,8 @@
 
 A majority and its journals acknowledge each write, and reads see the data of a majority. A record is one document. A
 put replaces the whole document under a unique index on group, kind and UID, and never by an older version. The server
-compares the versions, so supervisors need no coordination. `situate.archive.mongodb_documents` builds documents and
-filters.
+compares the versions, so supervisors need no coordination. `situate.archive.stores.mongodb.documents` builds documents
+and filters.
 """
 
 from __future__ import annotations

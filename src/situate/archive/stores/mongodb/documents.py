@@ -19,7 +19,7 @@ from situate.objects.selection.label_selectors import Requirement
 
 UNIQUE: Final = ("group", "kind", "uid")
 ORDER: Final = (("archivedAt", -1), ("uid", 1), ("group", 1), ("kind", 1))
-"""The order of `situate.archive.query`. MongoDB compares text by UTF-8 bytes, which equals Python's order."""
+"""The order of `situate.archive.records.query`. MongoDB compares text by UTF-8 bytes, which equals Python's order."""
 INDEXES: Final = (
     (("archivedAt", -1), ("uid", 1)),
     (("namespace", 1), ("name", 1)),

@@ -63,7 +63,7 @@ class S3Archiver:
 
     @classmethod
     def from_url(cls, url: str, environment: Mapping[str, str] = os.environ) -> S3Archiver:
-        """Make an archiver from a URL, as documented in `situate.archive.s3_settings`. Raises `ValueError`."""
+        """Make an archiver from a URL, as documented in `situate.archive.stores.s3.settings`. Raises `ValueError`."""
         return cls(settings_of(url, environment), environment=environment)
 
     async def put(self, record: Record) -> None:

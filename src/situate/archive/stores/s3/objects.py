@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _CODE: Final = re.compile(r"<Code>([A-Za-z0-9]{1,60})</Code>")
 _STATUS: Final = re.compile(r"status code: ([0-9]{3})")
 _UNREAD: Final = re.compile(r"credential provider: ValueError: ([^\n]{1,400})")
-"""The error of `situate.archive.s3_settings` about a credentials file."""
+"""The error of `situate.archive.stores.s3.settings` about a credentials file."""
 _ABSENT: Final = (NotFoundError, FileNotFoundError)
 _TOO_LARGE: Final = ("EntityTooLarge", "KeyTooLongError", "MaxMessageLengthExceeded")
 _RACED: Final = ("ConditionalRequestConflict", "OperationAborted")

@@ -1,6 +1,6 @@
 """The tables of an archive in SQL, equal for PostgreSQL and SQLite.
 
-Texts compare by their bytes in both, so that order and equality are those of `situate.archive.query`.
+Texts compare by their bytes in both, so that order and equality are those of `situate.archive.records.query`.
 """
 
 from __future__ import annotations

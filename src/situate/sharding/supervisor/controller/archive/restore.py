@@ -1,4 +1,4 @@
-"""Restore an archived object: create the object that `situate.archive.restoring` derives from its record.
+"""Restore an archived object: create the object that `situate.archive.records.restored_object` derives from its record.
 
 An object without its status looks open, and would be assigned before its status is written. The object is therefore
 created with an executor selector that no executor matches. The selector is removed after the status is written.
