@@ -145,10 +145,7 @@ class Move:
     bandwidth: int = 0
     """Bandwidth limit in bytes a second."""
     asked_at: float | None = None
-    """When its creation or its end was first requested.
-
-    None: not requested, or the object shows that it exists.
-    """
+    """When its creation or its end was first requested. None: not requested, or the object shows that it exists."""
     retry_at: float | None = None
     """When that request is repeated. None: no repetition is needed."""
     copying_at: float | None = None

@@ -1,7 +1,4 @@
-"""A faster `dataclasses.replace` for entries that every decision replaces many times.
-
-It takes a third of the time.
-"""
+"""A faster `dataclasses.replace` for entries that every decision replaces many times. It takes a third of the time."""
 
 from __future__ import annotations
 

@@ -69,10 +69,7 @@ class Permit:
 
 @dataclass(frozen=True, slots=True)
 class Unseen:
-    """A write to a VM or Pod that the Pod does not show yet.
-
-    Until the Pod shows it, the larger amount counts.
-    """
+    """A write to a VM or Pod that the Pod does not show yet. Until the Pod shows it, the larger amount counts."""
 
     amount: Amounts
     """The whole approved amount."""
@@ -93,10 +90,7 @@ class Unseen:
     refused: bool = False
     """Whether the write was refused. Then the VM has another request, which its Pod shows or will show."""
     matched: bool = False
-    """Whether the Pod shows the written values before an answer.
-
-    It may show values from an earlier write.
-    """
+    """Whether the Pod shows the written values before an answer. It may show values from an earlier write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +146,7 @@ class State:
     accounts: Mapping[str, Account] = field(default_factory=lambda: _NOTHING)
     """By UID of the runner Pod."""
     failures: Mapping[tuple[str, str], Failures] = field(default_factory=lambda: _NOTHING)
-    """By UID of the VM and name of the target node.
-
-    The name is empty if the copying itself failed (B25).
-    """
+    """By UID of the VM and name of the target node. The name is empty if the copying itself failed (B25)."""
     started: bool = False
     """Whether the first listing is complete. No grants before (C30)."""
     resources: int = len(RESOURCES)
@@ -206,10 +197,7 @@ class State:
         return self.margin(node, uid).positive()
 
     def margin(self, node: str, uid: str) -> Amounts:
-        """Return `avail` before the cut at zero.
-
-        A negative amount must leave the node before any capacity is free.
-        """
+        """Return `avail` before the cut at zero. A negative amount must leave the node before any capacity is free."""
         entry = self.nodes[node]
         return entry.total - entry.reserved - self.held(node, uid) - self.incoming(node, uid)
 
@@ -229,10 +217,10 @@ class State:
         )
 
     def _put_off(self, pod: Pod) -> Amounts:
-        """Return the amount that must leave for a deferred Pod, at most its own increase.
+        """Return the amount that must leave before a deferred Pod gets its increase.
 
         The ledger already counts the increase for all others (B35). A node may be overcommitted by more than all its
-        deferred increases. Then that excess must leave first, before any of them is served.
+        deferred increases. Then that excess must leave too, before any of them is served.
         """
         node = self.where[pod.uid]
         overdrawn = (Amounts.zero(self.resources) - self.margin(node, pod.uid)).positive()
