@@ -23,7 +23,7 @@ from situate.vm.model.state import State
 
 @dataclass(slots=True)
 class Counts:
-    """Counts of plugin calls since the process began, for the metrics (C32)."""
+    """Counts of plugin calls since the process began, for the metrics."""
 
     calls: Counter[tuple[str, bool]] = field(default_factory=Counter)
     """Calls, by method and whether the Pod's namespace is ignored."""
@@ -41,7 +41,7 @@ class Ledger:
     """The mutable ledger of one process. Times are seconds of the epoch."""
 
     def __init__(self, rules: Rules, clock: Callable[[], float], may_write: Callable[[], bool]) -> None:
-        """Create an empty ledger. `may_write` returns whether this process holds the Lease now (B44)."""
+        """Create an empty ledger. `may_write` returns whether this process holds the Lease now."""
         self.rules = rules
         self.state = State(resources=len(rules.resources))
         self.planner: Planner = PLANNER

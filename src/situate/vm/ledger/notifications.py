@@ -1,7 +1,7 @@
-"""Events for one decision: denied requests, started migrations, reduced claims (B41).
+"""Events for one decision: denied requests, started migrations, reduced claims.
 
 Each is recorded once: anything already in the state before the step was recorded then. Ends are recorded where they
-happen, in `situate.vm.ledger.migrations.completion`. Faults are recorded where they are noticed.
+happen, in `situate.vm.ledger.migrations.completion`. Faults are recorded where they are noticed (B41).
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _waits(draft: Draft, uid: str) -> None:
 
 
 def _short(pod: Pod) -> Amounts:
-    """Return the missing amount. The reserved amount of a deferred Pod already includes its request (B35)."""
+    """Return the missing amount. The reserved amount of a deferred Pod already includes its request."""
     return (pod.reserved - pod.used if pod.deferred else pod.wish - pod.reserved).positive()
 
 

@@ -41,7 +41,7 @@ PLANNER: Final = Planner()
 
 
 def step(state: State, event: Event, now: float, rules: Rules, planner: Planner = PLANNER) -> Decision:
-    """Apply an event to the state. Equal arguments give equal decisions (I10).
+    """Apply an event to the state. Equal arguments give equal decisions.
 
     `now` is in seconds of the epoch. Before `Listed`, the ledger only records events: it grants, migrates and ends
     nothing (C30).
@@ -132,7 +132,7 @@ def _run(draft: Draft, node: str) -> None:
 
 
 def _wake(before: State, draft: Draft) -> None:
-    """Activate queued Pods for nodes that have more free capacity than before the step. Rule D16."""
+    """Activate queued Pods for nodes that have more free capacity than before the step."""
     for name in draft.touched:
         if name not in draft.state.nodes:
             continue

@@ -210,7 +210,7 @@ class Draft:
             self.put_write(pod.uid, write)
 
     def used_claim(self, uid: str, claim: str) -> None:
-        """Request that the write of the Pod's approved amount also records this claim as used. Rule B9."""
+        """Request that the write of the Pod's approved amount also records this claim as used."""
         self._used_claims.setdefault(uid, []).append(claim)
 
     def used(self, uid: str, claim: str) -> bool:
@@ -243,7 +243,7 @@ class Draft:
         self.do(approval(pod, write))
 
     def _grow_account(self, pod: Pod, amount: Amounts) -> None:
-        """Resize the runner Pod before its VM grows (B47).
+        """Resize the runner Pod before its VM grows.
 
         The decrease that an earlier write planned is now part of this write.
         """

@@ -37,14 +37,14 @@ class PodSeen:
 
 @dataclass(frozen=True, slots=True)
 class PodGone:
-    """A Pod that was deleted, or ended with all its containers (B3, D14)."""
+    """A Pod that was deleted, or ended with all its containers."""
 
     uid: str
 
 
 @dataclass(frozen=True, slots=True)
 class PodReserved:
-    """A Pod that a scheduling cycle placed (N23)."""
+    """A Pod that a scheduling cycle placed."""
 
     pod: Pod
     node: str
@@ -92,7 +92,7 @@ class MigrationSeen:
 
 @dataclass(frozen=True, slots=True)
 class MigrationPhase:
-    """The phase of a migration in a common form for all backends (N13)."""
+    """The phase of a migration in a common form for all backends."""
 
     starting: bool = False
     copying: bool = False
@@ -103,7 +103,7 @@ class MigrationPhase:
 
 @dataclass(frozen=True, slots=True)
 class WrittenClaim:
-    """A claim, read from the annotation of a migration object (B1, B2)."""
+    """A claim, read from the annotation of a migration object."""
 
     id: str
     plan: str
@@ -116,7 +116,7 @@ class WrittenClaim:
 
 @dataclass(frozen=True, slots=True)
 class WrittenHandOver:
-    """A hand-over, read from the annotation of a migration object (B10)."""
+    """A hand-over, read from the annotation of a migration object."""
 
     source: Ref
     """The source Pod, which the leader deletes."""
@@ -128,7 +128,7 @@ class WrittenHandOver:
 
 @dataclass(frozen=True, slots=True)
 class TargetRefused:
-    """A scheduling cycle in which a target Pod was refused by the node of its reservation (B14, F6)."""
+    """A scheduling cycle in which a target Pod was refused by the node of its reservation."""
 
     move: str
     """The key in `State.moves`."""
@@ -144,7 +144,7 @@ class MigrationGone:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request for a size, from an agent or a Pod's annotation (B34)."""
+    """A request for a size, from an agent or a Pod's annotation."""
 
     uid: str
     unit: Amounts
@@ -174,7 +174,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """The first listing is complete: the ledger has an event for each existing node and Pod (C30)."""
+    """The first listing is complete: the ledger has an event for each existing node and Pod."""
 
 
 @dataclass(frozen=True, slots=True)

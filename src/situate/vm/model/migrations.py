@@ -1,4 +1,4 @@
-"""Live migrations, and the claims on the capacity that they free (B1 to B8)."""
+"""Live migrations, and the claims on the capacity that they free."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ClaimState(Enum):
 
 
 class Outcome(Enum):
-    """The outcome of a closed claim (B3)."""
+    """The outcome of a closed claim."""
 
     GRANTED = "granted"
     PARTIAL = "partial"

@@ -57,7 +57,7 @@ def over_budget(node: Node, kept: Amounts | None = None) -> bool:
 
 
 def score(node: Node, pod: Pod, most: Amounts, scoring: Scoring, kept: Amounts | None = None) -> Score:
-    """Return the score of the node with the Pod added (C20). `most` is `largest` of all nodes."""
+    """Return the score of the node with the Pod added. `most` is `largest` of all nodes."""
     tried = with_pod(node, pod)
     if over_budget(tried, kept):
         return Score(0, None)
@@ -71,7 +71,7 @@ def score(node: Node, pod: Pod, most: Amounts, scoring: Scoring, kept: Amounts |
 
 
 def usage_score(x: float, scoring: Scoring) -> float:
-    """Return f(x) for a share from 0 to 1. f rises to 1 at the peak and falls after it (C20)."""
+    """Return f(x) for a share from 0 to 1. f rises to 1 at the peak and falls after it."""
     low, high, peak = scoring.min_usage_score, scoring.max_usage_score, scoring.score_peak
     if x < peak:
         return low + (1 - low) / peak * x
@@ -81,7 +81,7 @@ def usage_score(x: float, scoring: Scoring) -> float:
 
 
 def largest(nodes: Iterable[Node], resources: int = len(RESOURCES)) -> Amounts:
-    """Return the largest Total of each resource. It falls when large nodes leave (D17)."""
+    """Return the largest Total of each resource. It falls when large nodes leave."""
     most = Amounts.zero(resources)
     for node in nodes:
         most = most.most(node.total)

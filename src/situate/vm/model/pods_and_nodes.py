@@ -31,7 +31,7 @@ class Ref:
 
 
 class Role(Enum):
-    """The role of a runner Pod in a live migration (C3)."""
+    """The role of a runner Pod in a live migration."""
 
     IDLE = "idle"
     SOURCE = "source"
@@ -39,7 +39,7 @@ class Role(Enum):
 
 
 class Phase(Enum):
-    """The phase of a VirtualMachine, as far as accounting needs it (C33)."""
+    """The phase of a VirtualMachine, as far as accounting needs it."""
 
     OTHER = "other"
     """Not alive, or unknown."""
@@ -51,7 +51,7 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The reported load of a VM. The migration cost depends on it (B17)."""
+    """The reported load of a VM. The migration cost depends on it."""
 
     load1: float = 0.0
     """1-minute load average."""
@@ -78,7 +78,7 @@ NO_LOAD: Final = Load()
 
 @dataclass(frozen=True, slots=True)
 class Evacuation:
-    """A request that a VM leaves a node, from a refused eviction of its Pod (B48)."""
+    """A request that a VM leaves a node, from a refused eviction of its Pod."""
 
     node: str
     at: float
@@ -87,7 +87,7 @@ class Evacuation:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The reason why a Pod is not resized in place (B36)."""
+    """The reason why a Pod is not resized in place."""
 
     reason: str
     """CamelCase, as in conditions."""
@@ -96,7 +96,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """The requested resize of one container of a plain Pod (B34)."""
+    """The requested resize of one container of a plain Pod."""
 
     container: str
     own: Amounts
@@ -215,7 +215,7 @@ class Pod:
 
     @property
     def migrating(self) -> bool:
-        """Whether the Pod is the source of a migration (C9)."""
+        """Whether the Pod is the source of a migration."""
         return self.machine is not None and self.machine.role is Role.SOURCE
 
     @property
@@ -224,7 +224,7 @@ class Pod:
 
     @property
     def frozen(self) -> bool:
-        """Whether the VM of the Pod is in a live migration, so that its amounts do not change (D13).
+        """Whether the VM of the Pod is in a live migration, so that its amounts do not change.
 
         A target Pod does not grow either, even if the VM is seen to run. After a cancelled migration, the VM may run in
         its source Pod, and the VM would use a grant there.

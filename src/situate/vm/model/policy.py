@@ -19,7 +19,7 @@ GIB: Final = 2**30
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """Parameters of the node score (C20, C21, C31)."""
+    """Parameters of the node score."""
 
     min_usage_score: float = 0.5
     max_usage_score: float = 0.0
@@ -29,7 +29,7 @@ class Scoring:
 
 @dataclass(frozen=True, slots=True)
 class CostWeights:
-    """Weights of the migration cost (B17)."""
+    """Weights of the migration cost."""
 
     load: float = 2.0
     """For each unit of load1 / vCPUs, as a share of the copying time."""
@@ -54,7 +54,7 @@ class CostWeights:
 
 @dataclass(frozen=True, slots=True)
 class Calm:
-    """Watermark hysteresis, cool-downs and concurrency limits (B24, B25, B26)."""
+    """Watermark hysteresis, cool-downs and concurrency limits."""
 
     hysteresis: float = 0.05
     """Relief stops this share of Total below the watermark."""
@@ -75,7 +75,7 @@ class Calm:
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """Time limits of migrations and claims (B7, B15)."""
+    """Time limits of migrations and claims."""
 
     unbound_s: float = 30.0
     not_running_s: float = 120.0

@@ -1,7 +1,7 @@
-"""Resize requests of plain Pods: decide which are attempted, and handle the results (B34 to B36).
+"""Resize requests of plain Pods: decide which are attempted, and handle the results.
 
 An attempted request is one more request of the ledger: grants and migrations work as for VMs. A request that is not
-attempted gets a condition on its Pod. It is decided again when it changes or its obstacle changes.
+attempted gets a condition on its Pod. It is decided again when it changes or its obstacle changes (B34 to B36).
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _had_its_wish(former: Pod, wish: Resize) -> bool:
 
 
 def _let_go(draft: Draft, seen: Pod, pod: Pod, write: Unseen | None) -> Pod:
-    """Free the reserved amount of a request that is no longer attempted, unless its write may still succeed (F1)."""
+    """Free the reserved amount of a request that is no longer attempted, unless its write may still succeed."""
     if write is not None and not write.landed and (write.retry_at is None or not write.refused):
         return pod
     draft.drop_approval(pod.uid)
@@ -140,7 +140,7 @@ def _refused(pod: Pod, reasons: tuple[str, ...]) -> bool:
 
 
 def answered(draft: Draft, pod: Pod, event: Written) -> bool:
-    """Return whether the API server refused the resize, for now or for good. Then nothing is reserved for it (B36)."""
+    """Return whether the API server refused the resize, for now or for good. Then nothing is reserved for it."""
     wish = pod.resize
     if not isinstance(event.action, ResizePod) or wish is None:
         return False

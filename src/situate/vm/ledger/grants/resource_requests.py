@@ -1,6 +1,6 @@
-"""Handle a request of an agent or of a Pod's owner: requested amount, reserved amount, answer (D8, D13, D24).
+"""Handle a request of an agent or of a Pod's owner: requested amount, reserved amount, answer.
 
-`situate.vm.ledger.grants.wait_queue` grants the increase, together with all other waiters of the node.
+`situate.vm.ledger.grants.wait_queue` grants the increase, together with all other waiters of the node (D8, D13, D24).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _at_work(pod: Pod, event: Asked) -> Pod:
 
 
 def overtaken(event: Asked, permit: Permit | None) -> bool:
-    """Return whether the agent has sent a newer request (F5).
+    """Return whether the agent has sent a newer request.
 
     Only numbers of one run are compared: another process, or the agent on another node, may count from any number.
     """

@@ -1,8 +1,8 @@
-"""Update the requests of a runner Pod together with its VM (B47, N7, N8).
+"""Update the requests of a runner Pod together with its VM.
 
 Up, the order is ledger, Pod, VM. Down, it is VM, Pod, ledger. So the Pod's requests, which stock schedulers and quotas
 see, are never below the amount that the VM may use. If the server or the kubelet refuses a resize, the Pod stays as it
-is and the grant stays too.
+is and the grant stays too (B47, N7, N8).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The queue of unmet requests on each node: the order of service, and capacity held after overtakings (B31)."""
+"""The queue of unmet requests on each node: the order of service, and capacity held after overtakings."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def in_order(state: State, node: str) -> list[str]:
 
 
 def note(draft: Draft, pod: Pod) -> None:
-    """Add or remove the Pod as a waiter: it waits exactly while its request is unmet or deferred (B35).
+    """Add or remove the Pod as a waiter: it waits exactly while its request is unmet or deferred.
 
     On a node that does not exist, no Pod waits (D19).
     """
@@ -89,7 +89,7 @@ def must_wait(draft: Draft, pod: Pod, until: float) -> None:
 
 
 def serve(draft: Draft, node: str) -> None:
-    """Grant all free capacity to the waiters, first to those with a freed claim (B9)."""
+    """Grant all free capacity to the waiters, first to those with a freed claim."""
     entry = draft.state.nodes[node]
     if not (entry.total - entry.reserved).positive():
         return
@@ -152,7 +152,7 @@ def with_what_is_free(state: State, node: str, pod: Pod) -> Pod:
 
 
 def permit(draft: Draft, pod: Pod) -> None:
-    """Set the amount of the next answer to the agent, and the time to use it (B28)."""
+    """Set the amount of the next answer to the agent, and the time to use it."""
     told, expires = pod.reserved.least(pod.requested), draft.now + draft.rules.permit_s
     former = draft.state.permits.get(pod.uid) or Permit(told, expires)
     draft.put_permit(pod.uid, replace(former, amount=told, expires=expires, raised_at=draft.now))

@@ -20,7 +20,7 @@ from situate.vm.model.pods_and_nodes import Pod
 
 
 def asked(draft: Draft, event: Asked) -> None:
-    """Record a request as if the Pod already showed it. The agent's `last_permit` is trusted (C15)."""
+    """Record a request as if the Pod already showed it. The agent's `last_permit` is trusted."""
     pod = draft.state.pod(event.uid)
     if pod is None:
         return
@@ -31,7 +31,7 @@ def asked(draft: Draft, event: Asked) -> None:
 
 
 def look_at_pod(draft: Draft, uid: str) -> None:
-    """Run the resource step: a grant counts at once, a decrease only when the Pod shows it (C26)."""
+    """Run the resource step: a grant counts at once, a decrease only when the Pod shows it."""
     pod = draft.state.pod(uid)
     if not draft.state.started or pod is None or pod.machine is None or not pod.machine.autoscaled or pod.frozen:
         return
