@@ -44,9 +44,9 @@ class Mover:
     cost: float
     """Cost in seconds-equivalents."""
     targets: tuple[int, ...] = ()
-    """Indices into `Targets`: nodes that accept the VM and have capacity for it alone, by name. Empty:
+    """Indices into `Targets` of the nodes that accept the VM and have capacity for it alone, by name.
 
-    not determined.
+    Empty: not determined.
     """
 
     @property

@@ -49,10 +49,7 @@ def plan(state: State, uid: str, now: float, rules: Rules, fits: Fits = anywhere
 
 
 def _planned(ident: str, view: View, short: Short) -> Plan:
-    """Return the first that works:
-
-    the whole need in one step at least cost, in two steps, a part of it, an eviction.
-    """
+    """Plan the whole need in one step at least cost, else in two steps, else a part of it, else an eviction."""
     leavers = view.free_to_go(short.node, short.wanted, but=short.pod.uid)
     candidates = view.aimed(leavers)
     tried = [neighbours(view, short, candidates), itself(view, short), waiting(view, short)]

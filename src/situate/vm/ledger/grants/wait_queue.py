@@ -67,9 +67,9 @@ def note(draft: Draft, pod: Pod) -> None:
 
 
 def recall(draft: Draft, pod: Pod) -> None:
-    """Apply the condition `NeedsNode` of an earlier term:
+    """Apply the condition `NeedsNode` of an earlier term.
 
-    a Pod that still waits keeps it, else the leader clears it.
+    A Pod that still waits keeps the condition. Otherwise the leader clears it.
     """
     waiter = draft.state.waiters.get(pod.uid)
     if pod.needs_node and waiter is None:

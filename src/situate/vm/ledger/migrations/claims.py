@@ -43,9 +43,9 @@ def freed(draft: Draft, source: str, left: Amounts) -> None:
 
 
 def shrink(draft: Draft, node: str) -> None:
-    """Reduce claims before grants:
+    """Reduce claims before capacity is granted.
 
-    to the amount of their source (B5), and to the need of their beneficiary (B7, B20).
+    No claim is larger than the amount of its source (B5), nor than the need of its beneficiary (B7, B20).
     """
     _end_links(draft, node)
     for claim in on_node(draft.state, node):

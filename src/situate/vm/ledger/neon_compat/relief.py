@@ -53,8 +53,8 @@ def excess(node: Node, leaving: Amounts) -> Amounts:
 
 
 def _may_move(pod: Pod) -> bool:
-    """Return whether the VM is a candidate. VMs of other schedulers are none:
+    """Return whether the VM is a candidate.
 
-    their migrations would never start (D6).
+    VMs of other schedulers are none, because their migrations would never start (D6).
     """
     return pod.migratable and not pod.migrating and pod.machine is not None and pod.machine.own

@@ -107,7 +107,7 @@ def _adopt_claim(draft: Draft, move: Move, written: WrittenClaim) -> None:
 
 
 def check_adopted(draft: Draft, claim: Claim) -> None:
-    """Compare an adopted claim with the existing Pods: is it used already, and does its source still exist?"""
+    """Compare an adopted claim with the existing Pods: whether it was used, and whether its source still exists."""
     pod = draft.state.pod(claim.beneficiary.ref.uid)
     if pod is not None and pod.machine is not None and claim.id in pod.machine.closed_claim.split(","):
         draft.drop_claim(claim.id)

@@ -135,9 +135,9 @@ def _book(draft: Draft, pod: Pod, booked: Amounts) -> None:
 
 
 def _accounted(draft: Draft, pod: Pod, action: ResizePod, event: Written) -> None:
-    """Handle the answer to a resize of a runner Pod:
+    """Handle the answer to a resize of a runner Pod.
 
-    the grant stays in any case, and the returned amount becomes free (B47).
+    The grant stays in any case, and a returned amount becomes free (B47).
     """
     known = draft.state.accounts.get(pod.uid)
     said = runner_pod_resize.condition(pod, known, event.outcome, event.reason)

@@ -65,9 +65,9 @@ def _exact(costs: Ints, freed: Ints, need: Ints, together: Together) -> tuple[in
 
 @lru_cache(maxsize=EXACT)
 def _subsets(count: int) -> tuple[tuple[tuple[int, ...], ...], Ints]:
-    """Return all subsets except the empty one, by size and then in order, also as rows of 0 and 1:
+    """Return all subsets except the empty one, by size and then in order.
 
-    (sets, candidates).
+    The second value has them as rows of 0 and 1: (sets, candidates).
     """
     sets = tuple(chosen for size in range(1, count + 1) for chosen in combinations(range(count), size))
     members = np.zeros((len(sets), count), dtype=np.int64)
