@@ -91,7 +91,7 @@ class Ledger:
         self._tell()
 
     def beat(self) -> None:
-        """Apply a time event and clear `wake_at` before it."""
+        """Clear `wake_at` and apply a time event."""
         self.wake_at = None
         self.apply(Beat())
 

@@ -226,7 +226,7 @@ class Draft:
         return any(claim in closed.split(",") for closed in under_way if closed)
 
     def write_approvals(self) -> None:
-        """Emit one write for each Pod with an approval, whatever the number of changes."""
+        """Emit one write for each Pod with an approval, however often it changed."""
         for uid, amount in self._approvals.items():
             pod = self.state.pod(uid)
             if pod is not None:

@@ -128,7 +128,7 @@ class WrittenHandOver:
 
 @dataclass(frozen=True, slots=True)
 class TargetRefused:
-    """A scheduling cycle in which a target Pod was refused by the node of its reservation."""
+    """The refusal of a target Pod by the node of its reservation, seen in a scheduling cycle."""
 
     move: str
     """The key in `State.moves`."""

@@ -14,7 +14,10 @@ from situate.vm.planning.rules.cooldown import ANYWHERE, avoided_until, cools_do
 from situate.vm.planning.rules.migration_cost import converges
 
 USED_AFTER_S: Final = 10.0
-"""How long after a grant a VM is not migrated. After it, an agent has given up using the grant (C39)."""
+"""How long a VM is not migrated after a grant that it does not use yet.
+
+By then, its agent uses the grant or has given it up (C39).
+"""
 MOST_S: Final = 1e9
 """Greatest cost that is compared. Higher costs count as equal."""
 
@@ -100,6 +103,6 @@ def stays(state: State, pod: Pod, now: float, rules: Rules, asker: Asker | None)
 
 
 def _grows(state: State, pod: Pod, now: float) -> bool:
-    """Return whether the VM has not used its last grant yet. A migration now would freeze it before it can."""
+    """Return whether the VM has an unused grant. A migration now would freeze the VM before it uses the grant."""
     permit = state.permits.get(pod.uid)
     return permit is not None and now < permit.raised_at + USED_AFTER_S and permit.amount.exceeds(pod.used)

@@ -1,6 +1,6 @@
 """Compute the part of a request that fits: for each resource alone, or jointly.
 
-The caller says how much capacity is free. `situate.vm.ledger.step` decides the order of the requests (B30).
+The caller says how much capacity is free. `situate.vm.ledger.grants.wait_queue` decides the order of the requests.
 """
 
 from __future__ import annotations

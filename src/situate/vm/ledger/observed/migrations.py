@@ -183,9 +183,9 @@ def _carry_over(draft: Draft, move: Move) -> None:
 
 
 def _arrived_before(draft: Draft, move: Move, target: Ref) -> Move:
-    """Link the migration to its target Pod if that was recorded in an earlier term and is no target any more.
+    """Link the migration to its target Pod, so that its reservation counts once.
 
-    So its reservation counts once.
+    The Pod was recorded in an earlier term and is no longer a target.
     """
     pod = draft.state.pod((target if target.uid else named(draft.state, target)).uid)
     if pod is None or pod.machine is None or pod.machine.ref.name != move.machine.name:
@@ -196,7 +196,7 @@ def _arrived_before(draft: Draft, move: Move, target: Ref) -> Move:
 
 
 def arrived(draft: Draft, target: Pod) -> None:
-    """Handle a target Pod that shows before its migration object that the VM runs in it."""
+    """Handle a target Pod that shows, before its migration object does, that the VM runs in it."""
     move = _into(draft.state, target)
     if move is not None:
         _carry_over(draft, move)

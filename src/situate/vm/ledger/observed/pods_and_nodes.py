@@ -178,7 +178,10 @@ def _shows(seen: Pod, write: Unseen) -> bool:
 
 
 def _with_history(former: Pod, seen: Pod) -> Pod:
-    """Return the Pod with known migration times and load, which its annotations may not show yet."""
+    """Return the observed Pod with its known migration times and load.
+
+    Its annotation may not show the migration times yet (B25), and only its agent reports the load (B17).
+    """
     machine = _with_load(former, seen)
     if former.machine is None or machine is None:
         return seen

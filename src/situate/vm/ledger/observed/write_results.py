@@ -153,7 +153,7 @@ def _accounted(draft: Draft, pod: Pod, action: ResizePod, event: Written) -> Non
 
 
 def account_again(draft: Draft, uid: str, account: Account) -> None:
-    """Repeat a refused or unanswered resize of a runner Pod, with the amount of now."""
+    """Repeat a refused or unanswered resize of a runner Pod, with the current amount."""
     pod = draft.state.pod(uid)
     if pod is None or pod.account is None or pod.account == account.target:
         draft.drop_account(uid)

@@ -1,6 +1,6 @@
 """Free capacity in two steps: a neighbour migrates to a node after another VM has left that node.
 
-A chain is a solution where no single step covers the need (B19).
+The planner uses chains only if no single step covers the need (B19).
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _missing(view: View, mover: Mover) -> Column:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pools:
-    """The VMs that might leave each target. They are too many, because their own targets are not checked."""
+    """The VMs that might leave each target. An upper bound, because their own targets are not checked."""
 
     leaving: Column
     """(resources, nodes): the sum of their amounts."""

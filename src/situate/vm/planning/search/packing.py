@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 MOST_LOOKS: Final = 5_000
-"""Limit on the fit checks of one VM and node. Beyond it, VMs count as not fitting, so that a plan takes bounded time.
+"""Limit on the number of checks whether a VM fits on a node.
 
-Four VMs with as many possible nodes never need this many.
+Beyond it, VMs count as not fitting, so that a plan takes bounded time. Four VMs with as many possible nodes never need
+this many.
 """
 
 Room: TypeAlias = Mapping[int, Sequence[int]]

@@ -24,7 +24,10 @@ from situate.vm.planning.search.packing import fit_together, packed
 from situate.vm.planning.targets import Fits, Targets, anywhere
 
 MOST_ASKED: Final = 24
-"""How many nodes the filters check for one VM, before a plan of as many migrations may miss a way."""
+"""Limit on the targets that are determined for one VM through filters.
+
+A plan of more migrations than this may miss a way.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
