@@ -1,6 +1,7 @@
-"""Why a pod does not have what it wants, what is done about it, and what would help: values, to be shown (B39).
+"""Explain an unmet request: its reason, the migrations for it, and changes that would help.
 
-Nothing changes by asking: what is said of plans is what the same functions answer, and is dropped (B41, C10).
+The module returns values. A question changes nothing: the answers about plans come from the same planning functions,
+and their results are dropped (B39, B41, C10).
 """
 
 from __future__ import annotations
@@ -25,49 +26,52 @@ from situate.vm.protocol.permit import Reason, answer
 
 @dataclass(frozen=True, slots=True)
 class Moving:
-    """A move for the pod, or the pod's own."""
+    """A migration for the Pod, or of its own VM."""
 
     move: Move
     cost: float
-    """Seconds-equivalents (B17), of nobody's surplus."""
+    """Cost in seconds-equivalents (B17), without the surplus."""
     left_s: float
-    """Until its copying is over, if nothing keeps it."""
+    """Remaining copying time in seconds, if nothing delays it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Of one pod on one node."""
+    """The explanation of one Pod on its node."""
 
     pod: Pod
     node: Node
     reason: Reason
     free: Amounts
-    """Of what it is short of, what there is room for, and whoever leads has yet to grant it; before overcommit."""
+    """The missing amount that is free and not granted yet by the leader, before overcommit."""
     queue: tuple[Ref, ...]
-    """Who waits on the node, the one to be served first ahead (B31)."""
+    """The waiters on the node, first served first (B31)."""
     incoming: Amounts
-    """Reserved for machines that come to the node."""
+    """Amount reserved for VMs that migrate to the node."""
     moves: tuple[Moving, ...]
-    """Under way or planned; where there are none, what `plan` would begin with."""
+    """Migrations in progress or planned. If there are none, the first migrations of `plan`."""
     plan: Plan
-    """What would be planned now, with all ways that were looked at."""
+    """The plan that would be made now, with all evaluated ways."""
     would_help: tuple[Change, ...]
     eta: float | None
-    """When the moves have made the room, seconds of the epoch, if nothing keeps them; None: nothing is on its way."""
+    """When the migrations have freed the capacity, in seconds of the epoch, if nothing delays them.
+
+    None: there are no migrations.
+    """
 
     @property
     def short_by(self) -> Amounts:
-        """Before overcommit."""
+        """The missing amount, before overcommit."""
         return (self.pod.wish - self.pod.reserved).positive()
 
     @property
     def position(self) -> int | None:
-        """In the queue, from 1; None: it does not wait."""
+        """Position in the queue, from 1. None: it does not wait."""
         return self.queue.index(self.pod.ref) + 1 if self.pod.ref in self.queue else None
 
 
 def explanation(state: State, uid: str, now: float, rules: Rules, fits: Fits = anywhere) -> Explanation | None:
-    """None: no pod of this uid is on a node that is known."""
+    """Return the explanation of a Pod. None: no Pod of this UID is on a known node."""
     pod = state.pod(uid)
     if pod is None:
         return None
@@ -97,7 +101,10 @@ def explanation(state: State, uid: str, now: float, rules: Rules, fits: Fits = a
 
 
 def _moves_for(state: State, pod: Pod) -> tuple[Move, ...]:
-    """Those of the plans that somebody's claims name for it, links of chains among them; and its own."""
+    """Return the migrations for the Pod, including chain links, and its own.
+
+    They are found by the plans that have claims for the Pod.
+    """
     plans = {claim.plan for claim in state.claims.values() if claim.beneficiary.ref.uid == pod.uid}
     moves = (move for move in state.moves.values() if under_way(move))
     return tuple(move for move in moves if move.plan in plans or move.source.uid == pod.uid)

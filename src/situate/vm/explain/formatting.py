@@ -1,4 +1,4 @@
-"""The parts of explanations that pods and nodes share, as plain data."""
+"""Parts of explanations that Pods and nodes share, as plain data."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from situate.vm.planning.rules.migration_cost import cost
 
 
 def quantities(amounts: Amounts, rules: Rules) -> dict[str, str]:
-    """`{"cpu": "250m", "memory": "1Gi"}`; not below zero."""
+    """Return amounts as `{"cpu": "250m", "memory": "1Gi"}`, not below zero."""
     return {name: shown_amount(name, amount) for name, amount in zip(rules.resources, amounts.positive(), strict=True)}
 
 
 def held(state: State, node: str, uid: str, rules: Rules) -> list[dict[str, Any]]:
-    """Room on the node that is for others than this pod; `claim` is empty of what is saved up for somebody (B31)."""
+    """Return the capacity on the node that is held for others than this Pod.
+
+    `claim` is empty for capacity held for an overtaken waiter (B31).
+    """
     return [
         {"claim": claim, "for": str(whom), "amount": quantities(amount, rules)}
         for claim, whom, amount in state.keeps(node, uid)
@@ -28,7 +31,7 @@ def held(state: State, node: str, uid: str, rules: Rules) -> list[dict[str, Any]
 
 
 def moved(move: Move, state: State, now: float, rules: Rules) -> dict[str, Any]:
-    """`cost` in seconds-equivalents (B17); `progress` from 0 to 1."""
+    """Return a migration as data: `cost` in seconds-equivalents, `progress` from 0 to 1."""
     pod = state.pod(move.source.uid)
     progress = move.progress
     return {

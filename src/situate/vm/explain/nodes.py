@@ -1,4 +1,4 @@
-"""What is booked, held and wanted on a node, and what moves from it and to it."""
+"""Explain a node: reserved, held and requested amounts, and migrations from and to it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ def explain_node(
     rules: Rules,
     planner: Planner = Planner(),  # noqa: B008  # frozen
 ) -> dict[str, Any] | None:
-    """None: no such node is known. Amounts count after overcommit, those of its pods before."""
+    """Return the explanation of a node. None: no such node is known.
+
+    Amounts count after overcommit, those of its Pods before.
+    """
     node = state.nodes.get(name)
     if node is None:
         return None

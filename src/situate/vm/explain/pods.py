@@ -1,4 +1,7 @@
-"""Why a pod does not have what it wants, what is done about it, and what would help, in the form of B39."""
+"""Explain an unmet request in the form of `/explain`.
+
+The answer has the reason, the migrations for the request, and changes that would help (B39).
+"""
 
 from __future__ import annotations
 
@@ -17,18 +20,23 @@ from situate.vm.planning.drain import drain
 from situate.vm.planning.targets import Fits, anywhere
 
 NOTHING: Final = "nothing"
-"""What would help where nothing does."""
+"""The entry of `wouldHelp` if no change helps."""
 
 
 def explain_pod(
     state: State, namespace: str, name: str, now: float, rules: Rules, fits: Fits = anywhere
 ) -> dict[str, Any] | None:
-    """None: no pod of this name is on a node that is known.
+    """Return the explanation of a Pod. None: no Pod of this name is on a known node.
 
-    `evacuation`, where somebody has tried to evict it, is what becomes of that (B48); `maximum` is its machine's own,
-    where it asks for more; `free` is what there is room for, and has yet to be granted; `refused` is why its wish is
-    not attempted (B36), and `putOff` what its kubelet has yet to find room for (B35). Amounts are the pod's own but for
-    `room`, which counts as its node does, after overcommit.
+    Optional keys are:
+
+    - `evacuation`: the effect of a refused eviction (B48).
+    - `maximum`: the limit of its VM, if it requests more.
+    - `free`: the capacity that is free and not granted yet.
+    - `refused`: the reason that its resize request is not attempted (B36).
+    - `putOff`: the amount that its kubelet has no capacity for yet (B35).
+
+    Amounts are the Pod's own. Those in `room` count as on its node, after overcommit.
     """
     uid = uid_of(state, namespace, name)
     found = None if uid is None else explanation(state, uid, now, rules, fits)
@@ -40,7 +48,10 @@ def explain_pod(
 
 
 def uid_of(state: State, namespace: str, name: str) -> str | None:
-    """Of the pod on a node that is known; of a VirtualMachine's name its runner, that which moves before its target."""
+    """Return the UID of a Pod on a known node.
+
+    The name of a VirtualMachine gives its runner Pod; during a migration, the source Pod before the target Pod.
+    """
     runner: Pod | None = None
     for node in state.nodes.values():
         for pod in node.pods.values():

@@ -1,10 +1,10 @@
-"""What would come of changed pods and nodes: the same steps on a state that is dropped (B41, C10).
+"""Apply hypothetical changes to Pods and nodes with the same steps, on a state that is dropped.
 
     {"nodes": [{"name": "n1", "cpu": "16", "memory": "64Gi", "schedulable": true, "draining": false, "gone": false}],
      "pods": [{"namespace": "default", "name": "a", "cpu": "8", "memory": "32Gi", "gone": false}], "forSeconds": 10}
 
-Of a node that is not known, `cpu` and `memory` make a new one; of a pod they are what it asks for. What is not named
-stays as it is; what is named otherwise is refused, for the answer would be of no change.
+For an unknown node, `cpu` and `memory` create a node. For a Pod, they are its request. Values that are not named stay
+unchanged. An unknown name is refused, because the answer would ignore it (B41, C10).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MOST_BEATS: Final = 32
 class NodeChange:
     name: str
     total: tuple[int | None, ...]
-    """A resource each; None leaves it."""
+    """One value for each resource. None leaves it unchanged."""
     schedulable: bool | None = None
     draining: bool | None = None
     gone: bool = False
@@ -54,12 +54,15 @@ class PodChange:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """In order: first those of nodes."""
+    """The changes in order: nodes first."""
 
     nodes: tuple[NodeChange, ...] = ()
     pods: tuple[PodChange, ...] = ()
     seconds: float | None = None
-    """So long afterwards is looked; None: until whoever is short then would have others moved."""
+    """How many seconds after the changes the answer covers.
+
+    None: until the leader would plan for a Pod that is short then.
+    """
 
 
 def read_changes(body: bytes, rules: Rules) -> Changes | Unreadable:
@@ -85,9 +88,10 @@ def what_if(
     planner: Planner = Planner(),  # noqa: B008  # frozen
     fits: Fits = anywhere,
 ) -> dict[str, Any] | Unreadable:
-    """What would be done, and how the changed pods and nodes would stand then; nothing is done, whatever is said.
+    """Return the actions that would follow, and the explanations of the changed Pods and nodes after them.
 
-    Writes count as under way, so that nobody moves for real in it: what is told is what would begin.
+    The simulation changes nothing and counts all its writes as in progress. So no migration completes in it: the answer
+    has the migrations that would start.
     """
     *_, found = what_if_by_steps(state, changes, now, rules, planner, fits)
     assert found is not None, "the last is the answer"
@@ -97,7 +101,7 @@ def what_if(
 def what_if_by_steps(
     state: State, changes: Changes, now: float, rules: Rules, planner: Planner, fits: Fits
 ) -> Iterator[dict[str, Any] | Unreadable | None]:
-    """None after each decision and each explanation, then the answer: whoever asks for much keeps nobody waiting."""
+    """Yield None after each decision and explanation, and then the answer. So a large question delays no other work."""
     actions: list[Action] = []
     for event in _events(state, changes, rules):
         if isinstance(event, Unreadable):
@@ -174,7 +178,10 @@ def _asked(pod: Pod, change: PodChange) -> Asked:
 
 
 def _said(actions: Sequence[Action], rules: Rules) -> Iterator[dict[str, Any]]:
-    """Each action once. A grant to a machine is written to its pod and to the machine: the latter is told."""
+    """Yield each action once.
+
+    A grant to a VM has an action for its Pod and one for the VM. Only the latter is reported.
+    """
     machines = {each.pod.uid for each in actions if isinstance(each, Approve)}
     said: list[dict[str, Any]] = []
     for action in actions:

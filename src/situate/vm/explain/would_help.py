@@ -1,7 +1,6 @@
-"""What would help a pod that is short: changes after which it gets all it wants, each tried before it is told (B40).
+"""Find changes after which a Pod gets its whole request. Each is verified before it is reported.
 
-A change is applied to a copy of the state, or of the rules, and the same functions are asked again; nothing is said of
-which nobody has seen that it helps.
+A change is applied to a copy of the state or of the rules, and the same functions run on the copy (B40).
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ from situate.vm.planning.rules.shortfall import missing, need, room_for, shortag
 from situate.vm.planning.targets import Fits, anywhere
 
 MOST_TRIED: Final = 12
-"""Changes of which it takes a plan to know whether they help; so many are tried, the small ones first."""
+"""How many changes are tried that need a plan to verify. The small ones come first."""
 NEW_NODE: Final = "a new node"
 _ENDLESS: Final = 2**60
 _WHOLE: Final = (Way.NEIGHBOURS, Way.ITSELF, Way.WAITING, Way.CHAIN, Way.EVICTION)
 Applied: TypeAlias = tuple[State, Rules, float]
-"""State, rules and time with a change."""
+"""State, rules and time after a change."""
 
 
 @dataclass(frozen=True, slots=True)
 class BiggerNode:
-    """The pod's own node."""
+    """A larger node for the Pod."""
 
     node: str
     by: Amounts
@@ -50,7 +49,7 @@ class BiggerNode:
 @dataclass(frozen=True, slots=True)
 class NewNode:
     room: Amounts
-    """Below its watermark."""
+    """Capacity of the node below its watermark."""
 
     def applied(self, state: State, rules: Rules, now: float) -> Applied:
         nothing = Amounts.zero(state.resources)
@@ -60,7 +59,7 @@ class NewNode:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """Another pod of its node."""
+    """Removal of another Pod from the node."""
 
     pod: Ref
 
@@ -73,7 +72,7 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class Migratable:
-    """A machine of its node that no label allows to be moved; perhaps itself."""
+    """A label that allows the migration of a VM of the node, perhaps of the requester itself."""
 
     pod: Ref
 
@@ -87,7 +86,7 @@ class Migratable:
 
 @dataclass(frozen=True, slots=True)
 class Schedulable:
-    """A node that is cordoned, not ready or drained."""
+    """Use of a node that is cordoned, not ready or draining."""
 
     node: str
 
@@ -98,7 +97,7 @@ class Schedulable:
 
 @dataclass(frozen=True, slots=True)
 class FewerMoves:
-    """The limits of moves lifted, or those moves ended that take the places (B26)."""
+    """Higher concurrency limits, or the end of the migrations that reach them."""
 
     def applied(self, state: State, rules: Rules, now: float) -> Applied:
         return state, unlimited(rules), now
@@ -106,18 +105,18 @@ class FewerMoves:
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """A machine may move again that cools down."""
+    """The end of a VM's cool-down."""
 
     pod: Ref
     at: float
-    """Seconds of the epoch."""
+    """End of the cool-down, in seconds of the epoch."""
 
     def applied(self, state: State, rules: Rules, now: float) -> Applied:
         return state, rules, max(now, self.at)
 
 
 class Rule(Enum):
-    """Rules that may be set otherwise, by their names in the configuration."""
+    """Settings that may be changed, by their names in the configuration."""
 
     CHAINS = "chainDepth"
     POST_COPY = "postCopy"
@@ -142,11 +141,11 @@ Change: TypeAlias = BiggerNode | NewNode | Gone | Migratable | Schedulable | Few
 
 
 def would_help(state: State, uid: str, now: float, rules: Rules, fits: Fits = anywhere) -> tuple[Change, ...]:
-    """Changes after each of which all that the pod wants is free for it, or a plan is made that brings all of it.
+    """Return changes after which the Pod's whole request is free for it, or a plan brings it.
 
-    Where such a plan is made as things are, only what would be quicker; whoever leaves by it, or is leaving already, is
-    not among that. Empty: it is on no node, has what it wants, or is being moved itself, and then nothing helps but the
-    end of that.
+    If such a plan exists already, only quicker changes are returned. Removing a Pod that leaves anyway is not among
+    them. Empty: the Pod is on no node, has its whole request, or is migrating. In the last case, only the end of the
+    migration helps.
     """
     pod = state.pod(uid)
     if pod is None or pod.frozen or _free(state, uid):
@@ -163,13 +162,13 @@ def would_help(state: State, uid: str, now: float, rules: Rules, fits: Fits = an
 
 
 def granted(state: State, uid: str, now: float, rules: Rules, fits: Fits = anywhere) -> bool:
-    """Whether all that the pod wants is free for it, or is on its way, or a plan brings it."""
+    """Return whether the Pod's whole request is free for it, on its way, or brought by a plan."""
     pod = state.pod(uid)
     return pod is not None and (_coming(state, pod) or plan(state, uid, now, rules, fits).way in _WHOLE)
 
 
 def told(change: Change, resources: Sequence[str]) -> str:
-    """For people; `resources`: names, as `Rules` has them."""
+    """Describe a change for users. `resources` are the names in `Rules`."""
     match change:
         case BiggerNode(node, by):
             return f"node {node} bigger by {_amounts(by, resources)}"
@@ -199,19 +198,22 @@ def _helps(change: Change, state: State, uid: str, now: float, rules: Rules, fit
 
 
 def _coming(state: State, pod: Pod) -> bool:
-    """Whether all of it is free for it, or will be by moves that are under way."""
+    """Return whether the whole request is free for the Pod, or will be by migrations in progress."""
     return not need(state, state.where[pod.uid], pod, whole_units(pod))
 
 
 def _free(state: State, uid: str) -> bool:
-    """Whether there is room for all of it, claimed by nobody else."""
+    """Return whether there is unclaimed capacity for the whole request."""
     pod = state.pod(uid)
     assert pod is not None
     return not missing(state, state.where[uid], pod, whole_units(pod))
 
 
 def _at_once(state: State, pod: Pod, leaving: Container[str]) -> Iterator[BiggerNode | Gone]:
-    """What makes the room itself; of pods, but for those that leave anyway, the least one that has to go."""
+    """Yield changes that free the capacity at once.
+
+    Of other Pods, the least one that suffices, without those that leave anyway.
+    """
     node = state.where[pod.uid]
     lacks = _bigger_by(state, node, pod)
     others = (each for each in state.nodes[node].pods.values() if each.uid != pod.uid and each.uid not in leaving)
@@ -222,9 +224,9 @@ def _at_once(state: State, pod: Pod, leaving: Container[str]) -> Iterator[Bigger
 
 
 def _bigger_by(state: State, node: str, pod: Pod) -> Amounts:
-    """What its node would have to have more of.
+    """Return the amount that its node would need in addition.
 
-    That is more than `missing` where pods hold more than the node has, or others have room saved up for them first.
+    It is more than `missing` if Pods hold more than the node has, or if capacity is held for others first.
     """
     endless = Amounts((_ENDLESS,) * state.resources)
     after, *_ = BiggerNode(node, endless).applied(state, Rules(), 0.0)
@@ -236,7 +238,7 @@ def _bigger_by(state: State, node: str, pod: Pod) -> Amounts:
 
 
 def _with_a_plan(state: State, pod: Pod, now: float, rules: Rules, fits: Fits) -> Iterator[Change]:
-    """What may make a plan possible, that which asks least of anybody first."""
+    """Yield changes that may make a plan possible, the least demanding first."""
     here = sorted(state.nodes[state.where[pod.uid]].pods.values(), key=lambda each: each.uid)
     yield FewerMoves()
     for each in here:

@@ -1,6 +1,6 @@
-"""What time brings about: moves that take too long, claims past their deadline, writes to be repeated (B7, B15).
+"""Handle the passing of time: slow migrations, expired claims, and writes to repeat.
 
-`wake_at` says when the next of all this is due, with demand and nodes to be looked at (B16, B24).
+`wake_at` returns the next due time, also of unmet requests and of nodes to plan for (B7, B15, B16, B24).
 """
 
 from __future__ import annotations
@@ -22,16 +22,22 @@ from situate.vm.model.state import State
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """Until when something may last, seconds of the epoch, and what it did not do by then. Made at every beat."""
+    """A time limit of a migration, in seconds of the epoch, and the reason for its end.
+
+    A struct, because many are created on every time event.
+    """
 
     at: float
     why: str
     by_node: bool = False
-    """Whether only its target node speaks against it."""
+    """Whether only the target node is the reason, so that another target may help."""
 
 
 def look(draft: Draft) -> None:
-    """At most one other target is chosen, so that no decision takes long; the next beat is due at once."""
+    """Handle all that is due, but choose at most one new target, so that a decision stays short.
+
+    Another `Beat` is then due at once.
+    """
     chosen = False
     for move in list(draft.state.moves.values()):
         late = [each for each in limits(draft.state, move, draft.rules) if each.at <= draft.now]
@@ -69,7 +75,10 @@ def _expire(draft: Draft, claim: Claim) -> None:
 
 
 def limits(state: State, move: Move, rules: Rules) -> Iterator[Limit]:
-    """Until when it may last, each with what it did not do by then (B15). Foreign ones are held to them as well."""
+    """Yield the time limits of a migration, each with the reason for its end.
+
+    They also apply to foreign migrations (B15).
+    """
     if rules.compat or not move.alive or (move.stage is Stage.PLANNED and move.asked_at is None):
         return
     deadlines, begun = rules.deadlines, move.created_at if move.uid or move.asked_at is None else move.asked_at
@@ -92,7 +101,10 @@ def limits(state: State, move: Move, rules: Rules) -> Iterator[Limit]:
 
 
 def _memory(state: State, move: Move) -> int:
-    """What it uses of memory, in bytes; where nobody says, all that there is to copy, which may be all that it has."""
+    """Return the memory in use by the VM, in bytes.
+
+    If unknown, return all memory to copy, which may be all memory of the VM.
+    """
     pod = state.pod(move.source.uid)
     if pod is not None and pod.machine is not None and pod.machine.load.memory_used:
         return pod.machine.load.memory_used
@@ -102,7 +114,7 @@ def _memory(state: State, move: Move) -> int:
 
 
 def wake_at(state: State, rules: Rules) -> float | None:
-    """When a beat is due; a time that is past is due at once. None: nothing waits for time."""
+    """Return when the next `Beat` is due. A past time is due at once. None: nothing waits for time."""
     return min(_times(state, rules), default=None)
 
 

@@ -1,6 +1,7 @@
-"""Everything that exists has been told: from now on room is granted (C30, B43).
+"""Handle the end of the first listing: from now on the ledger grants capacity.
 
-Claims and moves are what the migrations say; who used a claim before says so itself (B9).
+Claims and migrations come from the migration objects (C30, B43). A Pod or VM itself records the claims that it used
+(B9).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from situate.vm.model.pods_and_nodes import Role
 
 
 def listed(draft: Draft) -> None:
-    """Repeating it changes nothing."""
+    """Start to grant, after all listed objects are recorded. A second call changes nothing."""
     if draft.state.started:
         return
     draft.state = replace(draft.state, started=True)
@@ -40,7 +41,7 @@ def listed(draft: Draft) -> None:
             judged_by_kubelet(draft, None, pod)
             if draft.rules.compat:
                 step.look_at_pod(draft, pod.uid)
-        # what was decided of wishes while they were told was not written
+        # decisions on resize requests during the listing produced no writes
         pod_resize.node_changed(draft, draft.state.nodes[node.name])
         draft.stir(node.name)
     for claim in list(draft.state.claims.values()):

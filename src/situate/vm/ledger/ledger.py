@@ -1,7 +1,7 @@
-"""The one ledger of a process: what plugin and shell both look at, and the only door through which it changes.
+"""The ledger of a process: plugin and controller read it, and it changes only through `Ledger.apply`.
 
-What may change in it is decided by `situate.vm.ledger.step`, event by event. What an event asks for is queued here
-until the shell takes it, so that a plugin that books a pod in the midst of a cycle performs nothing.
+`situate.vm.ledger.step` decides the changes, event by event. The actions of an event wait here until the controller
+takes them. So a plugin that reserves a Pod during a scheduling cycle performs no writes.
 """
 
 from __future__ import annotations
@@ -23,48 +23,51 @@ from situate.vm.model.state import State
 
 @dataclass(slots=True)
 class Counts:
-    """What plugin calls have come to since the process began; metrics show it (C32)."""
+    """Counts of plugin calls since the process began, for the metrics."""
 
     calls: Counter[tuple[str, bool]] = field(default_factory=Counter)
-    """By method and whether the pod's namespace is ignored."""
+    """Calls, by method and whether the Pod's namespace is ignored."""
     failures: Counter[tuple[str, bool]] = field(default_factory=Counter)
-    """Rejections and errors, likewise."""
+    """Rejections and errors, with the same keys."""
     should_deny: int = 0
-    """Pods that were reserved although the node was over its budget with them (C22)."""
+    """Pods that were reserved although the node was over budget with them (C22)."""
     unplaced: int = 0
-    """Cycles of pods that no node could take."""
+    """Scheduling cycles that found no node."""
     unplaced_for_held_room: int = 0
-    """Those of them that a node would have taken if no room of it were held for others (B4)."""
+    """Scheduling cycles that failed only because capacity is held for others (B4)."""
 
 
 class Ledger:
-    """Mutable, of one process; times are seconds of the epoch."""
+    """The mutable ledger of one process. Times are seconds of the epoch."""
 
     def __init__(self, rules: Rules, clock: Callable[[], float], may_write: Callable[[], bool]) -> None:
-        """`may_write`: whether this process leads at this very moment (B44)."""
+        """Create an empty ledger. `may_write` returns whether this process holds the Lease now."""
         self.rules = rules
         self.state = State(resources=len(rules.resources))
         self.planner: Planner = PLANNER
-        """Who says who moves whither."""
+        """Chooses the VMs to migrate and their targets."""
         self.counts = Counts()
         self.largest = Amounts.zero(len(rules.resources))
-        """The largest Total of any node, a resource each: what scores compare with (C20, D17)."""
+        """The largest Total of any node, for each resource. Scores are relative to it (C20, D17)."""
         self.wake_at: float | None = None
-        """When a `Beat` is due; None: nothing waits for time."""
+        """When the next `Beat` is due, in seconds of the epoch. None: nothing waits for time."""
         self.handle: Handle | None = None
-        """Lent by the engine in which the plugin is at work; None before there is one."""
+        """Handle of the engine that runs the plugin. None until the plugin runs."""
         self.paused: dict[str, str] = {}
-        """By uid the targets that Permit holds, and the key of the move of each (N24)."""
+        """By UID of each target Pod that waits at Permit: the key of its migration (N24)."""
         self.broken: Exception | None = None
-        """A defect: an event could not be decided on. The ledger lacks it from then on, and nobody may rely on it."""
+        """The exception of an event that the ledger could not apply.
+
+        The ledger lacks that event and must not be used any more.
+        """
         self.listeners: list[Callable[[], None]] = []
-        """Called after each event; none of them may block."""
+        """Functions to call after each event. They must not block."""
         self.clock = clock
         self.may_write = may_write
         self._actions: list[Action] = []
 
     def begin(self) -> None:
-        """A term begins: nothing is known, and nothing that an earlier one asked for is to be done."""
+        """Start a term as leader: drop the state and all pending actions."""
         self.state = State(resources=len(self.rules.resources))
         self.largest = Amounts.zero(len(self.rules.resources))
         self.wake_at = None
@@ -73,7 +76,7 @@ class Ledger:
         self._actions = []
 
     def apply(self, event: Event) -> None:
-        """What happened is true from now on; what it asks for waits in `taken`."""
+        """Apply an event. Its actions wait until `taken` returns them."""
         try:
             decision = step(self.state, event, self.clock(), self.rules, self.planner)
         except Exception as problem:
@@ -88,17 +91,17 @@ class Ledger:
         self._tell()
 
     def beat(self) -> None:
-        """Time has passed: `wake_at` is no more."""
+        """Clear `wake_at` and apply a time event."""
         self.wake_at = None
         self.apply(Beat())
 
     def taken(self) -> list[Action]:
-        """What has to be done, in order; it is forgotten here."""
+        """Return the pending actions in order and remove them from the ledger."""
         taken, self._actions = self._actions, []
         return taken
 
     def apart(self) -> Ledger:
-        """One that knows the same; what becomes of it is nothing to this one, and nothing of it is performed."""
+        """Return an independent copy with the same state. Its actions are never performed."""
         twin = Ledger(self.rules, self.clock, self.may_write)
         twin.state, twin.largest, twin.planner = self.state, self.largest, self.planner
         return twin
@@ -108,6 +111,6 @@ class Ledger:
             listener()
 
     def _measure(self) -> None:
-        """With `compat` the largest one never falls, as in the reference."""
+        """Update the largest Total. With `compat`, it never falls, as in neondatabase/autoscaling."""
         now = largest(self.state.nodes.values(), self.state.resources)
         self.largest = self.largest.most(now) if self.rules.compat else now

@@ -1,7 +1,7 @@
-"""What is told of a decision besides what is done: wishes that are denied, moves that begin, claims that shrink (B41).
+"""Events for one decision: denied requests, started migrations, reduced claims.
 
-Once each: what the state already says from which the step began was told then. What ends is told where it ends
-(`situate.vm.ledger.migrations.completion`), and what is wrong where that is noticed.
+Each is recorded once: anything already in the state before the step was recorded then. Ends are recorded where they
+happen, in `situate.vm.ledger.migrations.completion`. Faults are recorded where they are noticed (B41).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MOST_NAMED: Final = 3
 
 
 def tell(before: State, draft: Draft) -> None:
-    """`before`: what the step began with."""
+    """Add the Events of this step to the draft. `before` is the state at its start."""
     for action in tuple(draft.actions):
         match action:
             case StartMove(move, claim) if not _asked_for(before, move):
@@ -38,12 +38,12 @@ def tell(before: State, draft: Draft) -> None:
 
 
 def _wants_more(before: Pod | None, now: Pod | None) -> bool:
-    """Another wish, of which the first is a part: it is denied as well."""
+    """Return whether the request grew in this step. The larger request is denied as well."""
     return before is not now and before is not None and now is not None and now.wish.exceeds(before.wish)
 
 
 def _put_off(before: State, after: State, uid: str) -> bool:
-    """Its kubelet has said so in this step, and until then there was room for it, as far as anybody knew."""
+    """Return whether the kubelet deferred the resize in this step and there seemed to be enough capacity before."""
     was, now = before.pod(uid), after.pod(uid)
     if was is None or now is None or not was.unanswered or now.unanswered:
         return False
@@ -56,7 +56,10 @@ def _asked_for(before: State, move: Move) -> bool:
 
 
 def _is_smaller(before: State, after: State, claim: Claim) -> bool:
-    """And goes on. Of several in one step the last one counts; a claim whose room others took is told of as that."""
+    """Return whether the claim shrank in this step and stays open.
+
+    Of several reductions in one step, the last one counts. A broken claim has its own Event.
+    """
     known = before.claims.get(claim.id)
     return known is not None and after.claims.get(claim.id) == claim != known and not claim.broken
 
@@ -87,7 +90,7 @@ def _waits(draft: Draft, uid: str) -> None:
 
 
 def _short(pod: Pod) -> Amounts:
-    """What the kubelet has put off is booked already (B35)."""
+    """Return the missing amount. The reserved amount of a deferred Pod already includes its request."""
     return (pod.reserved - pod.used if pod.deferred else pod.wish - pod.reserved).positive()
 
 
@@ -108,7 +111,7 @@ def _named(refs: Sequence[Ref]) -> str:
 
 
 def _kept_for(state: State, node: str, pod: Pod) -> Sequence[Ref]:
-    """Whose room on the node is not this pod's: freed or saved up for them, or reserved for their coming."""
+    """Return the Pods and VMs for which capacity on the node is held or reserved, except this Pod."""
     kept = [state.told_of(ref) for _, ref, _ in state.keeps(node, pod.uid)]
     coming = [move.machine for move in state.arriving(node) if not move.target_booked]
     own = state.told_of(pod.ref)

@@ -1,8 +1,8 @@
-"""The heart of vm: one event, another ledger, and what has to be done for it to be true of the cluster.
+"""Decide on one event: return the next state, and the actions that make the cluster match it.
 
-`step` is a plain function. Shell, simulator and tests call it alike, and a what-if is a step whose state is dropped
-(C10, B42). An event changes bookings, wishes or moves; then each node of which something changed is run until nothing
-follows any more: claims are cut to what is needed, free room goes to those who wait, and moves that nobody needs end.
+`step` is a pure function. The controller, the simulator and the tests call the same function, and a what-if drops the
+returned state (C10, B42). An event changes reserved amounts, requests or migrations. Then `step` runs each changed node
+until nothing follows: it reduces claims to the need, grants free capacity to waiters, and ends unneeded migrations.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ PLANNER: Final = Planner()
 
 
 def step(state: State, event: Event, now: float, rules: Rules, planner: Planner = PLANNER) -> Decision:
-    """Equal arguments give equal decisions (I10). `now`: seconds of the epoch.
+    """Apply an event to the state. Equal arguments give equal decisions.
 
-    Before `Listed` everything is taken in, and nothing is granted, moved or ended (C30).
+    `now` is in seconds of the epoch. Before `Listed`, the ledger only records events: it grants, migrates and ends
+    nothing (C30).
     """
     draft = Draft(state, now, rules, planner)
     _take_in(draft, event)
@@ -102,7 +103,10 @@ def _beat(draft: Draft) -> None:
 
 
 def _settle(draft: Draft) -> None:
-    """Runs nodes until nothing follows. Every round ends a claim or a move, and there are finitely many of both."""
+    """Run changed nodes until nothing follows.
+
+    Every round ends a claim or a migration, so the number of rounds is finite.
+    """
     while True:
         while draft.stirred:
             name = next(iter(draft.stirred))
@@ -128,7 +132,7 @@ def _run(draft: Draft, node: str) -> None:
 
 
 def _wake(before: State, draft: Draft) -> None:
-    """Pods that wait in the scheduler's queue may fit where there is more room for anybody than before (D16)."""
+    """Activate queued Pods for nodes that have more free capacity than before the step."""
     for name in draft.touched:
         if name not in draft.state.nodes:
             continue

@@ -1,7 +1,7 @@
-"""One decision while it is made: a state that is replaced entry by entry, and what is to be done.
+"""The state and actions of one decision while the ledger computes it.
 
-Nothing is decided here. What the steps of `situate.vm.ledger.step` change goes through this, so that each change has
-one form.
+Nothing is decided here. All changes of `situate.vm.ledger.step` go through this class, so each kind of change has one
+form.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from situate.vm.model.resource_amounts import Amounts
 from situate.vm.model.state import Account, Denied, Permit, State, Unseen, Waiter
 
 SHOWN_AFTER_S: Final = 30.0
-"""What was asked for and does not show after this long is asked for once more: it was lost, or somebody else wrote."""
+"""How long a requested change may stay unseen before it is requested again: it was lost, or another client wrote."""
 K = TypeVar("K")
 V = TypeVar("V")
 
 
 class Draft:
-    """Mutable, and known to nobody but the one decision that it is for."""
+    """The working state of one decision. Mutable, and used by that decision only."""
 
     def __init__(self, state: State, now: float, rules: Rules, planner: Planner) -> None:
         self.state, self.now, self.rules, self.planner = state, now, rules, planner
         self.actions: list[Action] = []
         self.stirred: dict[str, None] = {}
-        """Nodes of which something changed, in order: each is run before the decision is done."""
+        """Changed nodes, in order. Each is run before the decision ends."""
         self.touched: dict[str, None] = {}
-        """All that were ever stirred."""
+        """All nodes that were ever in `stirred`."""
         self.dropped: dict[str, str] = {}
-        """Where moves that were forgotten were to go, by their keys."""
+        """Target nodes of the migrations that the decision dropped, by migration key."""
         self._approvals: dict[str, Amounts] = {}
         self._used_claims: dict[str, list[str]] = {}
 
@@ -53,7 +53,10 @@ class Draft:
             self.stirred[node] = self.touched[node] = None
 
     def stir_ends(self, move: Move) -> None:
-        """Also where else its machine waits: one that others moved meanwhile is on neither node."""
+        """Mark both nodes of a migration as changed, and all nodes on which its VM waits.
+
+        If another client migrated the VM meanwhile, it may wait on a third node.
+        """
         self.stir(move.source_node)
         self.stir(move.target_node)
         for uid in self.state.waiters:
@@ -68,7 +71,10 @@ class Draft:
         self.state = amended(self.state, nodes=_without(self.state.nodes, name))
 
     def book(self, pod: Pod, node: str) -> None:
-        """It counts on this node and on no other; on one that does not exist it is kept aside (D19)."""
+        """Reserve the Pod's amount on this node and remove it from any other.
+
+        A Pod on a node that does not exist is stored separately (D19).
+        """
         state = self.state
         former = state.where.get(pod.uid)
         if former is not None and former != node:
@@ -85,7 +91,7 @@ class Draft:
             self.state = amended(state, where=_with(state.where, pod.uid, node), apart=_with(state.apart, pod.uid, pod))
 
     def unbook(self, uid: str) -> Pod | None:
-        """What was known of it; None: nothing."""
+        """Remove a Pod and return its entry. None: there was none."""
         state = self.state
         name = state.where.get(uid)
         if name is None:
@@ -97,14 +103,14 @@ class Draft:
         return pod
 
     def known(self, uid: str) -> Pod | None:
-        """Also one that is kept aside because its node is not there."""
+        """Return the entry of a Pod, also if its node does not exist."""
         return self.state.pod(uid) or self.state.apart.get(uid)
 
     def put_move(self, move: Move) -> None:
         self.state = amended(self.state, moves=_with(self.state.moves, move.key, move))
 
     def drop_move(self, key: str) -> None:
-        """Whoever moved may grow again, and what was reserved for it is free."""
+        """Remove a migration: its VM may grow again, and its target reservation ends."""
         move = self.state.moves[key]
         self.stir_ends(move)
         self.dropped[key] = move.target_node
@@ -132,7 +138,7 @@ class Draft:
         self.state = amended(self.state, writes=_without(self.state.writes, uid))
 
     def drop_approval(self, uid: str) -> None:
-        """Nothing is written of what it may use, nor written again."""
+        """Drop the Pod's pending approval and any write in progress, so that neither is sent again."""
         self._approvals.pop(uid, None)
         self.drop_write(uid)
 
@@ -155,7 +161,7 @@ class Draft:
         self.state = amended(self.state, looks=_without(self.state.looks, node))
 
     def forget(self, uid: str) -> None:
-        """What was kept of a pod beside its booking."""
+        """Remove all entries of a Pod except its reserved amount."""
         state = self.state
         self.state = amended(
             state,
@@ -168,17 +174,21 @@ class Draft:
         self._approvals.pop(uid, None)
 
     def moves(self, pod: Pod) -> bool:
-        """Whether it is being moved or is about to be: what it holds does not grow meanwhile (D13, I14)."""
+        """Return whether the Pod's VM migrates or is about to.
+
+        Its reserved amount does not grow meanwhile (D13, I14).
+        """
         return pod.frozen or (pod.machine is not None and self.state.may_leave(pod.machine.ref))
 
     def approve(self, uid: str, amount: Amounts) -> None:
-        """Have it written what the pod may use, in whole."""
+        """Request a write of the whole amount that the Pod may use."""
         self._approvals[uid] = amount
 
     def approve_more(self, pod: Pod, increase: Amounts) -> None:
-        """The same, beside a decrease that is being written: `pod` as it was booked before.
+        """Request a write of an increase. `pod` is the entry before the increase.
 
-        What grows does so from what is booked, whatever it was to be lowered to.
+        A decrease that is being written stays for the other resources. A resource that grows starts from its reserved
+        amount.
         """
         write = self.state.writes.get(pod.uid)
         others = self._approvals.get(pod.uid, pod.reserved if write is None else write.amount)
@@ -186,7 +196,10 @@ class Draft:
         self._approvals[pod.uid] = Amounts(tuple(held + more if more else other for held, more, other in rows))
 
     def expect(self, pod: Pod) -> None:
-        """Whoever asked has written the request to the machine: until the pod shows it, what it shows is older."""
+        """Record that the requester wrote the request to the VM.
+
+        Until the Pod shows it, other values on the Pod are outdated.
+        """
         write = self.state.writes.get(pod.uid)
         if write is not None and not write.landed:
             self.approve(pod.uid, write.amount)
@@ -197,14 +210,14 @@ class Draft:
             self.put_write(pod.uid, write)
 
     def used_claim(self, uid: str, claim: str) -> None:
-        """Have it written together with the pod's approved amount that this claim is used (B9)."""
+        """Request that the write of the Pod's approved amount also records this claim as used."""
         self._used_claims.setdefault(uid, []).append(claim)
 
     def used(self, uid: str, claim: str) -> bool:
         return claim in self._used_claims.get(uid, ())
 
     def being_closed(self, claim: str) -> bool:
-        """Whether it is still to be written to a machine that it was used, or nobody knows yet that it is."""
+        """Return whether the record that the claim was used is not yet known to be written to a VM."""
         for uid, used in self._used_claims.items():
             pod = self.state.pod(uid)
             if claim in used and pod is not None and pod.machine is not None:
@@ -213,7 +226,7 @@ class Draft:
         return any(claim in closed.split(",") for closed in under_way if closed)
 
     def write_approvals(self) -> None:
-        """One write a pod, whatever has been decided of it."""
+        """Emit one write for each Pod with an approval, however often it changed."""
         for uid, amount in self._approvals.items():
             pod = self.state.pod(uid)
             if pod is not None:
@@ -230,7 +243,10 @@ class Draft:
         self.do(approval(pod, write))
 
     def _grow_account(self, pod: Pod, amount: Amounts) -> None:
-        """The pod before its machine (B47). What was to be lowered after an earlier write is booked by this one."""
+        """Resize the runner Pod before its VM grows.
+
+        The decrease that an earlier write planned is now part of this write.
+        """
         known = self.state.accounts.get(pod.uid)
         if known is not None and known.lowers_to is not None:
             self.put_account(pod.uid, replace(known, lowers_to=None))
@@ -239,7 +255,10 @@ class Draft:
             self.do(resize)
 
     def _closed_claims(self, pod: Pod, machine: Machine) -> str:
-        """Ids of all that were used and whose migrations a restart would find: none of them is used again (B9)."""
+        """Return the ids of used claims whose migration objects still exist, comma-separated.
+
+        After a restart, the leader reads these ids and uses none of the claims again (B9).
+        """
         former = self.state.writes.get(pod.uid)
         written = [] if former is None else former.closed_claim.split(",")
         claims = [*machine.closed_claim.split(","), *written, *self._used_claims.get(pod.uid, [])]
@@ -248,7 +267,7 @@ class Draft:
 
 
 def approval(pod: Pod, write: Unseen) -> Approve | ResizePod:
-    """What writes it, the first time and again."""
+    """Return the action that writes the approved amount, the first time and on each retry."""
     if pod.machine is None and pod.resize is not None:
         own, wish = pod.resize.own_of(write.amount), pod.resize.text
         return ResizePod(pod.ref, write.amount, pod.resize.container, own, wish)

@@ -1,6 +1,7 @@
-"""What a decision asks for. Each is safe to repeat, names the uid it was decided on, and carries a precondition.
+"""Actions that a decision requests.
 
-The shell performs them in order and tells what became of each by `situate.vm.model.events.Written`.
+Each action is safe to repeat, names the UID it was decided for, and carries a precondition. The controller carries them
+out in order and reports each result as a `situate.vm.model.events.Written`.
 """
 
 from __future__ import annotations
@@ -18,36 +19,39 @@ from situate.vm.model.resource_amounts import Amounts
 
 @dataclass(frozen=True, slots=True)
 class Approve:
-    """Write the approved amount to the VirtualMachine, with tests that unit and request are unchanged (C26)."""
+    """A write of the approved amount to the VirtualMachine.
+
+    JSON-patch tests check that unit and request are unchanged (C26).
+    """
 
     machine: Ref
     pod: Ref
     amount: Amounts
-    """In whole: what it holds from now on."""
+    """The whole amount that the VM may use from now on."""
     unit: Amounts
     requested: Amounts
     closed_claim: str = ""
-    """Written in the same patch (B9)."""
+    """Ids of used claims, comma-separated. The same patch writes them (B9)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResizePod:
-    """Patch `pods/resize` of a pod: requests, and limits by the same difference (B34, B47)."""
+    """A patch of a Pod's `pods/resize`: requests, and limits by the same difference."""
 
     pod: Ref
     amount: Amounts
-    """What the pod asks for then, in whole."""
+    """The requests of the whole Pod after the resize."""
     container: str = ""
-    """Empty: the pod's only one that counts."""
+    """Name of the container. Empty: the only container of the Pod that counts."""
     own: Amounts | None = None
-    """What that container requests then; None: what of the amount the others leave."""
+    """The requests of that container after the resize. None: `amount` minus the requests of the other containers."""
     wish: str = ""
-    """The wish that it is for, as it is written; empty: nobody's."""
+    """The text of the resize request that this write serves. Empty: none."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartMove:
-    """Create the migration with its claim and its target in one call (B2)."""
+    """Creation of the migration object with its claim and its target, in one call."""
 
     move: Move
     claim: Claim | None
@@ -55,7 +59,7 @@ class StartMove:
 
 @dataclass(frozen=True, slots=True)
 class CancelMove:
-    """Delete the migration while it is not done (B21, B22)."""
+    """Deletion of the migration object before the migration is complete."""
 
     name: str
     machine: Ref
@@ -65,7 +69,7 @@ class CancelMove:
 
 @dataclass(frozen=True, slots=True)
 class EndMove:
-    """Delete the migration that is over, once its claim is closed (B2, C27)."""
+    """Deletion of the object of a finished migration, after its claim is closed."""
 
     name: str
     machine: Ref
@@ -74,7 +78,7 @@ class EndMove:
 
 @dataclass(frozen=True, slots=True)
 class ShrinkClaim:
-    """Write what is left of a claim to its migration."""
+    """A write of the open amount of a claim to its migration object."""
 
     claim: Claim
     name: str
@@ -84,19 +88,19 @@ class ShrinkClaim:
 
 @dataclass(frozen=True, slots=True)
 class Retarget:
-    """Write to a migration that it leads to another node, where room is reserved for it now (B14)."""
+    """A write of a new target node to the migration object. Capacity is reserved there now."""
 
     name: str
     machine: Ref
     uid: str
     target_node: str
     at: float
-    """When that was decided, seconds of the epoch."""
+    """When the new target was chosen, in seconds of the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """Note on the migration what happens when its source is gone, then delete the source (B10)."""
+    """A write of the hand-over record to the migration object, then the deletion of the source Pod."""
 
     name: str
     machine: Ref
@@ -108,28 +112,31 @@ class HandOver:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Ask the Eviction API (B19)."""
+    """Eviction of a Pod through the Eviction API."""
 
     pod: Ref
     reason: str
     node: str
     whom: Ref
-    """Who needs its room."""
+    """The Pod that needs the capacity."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoteMoved:
-    """Keep on the machine when it was moved (B25), and for how long that has paused it (B17)."""
+    """A write of the times of past migrations and the last downtime to the VM.
+
+    The times start the cool-down (B25). The downtime enters the migration cost (B17).
+    """
 
     machine: Ref
     at: tuple[float, ...]
     downtime_s: float | None = None
-    """Of the last time; None: nobody says."""
+    """Of the last migration, in seconds. None: not reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Set or clear a condition of a machine's pod, such as `NeedsNode` (B50) or `PodNotResized` (B47)."""
+    """A change of a condition of a VM's Pod, such as `NeedsNode` or `PodNotResized`."""
 
     pod: Ref
     type: str
@@ -140,20 +147,20 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """One structured log line and one Event on the machine or pod (B41)."""
+    """One structured log line and one Event on the VM or Pod."""
 
     about: Ref
     reason: str
-    """CamelCase, as Events have it."""
+    """The reason of the Event, in CamelCase."""
     message: str
     warning: bool = False
     fields: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    """For the log."""
+    """Keys and values of the log line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """Pods that wait in the scheduler's queue may fit now: on this node something became free."""
+    """Activation of Pods in the scheduler's queue: capacity became free on this node."""
 
     node: str
 
@@ -182,9 +189,9 @@ class Kind(Enum):
 
 
 def written_to(action: Action) -> tuple[Kind, str, str] | None:
-    """The object that an action writes, with namespace and name: of each one write is under way at a time.
+    """Return kind, namespace and name of the object that an action writes.
 
-    None: it writes to none that others write.
+    One write at a time is in progress for each object. None: the action writes no shared object.
     """
     match action:
         case Approve(pod=ref) | ResizePod(pod=ref) | Condition(pod=ref) | Evict(pod=ref):
@@ -202,5 +209,5 @@ def written_to(action: Action) -> tuple[Kind, str, str] | None:
 
 
 def slot_of(action: Action) -> tuple[object, ...]:
-    """Of two that wait to be written to one object, and have the same one, the later says more: it alone is sent."""
+    """Return the slot of an action: of two queued writes to one object in the same slot, only the later one is sent."""
     return type(action), action.type if isinstance(action, Condition) else ""

@@ -1,4 +1,4 @@
-"""What comes of one event."""
+"""The result of one event: the next state, the actions and the next wake-up time."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from situate.vm.model.state import State
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Another ledger, and what has to be done for it to be true of the cluster."""
+    """The next state, and the actions that make the cluster match it."""
 
     state: State
     actions: tuple[Action, ...] = ()
     wake_at: float | None = None
-    """A beat is due then, seconds of the epoch; None: nothing waits for time."""
+    """When the next `Beat` is due, in seconds of the epoch. None: nothing waits for time."""

@@ -1,6 +1,7 @@
-"""What happens to the ledger: observations of the cluster, requests of agents, and what became of our own writes.
+"""Inputs of the ledger: observations of the cluster, requests of agents, and results of own writes.
 
-The shell turns watch events, requests and answers into these; `situate.vm.ledger.step` decides on one after the other.
+The controller and the scheduler plugin turn watch events, requests and answers into these values.
+`situate.vm.ledger.step` handles them one after the other.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from situate.vm.model.resource_amounts import Amounts
 
 @dataclass(frozen=True, slots=True)
 class NodeSeen:
-    """Added or changed; sums and pods of the entry are ignored."""
+    """A node that was added or changed. Amounts and Pods of the entry are ignored."""
 
     node: Node
 
@@ -28,7 +29,7 @@ class NodeGone:
 
 @dataclass(frozen=True, slots=True)
 class PodSeen:
-    """Added or changed, bound to a node, and not ended."""
+    """A Pod that was added or changed, is bound to a node and has not ended."""
 
     pod: Pod
     node: str
@@ -36,14 +37,14 @@ class PodSeen:
 
 @dataclass(frozen=True, slots=True)
 class PodGone:
-    """Deleted, or ended with all its containers (B3, D14)."""
+    """A Pod that was deleted, or ended with all its containers."""
 
     uid: str
 
 
 @dataclass(frozen=True, slots=True)
 class PodReserved:
-    """A cycle of the scheduler placed it (N23)."""
+    """A Pod that a scheduling cycle placed."""
 
     pod: Pod
     node: str
@@ -56,7 +57,7 @@ class PodUnreserved:
 
 @dataclass(frozen=True, slots=True)
 class MigrationSeen:
-    """A migration as it is now: ours or a foreign one, of any backend."""
+    """A migration object as it is now, vm's own or foreign, of any backend."""
 
     machine: Ref
     name: str
@@ -67,31 +68,31 @@ class MigrationSeen:
     source_node: str
     target: Ref | None
     target_node: str
-    """Where its target is reserved, or is (B2)."""
+    """Node of the target reservation or of the target Pod (B2)."""
     amount: Amounts | None
-    """As it will count on the target, where the object says so (B2)."""
+    """The amount as counted on the target node. None: the object does not have it (B2)."""
     plan: str = ""
     claim: WrittenClaim | None = None
     handover: WrittenHandOver | None = None
-    """Begun, and to be gone on with (B10)."""
+    """A hand-over that was begun. The leader continues it (B10)."""
     progress: Progress | None = None
     tells_progress: bool = True
-    """Whether its system says how copying comes on; one that does not looks after that itself."""
+    """Whether the backend reports copying progress. If not, the backend ends a stalled migration itself."""
     deleting: bool = False
     created_at: float = 0.0
     rechosen_at: float | None = None
-    """When another target than the first was written to it (B14)."""
+    """When a second target was written to the object (B14)."""
     for_node: bool = False
-    """Made for the node that it leaves (B1)."""
+    """Whether it serves its source node (B1)."""
     pinned: bool = False
-    """Whether the object itself, and not only its annotation, says where it leads."""
+    """Whether the object's own field names the target node, not only its annotation."""
     downtime_s: float | None = None
-    """For how long it has paused its machine; None: it does not say, or not yet."""
+    """How long the VM was paused, in seconds. None: not reported, or not yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class MigrationPhase:
-    """What the four verbs of N13 observe, alike for every backend."""
+    """The phase of a migration in a common form for all backends."""
 
     starting: bool = False
     copying: bool = False
@@ -102,7 +103,7 @@ class MigrationPhase:
 
 @dataclass(frozen=True, slots=True)
 class WrittenClaim:
-    """A claim as a migration's annotation has it (B1, B2)."""
+    """A claim, read from the annotation of a migration object."""
 
     id: str
     plan: str
@@ -115,22 +116,22 @@ class WrittenClaim:
 
 @dataclass(frozen=True, slots=True)
 class WrittenHandOver:
-    """A hand-over as a migration's annotation has it (B10)."""
+    """A hand-over, read from the annotation of a migration object."""
 
     source: Ref
-    """The pod that is deleted."""
+    """The source Pod, which the leader deletes."""
     beneficiary: Ref
-    """The pod that grows."""
+    """The Pod that grows."""
     amount: Amounts
-    """As counted on the node."""
+    """The amount, as counted on the node."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetRefused:
-    """A cycle of the scheduler found that the pod of a move may not go where room is reserved for it (B14, F6)."""
+    """The refusal of a target Pod by the node of its reservation, seen in a scheduling cycle."""
 
     move: str
-    """As `State.moves` has it."""
+    """The key in `State.moves`."""
     node: str
     reason: str
 
@@ -143,39 +144,42 @@ class MigrationGone:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """An agent, or a pod's annotation, wants this much (2.5, B34)."""
+    """A request for a size, from an agent or a Pod's annotation."""
 
     uid: str
     unit: Amounts
     requested: Amounts
     last_permit: Amounts | None
     lowers_at_once: bool = False
-    """D24."""
+    """Whether the agent lowers its own permit when it sends a decrease (D24)."""
     sequence: int | None = None
-    """Rises with each request of an agent that numbers them: one that comes late changes nothing (F5)."""
+    """Number of the request, increasing with each one. None: the agent does not number requests.
+
+    A late request with a lower number changes nothing (F5).
+    """
     run: str = ""
-    """Of the agent: numbers of another run say nothing about this one's."""
+    """The run of the agent. Numbers of different runs are not comparable."""
     load1: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of an action; what was booked for one of which nobody knows stays until it is seen."""
+    """The result of an action. If the result is unknown, the reserved amount stays until the object shows it."""
 
     action: Action
     outcome: str
-    """`ok`, `refused`, `conflict` or `unknown`."""
+    """`ok`, `refused`, `conflict`, `denied`, `later` or `unknown`."""
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """All nodes and pods that exist have been told (C30)."""
+    """The first listing is complete: the ledger has an event for each existing node and Pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """Time has passed: deadlines, demand, cool-downs and expiries are looked at."""
+    """A time event: the ledger checks deadlines, demand, cool-downs and expiries."""
 
 
 Event: TypeAlias = (

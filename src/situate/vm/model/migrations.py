@@ -1,4 +1,4 @@
-"""Moves, and the claims on the room that they make (B1 to B8): what the ledger holds beside bookings."""
+"""Live migrations, and the claims on the capacity that they free."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ class BeneficiaryKind(Enum):
     VM = "VM"
     POD = "Pod"
     TARGET = "Target"
-    """The reservation of another move that waits for this room: a link of a chain."""
+    """The target reservation of another migration, which waits for this capacity: a link of a chain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Beneficiary:
-    """For whom room is made. Of a VM or a Pod, `ref` is its pod; of a Target, the migration that needs the room."""
+    """The beneficiary of a claim.
+
+    For kinds VM and Pod, `ref` is the Pod. For kind Target, `ref` is the migration that needs the capacity.
+    """
 
     kind: BeneficiaryKind
     ref: Ref
@@ -28,11 +31,11 @@ class ClaimState(Enum):
     PLANNED = "planned"
     MOVING = "moving"
     FREED = "freed"
-    """The source is gone, or has ended with all its containers: only now the amount is held (B3)."""
+    """The source is gone, or ended with all its containers. Only now the amount is held (B3)."""
 
 
 class Outcome(Enum):
-    """How a claim ended (B3)."""
+    """The outcome of a closed claim."""
 
     GRANTED = "granted"
     PARTIAL = "partial"
@@ -43,7 +46,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Room on a node that is promised to one beneficiary; as long as it is here it is open."""
+    """An open claim: capacity on a node that is reserved for one beneficiary."""
 
     id: str
     plan: str
@@ -51,113 +54,119 @@ class Claim:
     beneficiary: Beneficiary
     source_uid: str
     amount: Amounts
-    """What is still open of it, as it counts on the node."""
+    """The open amount, as counted on the node."""
     deadline: float
-    """Seconds of the epoch (B7)."""
+    """When the claim expires, in seconds of the epoch (B7)."""
     state: ClaimState = ClaimState.PLANNED
     broken: bool = False
-    """Somebody took of the room whom we could not refuse (B8)."""
+    """Whether a fact that the scheduler cannot refuse took a part of the capacity (B8)."""
     surplus: Amounts | None = None
-    """Once it is freed: what its move left beyond it, nobody else's either while the claim is open (B6)."""
+    """The amount that the migration freed beyond the claim. Set once the claim is freed.
+
+    While the claim is open, no other VM or Pod gets it (B6).
+    """
 
     @property
     def holds(self) -> Amounts:
-        """What a freed claim keeps from everybody but its beneficiary."""
+        """The amount that a freed claim holds against all but its beneficiary."""
         return self.amount if self.surplus is None else self.amount + self.surplus
 
 
 class Stage(Enum):
-    """How far a move is, whatever system carries it out."""
+    """The stage of a migration, the same for every backend."""
 
     PLANNED = "planned"
-    """Its object is being created, or waits for a free place among those at work (B26)."""
+    """The migration object is being created, or waits for the limits on concurrent migrations (B26)."""
     STARTING = "starting"
-    """The object is there; its target is not at work yet. Nothing is lost by cancelling."""
+    """The migration object exists and its target does not run yet. Cancelling loses no work."""
     COPYING = "copying"
     DONE = "done"
-    """The machine runs at the target; the source may still be there."""
+    """The VM runs in the target Pod. The source Pod may still exist."""
     FAILED = "failed"
     ENDING = "ending"
-    """Its cancellation has been asked for."""
+    """Its cancellation was requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Of copying memory."""
+    """Progress of copying memory."""
 
     remaining: int
     """Bytes."""
     total: int
     changed_at: float
-    """When `remaining` was last seen to shrink, seconds of the epoch."""
+    """When `remaining` last shrank, in seconds of the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One machine on its way to another node."""
+    """The live migration of one VM."""
 
     name: str
-    """Of its object, in the machine's namespace: `schedplugin-<pod>` (C6)."""
+    """Name of the migration object, in the VM's namespace: `schedplugin-<pod>` (C6)."""
     plan: str
     machine: Ref
     source: Ref
-    """The pod that leaves."""
+    """The source Pod."""
     source_node: str
     target_node: str
-    """Where `amount` is reserved for it; empty where nobody chose one, as for moves made by hand."""
+    """Node on which `amount` is reserved. Empty if no target was chosen, as for migrations made by hand."""
     amount: Amounts
-    """As it will count on the target."""
+    """The amount that the VM needs, as counted on the target node."""
     created_at: float
     uid: str = ""
-    """Of its object; empty before it was seen."""
+    """UID of the migration object. Empty before the object was seen."""
     stage: Stage = Stage.PLANNED
     claim: str = ""
-    """Id; empty for a move that is for nobody."""
+    """Id of its claim. Empty for a migration without a beneficiary."""
     target: Ref | None = None
-    """The pod it moves into, once that is known."""
+    """The target Pod. None: not known yet."""
     target_bound_at: float | None = None
     target_booked: bool = False
-    """Whether that pod is booked on the target node, so that the reservation counts no more."""
+    """Whether the target Pod is in the ledger on the target node. Then the reservation no longer counts."""
     progress: Progress | None = None
     tells_progress: bool = True
-    """False: its system does not say how copying comes on, and gives up by itself one that does not."""
+    """False: the backend does not report copying progress, and ends a stalled migration itself."""
     choices: int = 1
-    """So many targets were chosen for it (B14)."""
+    """Number of targets chosen so far (B14)."""
     rechosen_at: float | None = None
-    """When the second one was; None: there was no need."""
+    """When the second target was chosen, in seconds of the epoch. None: there is no second target."""
     refused: str = ""
-    """Why its target node takes nobody, while it waits for another one; empty: nothing is known against it."""
+    """Why the target node refuses the target Pod, while a new choice is due. Empty: no refusal is known."""
     pinned: bool = False
-    """Its object itself names its node, so that no other one can be chosen."""
+    """Whether the migration object itself names the target node, so that vm cannot choose another."""
     for_node: bool = False
-    """Made for the node that it leaves, and claimed by one who waits there: it goes on for the node's sake alone."""
+    """Whether the migration serves its source node and a waiter there claims the freed capacity.
+
+    Without a beneficiary, it goes on for the node alone.
+    """
     foreign: bool = False
-    """Made by hand: no claim, but limits hold (B15)."""
+    """Whether it was made by hand: it has no claim, but the time limits apply (B15)."""
     bandwidth: int = 0
-    """Bytes a second that it may use."""
+    """Bandwidth limit in bytes a second."""
     asked_at: float | None = None
-    """When its creation, or then its end, was asked for first; None: it was not, or the object shows that it exists."""
+    """When its creation or its end was first requested. None: not requested, or the object shows that it exists."""
     retry_at: float | None = None
-    """When that is asked for once more; None: there is no need."""
+    """When that request is repeated. None: no repetition is needed."""
     copying_at: float | None = None
-    """When copying was first seen."""
+    """When copying was first seen, in seconds of the epoch."""
 
     @property
     def key(self) -> str:
-        """As `State.moves` has it."""
+        """The key in `State.moves`."""
         return f"{self.machine.namespace}/{self.name}"
 
     @property
     def waits_for_its_target(self) -> bool:
-        """Whether its object is there, and the pod that it moves into has no node yet: that may still be another."""
+        """Whether the object exists and the target Pod has no node yet, so that the target may still change."""
         begun = self.stage is Stage.STARTING and bool(self.uid) and self.copying_at is None
         return begun and not self.foreign and not self.target_booked and self.target_bound_at is None
 
     @property
     def alive(self) -> bool:
-        """Whether it may still come to something."""
+        """Whether the migration may still complete."""
         return self.stage in (Stage.PLANNED, Stage.STARTING, Stage.COPYING)
 
     def is_of(self, machine: Ref) -> bool:
-        """By its name: the object may know no more."""
+        """Return whether it migrates this VM, compared by name: the object may have no more."""
         return (self.machine.namespace, self.machine.name) == (machine.namespace, machine.name)

@@ -1,6 +1,6 @@
-"""Changing what is booked on a node, as values: another node with a pod more, less or changed, and its sums (C7).
+"""Add, change and remove Pods of a node, and update its amounts.
 
-A what-if is a node that nobody keeps, so that trying and doing are the same functions (C10).
+Each function returns a new node. A what-if drops the result, so trying and doing are the same functions (C10).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from situate.vm.model.resource_amounts import Amounts, total
 
 
 def with_pod(node: Node, pod: Pod) -> Node:
-    """With this pod, in place of the one of the same uid if there is one."""
+    """Return the node with this Pod. It replaces the Pod with the same UID, if any."""
     pods = {**node.pods, pod.uid: pod}
     return _changed(node, pods, (node.pods[pod.uid],) if pod.uid in node.pods else (), (pod,))
 
 
 def without_pod(node: Node, uid: str) -> Node:
-    """The same node if it has no such pod."""
+    """Return the node without this Pod; the same node if it has no such Pod."""
     if uid not in node.pods:
         return node
     pods = dict(node.pods)
@@ -29,7 +29,7 @@ def without_pod(node: Node, uid: str) -> Node:
 
 
 def with_exactly(node: Node, pods: Iterable[Pod]) -> Node:
-    """With these pods and no others."""
+    """Return the node with exactly these Pods."""
     wanted = {pod.uid: pod for pod in pods}
     gone = [pod for uid, pod in node.pods.items() if wanted.get(uid) is not pod]
     new = [pod for uid, pod in wanted.items() if node.pods.get(uid) is not pod]
@@ -37,17 +37,20 @@ def with_exactly(node: Node, pods: Iterable[Pod]) -> Node:
 
 
 def with_seen(node: Node, seen: Node) -> Node:
-    """As the cluster shows it by now: totals, watermark, labels and marks of `seen`, pods and sums of `node` (C27)."""
+    """Return the node with the properties that the cluster shows now.
+
+    Totals, watermark, labels and marks come from `seen`; Pods and amounts come from `node` (C27).
+    """
     return replace(seen, reserved=node.reserved, committed=node.committed, migrating=node.migrating, pods=node.pods)
 
 
 def changed(node: Node, seen: Node) -> bool:
-    """Whether the cluster shows another size, watermark, label or mark than the node has."""
+    """Return whether the cluster shows another size, watermark, label or mark for the node."""
     return with_seen(node, seen) != node
 
 
 def recounted(node: Node) -> Node:
-    """With sums made of its pods alone: what every sequence of the above comes to as well."""
+    """Return the node with amounts summed over its Pods. Any sequence of the functions above gives the same amounts."""
     width = len(node.total)
     pods = node.pods.values()
     return replace(

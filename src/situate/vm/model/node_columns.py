@@ -1,9 +1,8 @@
-"""What the ledger says of the nodes of a snapshot, in columns: the plugin's Filter and Score compare these.
+"""The ledger's amounts for the nodes of a snapshot, as arrays for the plugin's Filter and Score.
 
-What is booked on a node is counted over exactly the pods that the snapshot has there (C19): those that the ledger knows
-with what they hold by it, the others with what their objects ask for. So pods that a dry run has taken away do not
-count, those that it has put back do, and nothing has to be undone. Amounts that are held for moves come from the ledger
-alone (B4).
+The reserved amount of a node counts exactly the Pods that the snapshot has there (C19). Pods in the ledger count with
+their amount in the ledger, others with the requests of their objects. So a dry run can remove Pods and put them back
+without an undo. Amounts that are held for migrations come from the ledger only (B4).
 """
 
 from __future__ import annotations
@@ -25,38 +24,38 @@ from situate.vm.model.resource_amounts import Amounts
 from situate.vm.model.state import State
 
 Column: TypeAlias = NDArray[np.int64]
-"""(resources, nodes): milli-CPU, bytes and what else is accounted for."""
+"""(resources, nodes): milli-CPU, bytes and the other accounted resources."""
 MOST: Final = 2**56
-"""No node has as much of anything, and sums of some of them still fit into 64 bits."""
+"""Cap for all amounts: more than any node has, and sums of several still fit into 64 bits."""
 _UNCOUNTED: Final = object()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sums:
-    """Of the nodes of a snapshot, in their order."""
+    """Amounts of the nodes of a snapshot, in their order."""
 
     booked: Column
-    """Reserved, over the snapshot's pods."""
+    """The reserved amounts, over the snapshot's Pods."""
     total: Column
     known: Mask
-    """(nodes,): whether the ledger has the node; of one that it lacks both are zero."""
+    """(nodes,): whether the ledger has the node. If not, both amounts are zero."""
     draining: Mask
-    """(nodes,): whether machines are to leave it (B46)."""
+    """(nodes,): whether VMs should leave the node (B46)."""
 
 
 class Columns:
-    """Mutable: remembers sums of nodes on which nothing has changed. Answers are new arrays."""
+    """Amounts of nodes, cached until a node changes. Mutable; results are new arrays."""
 
     def __init__(self, read: Callable[[PodInfo], Pod]) -> None:
-        """`read`: what a pod books by its object alone."""
+        """Create an empty cache. `read` returns the ledger entry of a Pod from its object alone."""
         self._read = read
         self._nodes: NodeTable | None = None
         self._lineage: object = None
         self._position = 0
         self._entries: list[object] = []
-        """By row of the table: the ledger's entry as it was when the row was counted."""
+        """By row of the table: the ledger's entry at the time when the row was counted."""
         self._sums = _no_sums(0, 0)
-        """Of all rows."""
+        """Amounts of all rows."""
 
     def sums(self, snapshot: Snapshot, state: State) -> Sums:
         if not self._follows(snapshot, state):
@@ -91,7 +90,7 @@ class Columns:
         sums.booked[:, row], sums.total[:, row] = amounts[:, 0], amounts[:, 1]
 
     def _follows(self, snapshot: Snapshot, state: State) -> bool:
-        """Whether sums may be remembered: not those of a node that is cut off from the others for a dry run."""
+        """Return whether cached amounts apply. They do not for a single node cut out for a dry run."""
         if snapshot.nodes is self._nodes and snapshot.lineage is self._lineage:
             changed = snapshot.changed_since(self._position)
             for row in range(len(self._entries)) if changed is None else changed:
@@ -119,15 +118,17 @@ class Columns:
 
 
 def _no_sums(resources: int, nodes: int) -> Sums:
-    """To be filled in by whoever made it."""
+    """Return zero amounts, which the caller fills in."""
     booked, total = (np.zeros((resources, nodes), dtype=np.int64) for _ in range(2))
     return Sums(booked, total, np.zeros(nodes, dtype=np.bool_), np.zeros(nodes, dtype=np.bool_))
 
 
 def held(snapshot: Snapshot, state: State, pod: Ref, own: Move | None) -> Column:
-    """What of each node is kept for others than the pod, as grants see it (B4): claims, targets, what is saved up.
+    """Return the amount of each node that is held for others than the Pod.
 
-    `own`: the move that brings the pod, whose reservation is the pod's whether or not its object names it yet.
+    Grants count the same amounts: claims, target reservations, and capacity held for waiters (B4). `own` is the
+    migration that brings the Pod. Its reservation belongs to the Pod, even if the migration object does not name the
+    Pod yet.
     """
     kept = np.zeros((state.resources, snapshot.count), dtype=np.int64)
     concerned = {claim.node for claim in state.claims.values()}
@@ -145,13 +146,13 @@ def held(snapshot: Snapshot, state: State, pod: Ref, own: Move | None) -> Column
 
 
 def column(amounts: Sequence[Amounts], resources: int) -> Column:
-    """(resources, len(amounts)); what is more than `MOST` counts as that."""
+    """Return an array (resources, len(amounts)). Amounts above `MOST` become `MOST`."""
     rows = [each.values for each in amounts]
     if len(rows) == 1 and max(rows[0]) <= MOST:
         return np.array(rows, dtype=np.int64).T
     try:
         values = np.array(rows, dtype=np.int64)
-    except OverflowError:  # somebody wrote an absurd amount, which must not keep others from being placed
+    except OverflowError:  # an absurd amount in one object must not stop the placement of other Pods
         values = np.array([[min(value, MOST) for value in row] for row in rows], dtype=np.int64)
     capped: Column = np.minimum(values, MOST).reshape(len(amounts), resources).T
     return capped

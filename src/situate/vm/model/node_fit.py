@@ -1,8 +1,8 @@
-"""Whether a pod fits on a node, and how good the node is for it: Filter and Score (C19, C20).
+"""Evaluate one node for a Pod: Filter and Score.
 
-One node at a time and plainly: the plugin answers for all nodes at once, and must agree with this. `kept` is what the
-ledger holds on the node for others than this pod (B4); it counts as reserved. Left to the plugin: nodes that nobody
-knows, statuses, counters.
+The code handles one node at a time, in plain form (C19, C20). The plugin evaluates all nodes at once and must agree
+with it. `kept` is the amount that the ledger holds on the node for others than this Pod (B4). It counts as reserved.
+The plugin handles unknown nodes, statuses and counters.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from situate.vm.model.resource_amounts import RESOURCES, Amounts
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What came of trying a pod on a node."""
+    """The result of trying a Pod on a node."""
 
     fits: bool
     node: Node
-    """With the pods that were proposed and the pod itself; to be dropped."""
+    """The node with the proposed Pods and the Pod itself. The caller drops it."""
     local_not_proposed: tuple[str, ...]
-    """Uids of pods of ours that the scheduler does not think there, sorted."""
+    """Sorted UIDs of Pods that the ledger has on the node and the scheduler does not propose."""
     proposed_not_local: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
     points: int
-    """0 to 100; 0 means that there is no room."""
+    """0 to 100. 0: the Pod does not fit."""
     fractions: tuple[float, ...] | None
-    """Of each resource, before the least of them counts; None where the node would be over its budget."""
+    """One score for each resource; the least of them counts. None if the node would be over budget."""
 
 
 def fit(node: Node, proposed: Iterable[Pod], pod: Pod, kept: Amounts | None = None) -> Fit:
-    """The pod beside exactly those that the scheduler proposes (C19).
+    """Try the Pod on the node together with exactly the Pods that the scheduler proposes.
 
-    Pods that the node knows keep what it knows of them. Those of ignored namespaces count here (C28); the watermark
-    does not.
+    Pods that the node knows count with their amounts in the ledger. Pods of ignored namespaces count (C28). The
+    watermark does not count.
     """
     there = {each.uid: node.pods.get(each.uid, each) for each in proposed}
     tried = with_pod(with_exactly(node, there.values()), pod)
@@ -57,7 +57,7 @@ def over_budget(node: Node, kept: Amounts | None = None) -> bool:
 
 
 def score(node: Node, pod: Pod, most: Amounts, scoring: Scoring, kept: Amounts | None = None) -> Score:
-    """Of the node with the pod added (C20). `most` is `largest` of all nodes."""
+    """Return the score of the node with the Pod added. `most` is `largest` of all nodes."""
     tried = with_pod(node, pod)
     if over_budget(tried, kept):
         return Score(0, None)
@@ -71,7 +71,7 @@ def score(node: Node, pod: Pod, most: Amounts, scoring: Scoring, kept: Amounts |
 
 
 def usage_score(x: float, scoring: Scoring) -> float:
-    """f of C20, for a share of 0 to 1: rising to 1 at the peak, and falling from there."""
+    """Return f(x) for a share from 0 to 1. f rises to 1 at the peak and falls after it."""
     low, high, peak = scoring.min_usage_score, scoring.max_usage_score, scoring.score_peak
     if x < peak:
         return low + (1 - low) / peak * x
@@ -81,7 +81,7 @@ def usage_score(x: float, scoring: Scoring) -> float:
 
 
 def largest(nodes: Iterable[Node], resources: int = len(RESOURCES)) -> Amounts:
-    """The largest Total of each resource; with nodes that have left it falls (D17)."""
+    """Return the largest Total of each resource. It falls when large nodes leave."""
     most = Amounts.zero(resources)
     for node in nodes:
         most = most.most(node.total)

@@ -1,4 +1,4 @@
-"""How good nodes are for a pod that comes to them, in columns (C20); the plain form for one node is `node_fit`."""
+"""Scores of all nodes for a new Pod, as arrays. `node_fit` has the plain form for one node."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from situate.vm.model.resource_amounts import Amounts
 
 
 def scores(used: Column, total: Column, largest: Amounts, scoring: Scoring) -> Scores:
-    """(nodes,), 0 to 100: the fuller the better up to `score_peak`, and of equally full ones the larger.
+    """Return scores (nodes,) from 0 to 100.
 
-    `used` counts the pod and what is held for others. 0 where that is more than the node has; a resource of which a
-    node has nothing has no say there.
+    Fuller nodes score higher, up to `score_peak`. Of equally full nodes, larger ones score higher. `used` counts the
+    Pod and the amounts held for others. A node that has less gets 0. A resource of which a node has nothing does not
+    count there (C20).
     """
     share = np.divide(used, total, out=np.zeros(used.shape), where=total > 0)
     size = total / np.maximum(np.array(largest.values, dtype=np.int64), 1)[:, None]
@@ -30,6 +31,6 @@ def scores(used: Column, total: Column, largest: Amounts, scoring: Scoring) -> S
 
 
 def randomized(raw: Scores, seed: Sequence[int]) -> Scores:
-    """0 stays 0, every other score becomes an integer from 1 to itself, all alike probable (C21)."""
+    """Return random scores. 0 stays 0; any other score becomes a uniform integer from 1 to itself."""
     drawn = np.random.default_rng(seed).integers(1, np.maximum(raw, 1) + 1)
     return np.where(raw > 0, drawn, 0)

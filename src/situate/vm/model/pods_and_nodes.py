@@ -1,6 +1,6 @@
-"""What the scheduler holds about pods and nodes: the ledger's entries, as section 2.3 of the reference counts them.
+"""The ledger's entries for Pods and nodes.
 
-Reading them from objects is `situate.vm.api`; what may change in them is decided by `situate.vm.ledger.step`.
+`situate.vm.api` reads them from objects. `situate.vm.ledger.step` decides their changes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from situate.vm.model.resource_amounts import Amounts
 
 NO_OVERCOMMIT: Final = 1000
-"""In thousandths: 2000 counts half."""
+"""Overcommit factor in thousandths. 2000 counts half of each amount."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -24,14 +24,14 @@ class Ref:
     namespace: str
     name: str
     uid: str = ""
-    """Empty where only the name is known."""
+    """Empty if only the name is known."""
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
 
 
 class Role(Enum):
-    """Of a runner pod in a live migration (C3)."""
+    """The role of a runner Pod in a live migration."""
 
     IDLE = "idle"
     SOURCE = "source"
@@ -39,10 +39,10 @@ class Role(Enum):
 
 
 class Phase(Enum):
-    """Of a VirtualMachine (C33), as far as accounting cares."""
+    """The phase of a VirtualMachine, as far as accounting needs it."""
 
     OTHER = "other"
-    """Not alive, or not known."""
+    """Not alive, or unknown."""
     RUNNING = "running"
     """Running or Scaling."""
     FROZEN = "frozen"
@@ -51,19 +51,19 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a machine does, as far as anybody says: what moving it costs depends on it (B17)."""
+    """The reported load of a VM. The migration cost depends on it."""
 
     load1: float = 0.0
     """1-minute load average."""
     memory_used: int = 0
-    """Bytes; 0 is not known, and then all that it uses counts."""
+    """Memory in use, in bytes. 0: unknown; then all memory of the VM counts."""
     dirty_rate: float | None = None
     """Bytes a second."""
     last_downtime_s: float | None = None
-    """In its last move."""
+    """Downtime of its last migration, in seconds. None: unknown."""
 
     def beside(self, former: Load) -> Load:
-        """With what was known of it before and is not said now."""
+        """Return the load, with values from `former` where this report has none."""
         return Load(
             self.load1 or former.load1,
             self.memory_used or former.memory_used,
@@ -73,124 +73,130 @@ class Load:
 
 
 NO_LOAD: Final = Load()
-"""Nobody says anything."""
+"""No load is reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evacuation:
-    """A machine is to leave a node because its pod was to be evicted (B48)."""
+    """A request that a VM leaves a node, from a refused eviction of its Pod."""
 
     node: str
     at: float
-    """When that was asked for last, seconds of the epoch."""
+    """When the eviction was last tried, in seconds of the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a pod is not resized in place (B36)."""
+    """The reason why a Pod is not resized in place."""
 
     reason: str
-    """CamelCase, as conditions have it."""
+    """CamelCase, as in conditions."""
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """What the owner of a plain pod wishes for one of its containers (B34)."""
+    """The requested resize of one container of a plain Pod."""
 
     container: str
     own: Amounts
-    """What the container is to request; what nobody wishes otherwise stays as it is."""
+    """The requested size of the container. Resources that the request does not name stay as they are."""
     wanted: Amounts
-    """What the pod counts for then, in whole."""
+    """The amount of the whole Pod after the resize."""
     counts: Amounts
-    """And as it is."""
+    """The amount of the whole Pod now."""
     step: Amounts
-    """It is granted in whole ones; where the wish names none, it is all that is missing."""
+    """The step of a grant. If the request names none, the step is the whole missing amount."""
     done: bool
-    """Whether its spec says so already."""
+    """Whether the spec of the Pod already has this size."""
     text: str
-    """The wish as it is written: another one is decided on anew."""
+    """The text of the request. A changed request is decided again."""
     guaranteed: bool = False
-    """Of the quality of service to which static managers give whole cores and banks of memory."""
+    """Whether the Pod has QoS class Guaranteed, for which static managers give whole cores or memory banks."""
     refusal: Refusal | None = None
-    """Why it is not attempted; None: it is."""
+    """The reason for not attempting the resize. None: it is attempted."""
 
     def own_of(self, amount: Amounts) -> Amounts:
-        """What the container is to request where the pod gets this much in whole."""
+        """Return the size of the container for a given amount of the whole Pod."""
         return self.own - (self.wanted - amount).positive()
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What is only known of a runner pod: its VirtualMachine."""
+    """The part of a runner Pod's entry that describes its VirtualMachine."""
 
     ref: Ref
     own: bool = True
-    """Whether its schedulerName is ours."""
+    """Whether its `schedulerName` is ours."""
     autoscaled: bool = False
     role: Role = Role.IDLE
     migratable: bool = False
-    """May be moved by us (C9)."""
+    """Whether vm may migrate it (C9)."""
     always_migrate: bool = False
     phase: Phase = Phase.RUNNING
     minimum: Amounts | None = None
-    """Bounds for scaling (C5); None: no bounds."""
+    """Bounds for scaling (C5). None: no bounds."""
     maximum: Amounts | None = None
     limit: Amounts | None = None
-    """What it asks for beyond that is of no use to it, and nobody makes room for it; None: that is not looked at."""
+    """The most that the VM can use. Requests above it are not granted, and no capacity is freed for them.
+
+    None: no such limit.
+    """
     load: Load = NO_LOAD
     closed_claim: str = ""
-    """The claim that was used for it last (`names.CLAIM_CLOSED`)."""
+    """Ids of its last used claims, comma-separated, from the annotation `well_known.CLAIM_CLOSED`."""
     moved_at: tuple[float, ...] = ()
-    """When it was moved, in seconds of the epoch, oldest first (B25)."""
+    """Times of its past migrations, in seconds of the epoch, oldest first (B25)."""
     evacuation: Evacuation | None = None
-    """None: nobody has tried to evict its pod."""
+    """None: no eviction of its Pod was tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """One pod on a node, or on its way to one."""
+    """A Pod that is on a node or assigned to one."""
 
     ref: Ref
     reserved: Amounts
-    """Booked: never less than `used` (I2), before overcommit."""
+    """The reserved amount before overcommit. Never less than `used` (I2)."""
     requested: Amounts
-    """What it wants; equal to `reserved` when it wants nothing."""
+    """The requested amount. Equal to `reserved` if the Pod requests no change."""
     used: Amounts
-    """What it uses: the larger of spec and status (D23)."""
+    """The amount in use: the larger of spec and status (D23)."""
     factor: Amounts
-    """Smallest step, the compute unit; zero where it does not scale."""
+    """The compute unit, the smallest step. Zero if the Pod does not scale."""
     overcommit: Amounts
-    """In thousandths, a resource each."""
+    """Overcommit in thousandths, for each resource."""
     created_at: float = 0.0
     """Seconds of the epoch."""
     priority: int = 0
     machine: Machine | None = None
-    """None: a plain pod."""
+    """None: a plain Pod."""
     approved: bool = False
-    """Whether its annotation of approved resources is there."""
+    """Whether it has the annotation of approved resources."""
     ignored: bool = False
-    """Of an ignored namespace (C28)."""
+    """Whether its namespace is ignored (C28)."""
     tentative: bool = False
-    """Placed by a cycle whose binding the cluster does not show yet."""
+    """Whether a scheduling cycle placed it and the cluster does not show the binding yet."""
     deferred: bool = False
-    """The kubelet has put a resize of it off, or not looked at it yet: what it wants beyond `used` is demand (B35)."""
+    """Whether its kubelet deferred its resize or has not evaluated it yet.
+
+    Then the requested amount beyond `used` is demand (B35).
+    """
     unanswered: bool = False
-    """It is deferred for no more than that: its kubelet has yet to look at it."""
+    """Whether it counts as deferred only because its kubelet has not evaluated the resize yet."""
     resize: Resize | None = None
-    """Of a plain pod; None: nobody wishes another size for it."""
+    """The requested resize of a plain Pod. None: no resize is requested."""
     account: Amounts | None = None
-    """Of a runner pod, what it requests and may request more of in place (B47); None: that is not ours to change."""
+    """The requests of a runner Pod that vm may change in place (B47). None: vm does not change them."""
     infeasible: Refusal | None = None
-    """Why its kubelet will never allocate what `account` says; None: it does, or will."""
+    """Why its kubelet will never allocate the requests in `account`. None: the kubelet does, or will."""
 
     needs_node: bool = False
-    """Whether it says that only a bigger node helps it (B50)."""
+    """Whether it has the condition that only a bigger node helps (B50)."""
     resize_refused: bool = False
-    """Whether it says that its wish is not attempted (B36)."""
+    """Whether it has the condition that its resize request is not attempted (B36)."""
     not_resized: bool = False
-    """Whether it says that it does not request what its machine may use (B47)."""
+    """Whether it has the condition that its requests are not those of its VM (B47)."""
 
     @property
     def uid(self) -> str:
@@ -198,18 +204,18 @@ class Pod:
 
     @property
     def wish(self) -> Amounts:
-        """What it may come to: what it requests, an increase up to its machine's limit."""
+        """The requested amount, with increases limited by the VM's `limit`."""
         return self.limited(self.requested)
 
     def limited(self, requested: Amounts) -> Amounts:
-        """So much of a request as it may be granted in the best case; what is booked already is not in question."""
+        """Return the part of a request that could ever be granted. It is never below the reserved amount."""
         if self.machine is None or self.machine.limit is None:
             return requested
         return requested.least(self.machine.limit.most(self.reserved))
 
     @property
     def migrating(self) -> bool:
-        """Whether it is the source of a migration (C9)."""
+        """Whether the Pod is the source of a migration."""
         return self.machine is not None and self.machine.role is Role.SOURCE
 
     @property
@@ -218,15 +224,18 @@ class Pod:
 
     @property
     def frozen(self) -> bool:
-        """Whether its machine is in the midst of a live migration, so that its amounts do not change (D13).
+        """Whether the VM of the Pod is in a live migration, so that its amounts do not change.
 
-        A target grows as little as a source, also when the machine is seen to run: it may run where it was, the move
-        having been cancelled, and what were granted here would be used there.
+        A target Pod does not grow either, even if the VM is seen to run. After a cancelled migration, the VM may run in
+        its source Pod, and the VM would use a grant there.
         """
         return self.machine is not None and (self.machine.role is not Role.IDLE or self.machine.phase is Phase.FROZEN)
 
     def counted(self, amount: Amounts) -> Amounts:
-        """An amount of this pod as it counts on its node: after overcommit, divided by pod and resource (C7)."""
+        """Return an amount of this Pod as counted on its node, after overcommit.
+
+        The division is done for each Pod and resource (C7).
+        """
         if self.overcommit.values.count(NO_OVERCOMMIT) == len(amount):
             return amount
         pairs = zip(amount.values, self.overcommit.values, strict=True)
@@ -234,33 +243,33 @@ class Pod:
 
 
 Pods: TypeAlias = Mapping[str, Pod]
-"""By uid."""
+"""By UID."""
 NO_PODS: Final[Pods] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node and what is booked on it. Another one with a pod more costs a copy of the entries' table."""
+    """A node and its reserved amounts. A copy with one more Pod copies the table of Pods."""
 
     name: str
     total: Amounts
-    """Its allocatable."""
+    """`status.allocatable`."""
     watermark: Amounts
-    """trunc(total x fraction), a float product (C7)."""
+    """trunc(total x fraction), with a float product (C7)."""
     reserved: Amounts
-    """Sum over pods, after overcommit; may exceed `total`."""
+    """Sum over the Pods, after overcommit. May exceed `total`."""
     committed: Amounts
     """The same before overcommit."""
     migrating: Amounts
-    """The part of `reserved` that sources of migrations hold."""
+    """The part of `reserved` that migration sources hold."""
     pods: Pods = field(default_factory=lambda: NO_PODS)
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     draining: bool = False
-    """Asked to be emptied (B46)."""
+    """Whether VMs should leave the node (B46)."""
     schedulable: bool = True
-    """Not cordoned, and ready."""
+    """Whether the node is ready and not cordoned."""
     static: bool = False
-    """Its kubelet gives whole cores or banks of memory to guaranteed pods, and resizes none of them (B36)."""
+    """Whether its kubelet gives whole cores or memory banks to Guaranteed Pods and resizes none of them (B36)."""
 
     @property
     def over_budget(self) -> bool:

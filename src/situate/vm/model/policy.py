@@ -1,6 +1,7 @@
-"""The numbers that decisions go by, each with the default of its rule; settings of the configuration file become these.
+"""The parameters of all decisions, with their defaults.
 
-Times are seconds, amounts bytes, rates bytes a second, unless a name says otherwise.
+The settings of the configuration file set them. Times are seconds, amounts bytes, rates bytes a second, unless a name
+says otherwise.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ GIB: Final = 2**30
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """C20, C21 and C31."""
+    """Parameters of the node score."""
 
     min_usage_score: float = 0.5
     max_usage_score: float = 0.0
@@ -28,40 +29,40 @@ class Scoring:
 
 @dataclass(frozen=True, slots=True)
 class CostWeights:
-    """B17."""
+    """Weights of the migration cost."""
 
     load: float = 2.0
-    """For each unit of load1 / vCPUs, as a share of the time of copying."""
+    """For each unit of load1 / vCPUs, as a share of the copying time."""
     downtime: float = 50.0
     """For each second of downtime."""
     recent_move: float = 60.0
-    """For each move in 24 hours."""
+    """For each migration in the last 24 hours."""
     surplus: float = 10.0
-    """For what is freed beyond the need, as a share of the node."""
+    """For the amount freed beyond the need, as a share of the node."""
     priority: float = 1e6
     """`slo` = 1 + max(0, priority) / this, at most `highest_slo`."""
     highest_slo: float = 10.0
     downtime_s: float = 0.1
-    """Where no move of the machine was seen."""
+    """Assumed downtime if no migration of the VM was seen."""
     dirty_rate: float = 50.0 * MIB
-    """Where it is not known."""
+    """Assumed rate if the dirty rate is unknown."""
     most_dirty: float = 0.9
-    """Of the bandwidth: from here on copying does not converge."""
+    """Share of the bandwidth. At or above it, copying does not converge."""
     post_copy: bool = False
-    """Allowed, so that a machine that does not converge may move all the same."""
+    """Whether post-copy is allowed, so that a VM that does not converge may migrate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Calm:
-    """B24 to B26."""
+    """Watermark hysteresis, cool-downs and concurrency limits."""
 
     hysteresis: float = 0.05
     """Relief stops this share of Total below the watermark."""
     cool_down_s: float = 600.0
-    """Doubled for each move in 24 h."""
+    """Doubled for each migration in 24 hours."""
     most_cool_down_s: float = 6 * 3600.0
     after_failure_s: float = 60.0
-    """Times 2^k, for each machine and target."""
+    """Times 2^k after k earlier failures, for each VM and target."""
     most_after_failure_s: float = 3600.0
     moves_in_cluster: int = 5
     moves_out_of_node: int = 2
@@ -69,12 +70,12 @@ class Calm:
     link: int = 2 * GIB
     """Bandwidth of a node's link."""
     link_share: float = 0.5
-    """What all moves of a node together may use of it."""
+    """Share of the link that all migrations of a node may use together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """B7 and B15."""
+    """Time limits of migrations and claims."""
 
     unbound_s: float = 30.0
     not_running_s: float = 120.0
@@ -82,26 +83,26 @@ class Deadlines:
     total_least_s: float = 60.0
     total_s_per_gib: float = 150.0
     completion_s: float = 3600.0
-    """`completionTimeout` of migrations that we create."""
+    """`completionTimeout` of the migration objects that vm creates."""
     claim_s: float = 60.0
-    """Beyond the completion's: when a claim ends whatever happens."""
+    """Time after `completion_s` at which a claim ends in any case."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Everything that `situate.vm.ledger.step` goes by."""
+    """All parameters of `situate.vm.ledger.step`."""
 
     scheduler_name: str = "situate-vm"
     compat: bool = False
-    """Section 2 of the reference to the letter: no claims, no joint grants, oldest first."""
+    """Whether the ledger decides as neondatabase/autoscaling: no claims, no joint grants, oldest VM first."""
     grow_pod: bool = True
-    """A grant resizes the runner pod too, where the server can and its QoS class stays (B47)."""
+    """Whether a grant also resizes the runner Pod, if the server can and the QoS class stays (B47)."""
     server_resizes: bool = True
-    """Whether the API server has `pods/resize`, as it does from 1.33 on (B36)."""
+    """Whether the API server has `pods/resize`: from 1.33 on (B36)."""
     resize_with_restart: bool = False
-    """Whether containers may be resized whose `resizePolicy` restarts them then (B36)."""
+    """Whether a resize may restart containers by their `resizePolicy` (B36)."""
     denied_retry_s: float = 60.0
-    """A resize that a quota or a LimitRange forbids is asked for again after this (B36)."""
+    """Pause before the retry of a resize that a quota or a LimitRange forbids (B36)."""
     watermark: float = 0.9
     watermarks: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     """By name of a node (B24)."""
@@ -109,34 +110,34 @@ class Rules:
     """By the value of `class_label` (B24)."""
     class_label: str = "node.kubernetes.io/instance-type"
     resources: tuple[str, ...] = RESOURCES
-    """What is accounted for (B45)."""
+    """Names of the accounted resources (B45)."""
     ignored_namespaces: frozenset[str] = frozenset()
     targets_first: bool = False
-    """Pods that machines move into are placed before other pods of their priority (N16)."""
+    """Whether target Pods are scheduled before other Pods of equal priority (N16)."""
     scoring: Scoring = Scoring()
     weights: CostWeights = CostWeights()
     calm: Calm = Calm()
     deadlines: Deadlines = Deadlines()
     demand_after_s: float = 5.0
-    """B16."""
+    """How long a request must be unmet before a migration is planned (B16)."""
     permit_s: float = 60.0
-    """An increase that the machine does not use lapses after this (B28)."""
+    """How long a VM may leave an increase unused before it lapses (B28)."""
     overtakes: int = 3
-    """B31."""
+    """How often a waiter may be overtaken before capacity is held for it (B31)."""
     retry_s: float = 5.0
-    """A short grant is looked at again (C26)."""
+    """Pause before an unmet request is evaluated again (C26)."""
     patch_retry_s: float = 1.0
     max_bandwidth: int = GIB
-    """Of one move."""
+    """Bandwidth limit of one migration."""
     cancel_copying: bool = True
-    """B22."""
+    """Whether a migration without a beneficiary is cancelled while copying (B22)."""
     cancel_remaining: float = 0.5
-    """B22: cancelled only while at least this share remains."""
+    """Least remaining share of memory for a cancellation while copying (B22)."""
     evict: bool = False
-    """B19's last resort."""
+    """Whether lower-priority Pods may be evicted if no migration works (B19)."""
     chain_depth: int = 2
-    """B19."""
+    """Greatest length of a chain of migrations (B19)."""
     consolidate: bool = False
-    """B46."""
+    """Whether thinly used nodes are emptied (B46)."""
     consolidate_below: float = 0.3
-    """Share of Total under which a node counts as thinly used."""
+    """Share of Total below which a node counts as thinly used."""

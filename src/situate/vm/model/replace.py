@@ -1,4 +1,4 @@
-"""`dataclasses.replace` for entries that every decision replaces many times over, at a third of its time."""
+"""A faster `dataclasses.replace` for entries that every decision replaces many times. It takes a third of the time."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 T = TypeVar("T")
 _Fields: TypeAlias = tuple[Callable[[Any], tuple[Any, ...]], Mapping[str, int]]
-"""What reads the values of all fields, and the place of each by its name."""
+"""A getter for the values of all fields, and the position of each field by name."""
 _KNOWN: Final[dict[type[Any], _Fields]] = {}
 
 
 def amended(value: T, **changes: Any) -> T:
-    """The same with other values in these fields. Of a dataclass that is made by the values of all its fields."""
+    """Return a copy of the dataclass with these fields changed.
+
+    The dataclass must take the values of all its fields as positional arguments.
+    """
     kind: type[Any] = type(value)
     read, places = _KNOWN.get(kind) or _fields(kind)
     values = list(read(value))

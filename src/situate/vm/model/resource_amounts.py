@@ -1,4 +1,4 @@
-"""Amounts of every resource that is accounted for, as vectors of integers."""
+"""Amounts of all accounted resources, as vectors of integers."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import msgspec
 CPU: Final = 0
 MEMORY: Final = 1
 RESOURCES: Final = ("cpu", "memory")
-"""Those that are always accounted for: milli-CPU and bytes. Further ones follow as configured (B45)."""
+"""Always accounted: milli-CPU and bytes. Configured resources follow (B45)."""
 
 
 class Amounts(msgspec.Struct, frozen=True, gc=False):
-    """One integer a resource, `RESOURCES` first, all vectors of a process equally long.
+    """One integer for each resource, `RESOURCES` first. All vectors of a process have equal length.
 
-    A struct, for nothing is made and compared as often: a frozen dataclass takes five times as long.
+    A struct, because the code creates and compares amounts most often: a frozen dataclass takes five times as long.
     """
 
     values: tuple[int, ...]
@@ -49,7 +49,7 @@ class Amounts(msgspec.Struct, frozen=True, gc=False):
         return self.values[resource]
 
     def __bool__(self) -> bool:
-        """Whether any of them is not zero."""
+        """Return whether any amount is not zero."""
         return any(self.values)
 
     def __add__(self, other: Amounts) -> Amounts:
@@ -60,40 +60,40 @@ class Amounts(msgspec.Struct, frozen=True, gc=False):
         return Amounts(tuple([a - b for a, b in zip(self.values, other.values, strict=True)]))
 
     def positive(self) -> Amounts:
-        """With zero in place of what is negative."""
+        """Return the amounts with zero in place of negative ones."""
         return Amounts(tuple([a if a > 0 else 0 for a in self.values]))
 
     @property
     def compute(self) -> Amounts:
-        """CPU and memory alone, as agents and the annotations of machines have them (C4)."""
+        """Return CPU and memory only, as agents and VM annotations have them."""
         return Amounts(self.values[: len(RESOURCES)])
 
     def beside(self, others: Amounts) -> Amounts:
-        """CPU and memory of these, and whatever else is accounted for of the others (B45)."""
+        """Return CPU and memory of this vector, and all other resources of `others`."""
         return Amounts((*self.values[: len(RESOURCES)], *others.values[len(RESOURCES) :]))
 
     def least(self, other: Amounts) -> Amounts:
-        """The smaller one, resource by resource."""
+        """Return the smaller amount for each resource."""
         return Amounts(tuple(map(min, self.values, other.values)))
 
     def most(self, other: Amounts) -> Amounts:
-        """The larger one, resource by resource."""
+        """Return the larger amount for each resource."""
         return Amounts(tuple(map(max, self.values, other.values)))
 
     def within(self, room: Amounts) -> bool:
-        """Whether none of them is larger than the room."""
+        """Return whether no amount is larger than in `room`."""
         for a, b in zip(self.values, room.values, strict=True):  # noqa: SIM110  # `all` takes three times as long
             if a > b:
                 return False
         return True
 
     def exceeds(self, other: Amounts) -> bool:
-        """Whether any of them is larger: the opposite of `within`."""
+        """Return whether any amount is larger: the opposite of `within`."""
         return not self.within(other)
 
 
 def total(amounts: Iterable[Amounts], resources: int = len(RESOURCES)) -> Amounts:
-    """The sum; zero of nothing."""
+    """Return the sum. Zero if there are no amounts."""
     values = [0] * resources
     for each in amounts:
         for index, value in enumerate(each.values):

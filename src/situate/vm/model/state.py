@@ -1,8 +1,7 @@
-"""All that decisions are made from, as one frozen value.
+"""The input of every decision, as one frozen value.
 
-A decision returns another state; whoever only asks "what if" drops it (C10). What is here can be rebuilt from a listing
-of pods, nodes, machines and migrations, but for what is only worth something while this process lives: who waits since
-when, and back-offs.
+A decision returns a new state. A what-if drops it (C10). A listing of Pods, nodes, VMs and migration objects rebuilds
+the state. Two parts live only as long as the process: since when requests wait, and back-offs.
 """
 
 from __future__ import annotations
@@ -19,147 +18,162 @@ from situate.vm.model.resource_amounts import RESOURCES, Amounts, total
 
 _NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
 _RELEASED: Final = (Stage.FAILED, Stage.ENDING)
-"""From then on nothing is reserved for a move."""
+"""Stages in which a migration has no target reservation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiter:
-    """A pod that wants more than it got."""
+    """A Pod that requests more than it got."""
 
     uid: str
     since: float
-    """Seconds of the epoch."""
+    """Since when it waits, in seconds of the epoch."""
     overtaken: int = 0
-    """So many times others were served before it (B31)."""
+    """How many times the ledger served others before it (B31)."""
     saving: Amounts | None = None
-    """What is saved up for it as counted on the node, once it was overtaken too often; None: nothing (B31)."""
+    """Free capacity held for it after too many overtakings, as counted on the node. None: nothing (B31)."""
     look_at: float = 0.0
-    """When room is looked for again, by a plan or, in `compat`, by another try (B16, C26)."""
+    """When the next plan is due. In `compat` mode: when the next grant is tried (B16, C26)."""
     needs_node: bool = False
-    """Whether it was said that only a bigger node helps (B50)."""
+    """Whether the leader reported that only a bigger node helps (B50)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """Of moving a machine to one target."""
+    """Failed migrations of one VM to one target."""
 
     count: int
     until: float
-    """No further attempt before this."""
+    """No further attempt before this time, in seconds of the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """What the next answer to an agent says that it may use."""
+    """The amount that the next answer to an agent permits."""
 
     amount: Amounts
     expires: float
-    """An increase in it that is not used until then lapses (B28)."""
+    """When an unused increase lapses, in seconds of the epoch (B28)."""
     sequence: int | None = None
-    """Of the last request, where its agent numbers them."""
+    """Number of the last request. None: its agent does not number requests."""
     lowered: bool = False
-    """Whether its agent holds no more than that, heard or unheard: the booking follows what its machine uses (D24)."""
+    """Whether its agent holds no larger permit, even if it missed this answer.
+
+    The reserved amount then follows the amount that the VM uses (D24).
+    """
     raised_at: float = -math.inf
-    """When it was last given more, seconds of the epoch."""
+    """When the last increase was granted, in seconds of the epoch."""
     run: str = ""
-    """In which its agent has numbered that request."""
+    """The run of the agent that numbered that request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unseen:
-    """What is being written to a machine and does not show on its pod yet; the larger amount counts until it does."""
+    """A write to a VM or Pod that the Pod does not show yet. Until the Pod shows it, the larger amount counts."""
 
     amount: Amounts
-    """Approved, in whole."""
+    """The whole approved amount."""
     requested: Amounts
     unit: Amounts
     closed_claim: str = ""
     landed: bool = False
-    """Whether the write is known to have been carried out: whatever else the pod shows is older."""
+    """Whether the write is known to have succeeded. A Pod that shows anything else is outdated."""
     retry_at: float | None = None
-    """When it is written again, because it failed, or nobody knows, or it does not show; None: it is under way."""
+    """When the write is repeated: it failed, its result is unknown, or it does not show.
+
+    None: the write is in progress.
+    """
     at: float = 0.0
-    """When it was decided on."""
+    """When it was decided, in seconds of the epoch."""
     shown: tuple[Amounts, Amounts] | None = None
-    """Request and unit that the pod shows instead; None: it was not seen since."""
+    """Request and unit that the Pod shows instead. None: no update of the Pod arrived since."""
     refused: bool = False
-    """Whether the write was refused: then the machine's request is another one, which its pod will show, or shows."""
+    """Whether the write was refused. Then the VM has another request, which its Pod shows or will show."""
     matched: bool = False
-    """Whether the pod shows it although nobody has answered yet; it may have been so before, and not be any more."""
+    """Whether the Pod shows the written values before an answer. It may show values from an earlier write."""
 
 
 @dataclass(frozen=True, slots=True)
 class Denied:
-    """A wish of a plain pod that the API server does not carry out (B36)."""
+    """A resize request of a plain Pod that the API server refused."""
 
     text: str
-    """The wish; another one is decided on anew."""
+    """The text of the request. A changed request is decided again."""
     refusal: Refusal
     until: float | None
-    """Not asked for again before; None: not at all."""
+    """No retry before this time, in seconds of the epoch. None: no retry."""
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A resize of a runner pod that is under way, or was not carried out (B47)."""
+    """A resize of a runner Pod that is in progress or failed."""
 
     target: Amounts
-    """What the pod is to request."""
+    """The requests that the Pod should have."""
     lowers_to: Amounts | None = None
-    """What is booked once it is answered, whatever the answer; None: nothing changes then."""
+    """The reserved amount after any answer. None: unchanged."""
     told: bool = False
-    """Whether the pod says that it was not resized."""
+    """Whether the Pod has the condition `PodNotResized`."""
     retry_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The ledger."""
+    """All entries of the ledger."""
 
     nodes: Mapping[str, Node] = field(default_factory=lambda: _NOTHING)
     where: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
-    """Uid of a pod to the name of its node, which may be one that does not exist (see `apart`)."""
+    """Node name by Pod UID. The node may not exist: see `apart`."""
     apart: Mapping[str, Pod] = field(default_factory=lambda: _NOTHING)
-    """By uid: pods on nodes that do not exist, kept for their return (D19)."""
+    """By UID: Pods on nodes that do not exist, stored until the node returns (D19)."""
     moves: Mapping[str, Move] = field(default_factory=lambda: _NOTHING)
-    """By `namespace/name` of the migration."""
+    """By `namespace/name` of the migration object."""
     claims: Mapping[str, Claim] = field(default_factory=lambda: _NOTHING)
-    """By id; open ones."""
+    """Open claims by id."""
     waiters: Mapping[str, Waiter] = field(default_factory=lambda: _NOTHING)
-    """By uid of the pod."""
+    """By UID of the Pod."""
     permits: Mapping[str, Permit] = field(default_factory=lambda: _NOTHING)
-    """By uid of the pod."""
+    """By UID of the Pod."""
     writes: Mapping[str, Unseen] = field(default_factory=lambda: _NOTHING)
-    """By uid of the pod."""
+    """By UID of the Pod."""
     looks: Mapping[str, float] = field(default_factory=lambda: _NOTHING)
-    """By name of a node over its watermark, or one that is being drained: when it is next looked at (B24, B46)."""
+    """When a node is planned for next, by its name.
+
+    Only nodes that are over their watermark or that VMs should leave (B24, B46, B48).
+    """
     denied: Mapping[str, Denied] = field(default_factory=lambda: _NOTHING)
-    """By uid of the pod."""
+    """By UID of the Pod."""
     accounts: Mapping[str, Account] = field(default_factory=lambda: _NOTHING)
-    """By uid of the runner pod."""
+    """By UID of the runner Pod."""
     failures: Mapping[tuple[str, str], Failures] = field(default_factory=lambda: _NOTHING)
-    """By uid of the machine and name of the target node, empty where it could not be copied at all (B25)."""
+    """By UID of the VM and name of the target node. The name is empty if the copying itself failed (B25)."""
     started: bool = False
-    """Everything was listed and taken in: nothing is granted before (C30)."""
+    """Whether the first listing is complete. No grants before (C30)."""
     resources: int = len(RESOURCES)
 
     def pod(self, uid: str) -> Pod | None:
-        """A pod on a node that exists."""
+        """Return the Pod of this UID on an existing node."""
         node = self.nodes.get(self.where.get(uid, ""))
         return None if node is None else node.pods.get(uid)
 
     def told_of(self, about: Ref) -> Ref:
-        """The machine that runs in this pod, or leaves it: what concerns the one is told of the other (B41)."""
+        """Return the VM of this Pod, else the Pod itself: the object that carries its Events."""
         pod = self.pod(about.uid)
         return about if pod is None or pod.machine is None else pod.machine.ref
 
     def held(self, node: str, uid: str) -> Amounts:
-        """Room on the node kept for others than this pod: of freed claims, and saved up for waiters (B4, B31)."""
+        """Return the capacity on the node that is held for others than this Pod.
+
+        That is freed claims, and capacity held for overtaken waiters (B4, B31).
+        """
         claims = (claim.holds for claim in self.freed(node) if claim.beneficiary.ref.uid != uid)
         return total(claims, self.resources) + self._saved(node, uid)
 
     def keeps(self, node: str, uid: str) -> Iterator[tuple[str, Ref, Amounts]]:
-        """What `held` is made of: for whom, how much, and under which claim; saved up for him where that is empty."""
+        """Yield the parts of `held`: claim id, beneficiary and amount.
+
+        The claim id is empty for capacity held for an overtaken waiter.
+        """
         for claim in self.freed(node):
             if claim.beneficiary.ref.uid != uid:
                 yield claim.id, claim.beneficiary.ref, claim.holds
@@ -168,26 +182,29 @@ class State:
                 yield "", self.nodes[node].pods[waiter.uid].ref, waiter.saving
 
     def incoming(self, node: str, uid: str) -> Amounts:
-        """Reservations on the node of targets that are not booked yet, but this pod's own (B4)."""
+        """Return the target reservations on the node without a Pod in the ledger yet, except this Pod's own."""
         return total((self._due(move) for move in self.arriving(node) if not _own(move, uid)), self.resources)
 
     def arriving(self, node: str) -> Iterator[Move]:
-        """Moves for which room is reserved on the node, or booked by their target already."""
+        """Yield the migrations to this node that have a target reservation or a target Pod in the ledger."""
         return (move for move in self.moves.values() if move.target_node == node and move.stage not in _RELEASED)
 
     def avail(self, node: str, uid: str) -> Amounts:
-        """Room that the pod may use, the one measure for all: max(0, Total - Reserved - held - incoming) (B4)."""
+        """Return the capacity that the Pod may use: max(0, Total - Reserved - held - incoming).
+
+        All callers use this one measure (B4).
+        """
         return self.margin(node, uid).positive()
 
     def margin(self, node: str, uid: str) -> Amounts:
-        """The same, below zero where so much has to leave before there is any room."""
+        """Return `avail` before the cut at zero. A negative amount must leave the node before any capacity is free."""
         entry = self.nodes[node]
         return entry.total - entry.reserved - self.held(node, uid) - self.incoming(node, uid)
 
     def need(self, uid: str) -> Amounts:
-        """What a pod is short of its request, in whole units, as that counts on its node; zero of one that is on none.
+        """Return the missing amount of a Pod in whole units, as counted on its node. Zero if it is on no node.
 
-        Less room than for a whole one is of no use to it, however little of that it wants (2.4, B16).
+        Capacity for less than a unit is of no use to a Pod, even if less is missing (B16).
         """
         pod = self.pod(uid)
         if pod is None:
@@ -200,9 +217,10 @@ class State:
         )
 
     def _put_off(self, pod: Pod) -> Amounts:
-        """What has to leave for a pod whose wish is booked already, for everybody but itself (B35): of its own wish.
+        """Return the amount that must leave before a deferred Pod gets its increase.
 
-        Where the node is overdrawn by more than all such wishes are, none of them is served before that has gone too.
+        The ledger already counts the increase for all others (B35). A node may be overcommitted by more than all its
+        deferred increases. Then that excess must leave too, before any of them is served.
         """
         node = self.where[pod.uid]
         overdrawn = (Amounts.zero(self.resources) - self.margin(node, pod.uid)).positive()
@@ -210,22 +228,25 @@ class State:
         return overdrawn.least(_wished(pod) + (overdrawn - wishes).positive())
 
     def move_of(self, machine: Ref) -> Move | None:
-        """The move of a machine that is not over, by the name of the machine."""
+        """Return the unfinished migration of a VM, found by the name of the VM."""
         return next((move for move in self._moves_of(machine) if move.alive), None)
 
     def may_leave(self, machine: Ref) -> bool:
-        """Whether one of its moves is not over, or is to end: it may still arrive before that is heard of."""
+        """Return whether a migration of the VM may still complete: it is unfinished or being cancelled."""
         return any(move.alive or move.stage is Stage.ENDING for move in self._moves_of(machine))
 
     def _moves_of(self, machine: Ref) -> Iterator[Move]:
         return (move for move in self.moves.values() if move.is_of(machine))
 
     def freed(self, node: str) -> Iterator[Claim]:
-        """Claims on room that nobody has to leave any more."""
+        """Yield the claims on this node whose source is gone."""
         return (claim for claim in self.claims.values() if claim.node == node and claim.state is ClaimState.FREED)
 
     def _due(self, move: Move) -> Amounts:
-        """What of a reservation is not booked yet: nothing once its target is, unless more was reserved for it."""
+        """Return the part of a target reservation that no Pod in the ledger covers.
+
+        Zero once the target Pod is in the ledger, unless more was reserved for it.
+        """
         if not move.target_booked:
             return move.amount
         if move.foreign or move.target is None:
@@ -234,9 +255,10 @@ class State:
         return move.amount if target is None else (move.amount - target.counted(target.reserved)).positive()
 
     def _saved(self, node: str, uid: str) -> Amounts:
-        """What is free beside all claims and reservations, up to the needs of those for whom it is saved up.
+        """Return the free capacity that overtaken waiters hold against this Pod, up to their needs.
 
-        It binds nobody of higher priority, and of those for whom room is saved up nobody who waits longer.
+        It does not bind Pods of higher priority. Of Pods that hold capacity themselves, it binds only those with a
+        shorter wait.
         """
         savers = [
             (waiter, waiter.saving)
@@ -267,7 +289,7 @@ def _whole(amount: int, unit: int) -> int:
 
 
 def _wished(pod: Pod) -> Amounts:
-    """By a pod whose kubelet has put its resize off, as it counts on its node."""
+    """Return the deferred increase of a Pod, as counted on its node."""
     return (pod.counted(pod.reserved) - pod.counted(pod.used)).positive()
 
 

@@ -1,12 +1,12 @@
-"""The framework plugin: where pods may go, by the ledger of virtual machines (N16 to N27, C19 to C22).
+"""The scheduling plugin: place Pods by the ledger.
 
-It answers for all nodes at once and performs nothing; booking a pod is an event of the ledger. Three of the twelve
-points have nothing to do here: Bind is left to the default, and QueueSort too unless `queue_sort` takes it (N16, N26).
-What PostBind is there for, forgetting that a pod was tentative and timing a target from then on, happens when the watch
-shows the pod bound (N27): PostBind itself is asked what to do before the binding is written.
+The plugin evaluates all nodes at once and performs nothing; a reserved Pod is an event of the ledger. Three of the
+twelve plugin points have nothing to do here. Bind is left to the default, and so is QueueSort unless `queue_sort`
+replaces it (N16, N26). PostBind has no work: removing the tentative mark and starting the timer of a target happen when
+the watch shows the binding (N27). The framework calls PostBind before the binding is written.
 
-Its Filter needs no PreFilter extensions: a dry run changes the snapshot, and pods are counted over that (see
-`situate.vm.model.node_columns`).
+The Filter needs no PreFilter extensions: a dry run changes the snapshot, and Pods are counted over that snapshot, as
+`situate.vm.model.node_columns` describes. The rules are N16 to N27 and C19 to C22.
 """
 
 from __future__ import annotations
@@ -50,25 +50,28 @@ from situate.vm.model.resource_amounts import Amounts
 
 NAME: Final = "VirtualMachines"
 CANCEL_S: Final = 2.0
-"""So long Permit holds a pod whose migration is being cancelled (N24)."""
+"""How long Permit holds a Pod whose migration is being cancelled (N24)."""
 UNKNOWN: Final = "node(s) that do not say how large they are"
 HELD: Final = "node(s) whose room is held for others by live migration"
 EMPTIED: Final = "node(s) that are emptied of machines"
 
 
 _OVER: Final = frozenset({Stage.FAILED, Stage.DONE})
-"""Of a move: its target is not to be placed any more. Of one that is being cancelled Permit decides."""
+"""Stages in which the target Pod of a migration is not placed.
+
+Permit decides on a migration that is being cancelled.
+"""
 
 ReadPod: TypeAlias = Callable[[WirePod], Read[Pod]]
-"""What a pod's object says, together with that of its machine."""
+"""Reads the ledger entry of a Pod from its object and that of its VM."""
 
 
 class WrongScheduler(Exception):
-    """The pod is none of ours, and should not have come here (N17: an error)."""
+    """The Pod has another `schedulerName`: an error."""
 
 
 class UnknownNode(Exception):
-    """The framework asks about a node that the ledger cannot book on (C19: an error)."""
+    """The framework asks about a node that the ledger does not have: an error."""
 
 
 Short: TypeAlias = NDArray[np.bool_]
@@ -77,33 +80,40 @@ Short: TypeAlias = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wanted:
-    """What PreFilter has read of the pod."""
+    """The Pod as PreFilter read it."""
 
     pod: Pod
     booking: Amounts
-    """What it would take of a node, after overcommit."""
+    """The amount that it would take of a node, after overcommit."""
     move: Move | None
-    """Of which it is the target; None for every other pod."""
+    """The migration whose target Pod it is. None for all other Pods."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compared:
-    """What PreScore has found out for Score: the same for every node of the cycle."""
+    """Input of Score, the same for every node of the cycle."""
 
     wanted: Wanted
     largest: Amounts
-    """The largest Total of any node, whether or not the pod fits there: scores are shares of it (C20)."""
+    """The largest Total of any node, whether or not the Pod fits there. Scores are relative to it (C20)."""
 
 
 class VirtualMachines:
-    """Of one term. An engine for "what if" has to be given `apart`, or it would book into the ledger at work."""
+    """The plugin for one term of leadership.
+
+    An engine for a what-if needs `apart`, or it would change the ledger in use.
+    """
 
     name = NAME
     reads = Reads.CLUSTER
-    """The ledger changes by itself: no answer outlives its cycle."""
+    """The ledger changes without the framework, so no answer outlives its cycle."""
 
     def __init__(self, ledger: Ledger, system: System[Any], read: ReadPod, seed: int) -> None:
-        """`system`: of machines; `read`: what a pod books by its object; `seed`: of scores that are random (C21)."""
+        """Create the plugin.
+
+        `system` is the VM backend. `read` returns the ledger entry of a Pod from its object. `seed` is for random
+        scores (C21).
+        """
         self._ledger = ledger
         self._system = system
         self._read = read
@@ -115,11 +125,14 @@ class VirtualMachines:
         return self
 
     def apart(self) -> VirtualMachines:
-        """The same over a copy of the ledger."""
+        """Return the same plugin over a copy of the ledger."""
         return VirtualMachines(self._ledger.apart(), self._system, self._read, self._seed)
 
     def events(self) -> Sequence[EventHint]:
-        """What the ledger makes room by is not among them: the shell activates pods then (`Wake`)."""
+        """Return the events that may make a Pod schedulable.
+
+        The ledger's own changes are not among them: then the controller activates Pods (`Wake`).
+        """
         freed = Change.DELETE | Change.SCALE_DOWN
         return (
             EventHint(Subject.NODE, Change.ADD | Change.ALLOCATABLE),
@@ -129,8 +142,10 @@ class VirtualMachines:
         )
 
     def pre_filter(self, pod: PodInfo, snapshot: Snapshot) -> PreFiltered:
-        """N17. A target of ours gets the node alone on which its room is reserved (B14); no target ever its source's
-        (I12)."""
+        """Read the Pod once and restrict the nodes of a target Pod.
+
+        A target Pod of vm gets only the node of its reservation (B14), and never the node of its source (I12).
+        """
         ours = self._ledger.rules.scheduler_name
         self._count("PreFilter", pod)
         if pod.pod.spec.scheduler_name != ours:
@@ -142,7 +157,7 @@ class VirtualMachines:
             return self._refused(pod, unresolvable(str(read.wrong[0])))
         booking = found.counted(found.reserved)
         arrives = found.machine is not None and found.machine.role is Role.TARGET
-        if not arrives and self._system.migration_of(pod.pod) is None:  # a target whose machine is gone is one as well
+        if not arrives and self._system.migration_of(pod.pod) is None:  # a target whose VM is gone is one as well
             return PreFiltered(state=Wanted(found, booking, None))
         move = self._move_of(pod)
         if move is None:
@@ -159,7 +174,7 @@ class VirtualMachines:
         )
 
     def filter(self, state: Wanted, pod: PodInfo, snapshot: Snapshot) -> Verdict:
-        """C19 and B4: with the pod no resource may be over Total, and none of what is held for others may go."""
+        """Accept nodes that stay within Total with the Pod in every resource, without use of held capacity."""
         self._count("Filter", pod)
         ledger = self._ledger.state
         sums = self._columns.sums(snapshot, ledger)
@@ -175,7 +190,7 @@ class VirtualMachines:
         )
 
     def _refusals(self, unknown: Mask, closed: Mask, over: Short, taken: Short, never: Short) -> Refusals:
-        """Unresolvable where the whole node is too small, or takes nobody."""
+        """Return the reasons for the rejected nodes. Unresolvable: the whole node is too small, or accepts no VM."""
         short: Mask = np.asarray(over.any(axis=0))
         rules = [
             (mask, f"node(s) with too little {name} that is not booked", Code.UNSCHEDULABLE)
@@ -190,17 +205,17 @@ class VirtualMachines:
         return Refusals(np.where(never.any(axis=0), np.uint8(Code.UNRESOLVABLE), told.code), told.reasons)
 
     def _emptied(self, wanted: Wanted, sums: Sums) -> Mask:
-        """(nodes,): those that machines leave because they are drained take no other ones (B46).
+        """Return (nodes,): nodes that drain and accept no new VM.
 
-        The target of a move is placed all the same: its room was reserved there before.
+        The target Pod of a migration is placed there anyway: its capacity was reserved before.
         """
         comes = wanted.pod.machine is not None and wanted.move is None and not self._ledger.rules.compat
         return sums.draining if comes else np.zeros_like(sums.draining)
 
     def _unknown(self, sums: Sums, snapshot: Snapshot) -> Mask:
-        """(nodes,): nodes that cannot be booked on, since their objects do not say how large they are.
+        """Return (nodes,): nodes that the ledger lacks, because their objects have no size.
 
-        With `compat` such a node is an error that ends the cycle (C19); else it stops nobody but itself.
+        With `compat`, such a node is an error that ends the cycle (C19). Otherwise only that node is rejected.
         """
         unknown: Mask = ~sums.known
         if self._ledger.rules.compat and unknown.any():
@@ -209,7 +224,7 @@ class VirtualMachines:
         return unknown
 
     def post_filter(self, pod: PodInfo, diagnosis: Diagnosis, cycle: object) -> PostFiltered:  # noqa: ARG002
-        """N19: counts, and says what no other plugin can; never a result, so that preemption still runs."""
+        """Count the failure and explain held capacity. Return no result, so that preemption still runs."""
         self._count("PostFilter", pod)
         self._tell_refusal(pod, diagnosis)
         counts = self._ledger.counts
@@ -227,7 +242,10 @@ class VirtualMachines:
         return PostFiltered(unschedulable(f"live migration: {waiting} node(s) have room that is promised to others"))
 
     def _tell_refusal(self, pod: PodInfo, diagnosis: Diagnosis) -> None:
-        """Of a target: that its node does not take it (B14), unless preemption may help: then time tells (B15)."""
+        """Report to the ledger that the node refuses the target Pod.
+
+        If preemption may help, the report is omitted. Then the time limits apply (B15).
+        """
         move, snapshot = self._move_of(pod), diagnosis.snapshot
         index = None if move is None else snapshot.nodes.index.get(move.target_node)
         if move is None or index is None or diagnosis.status is not None:
@@ -241,12 +259,12 @@ class VirtualMachines:
         self._ledger.apply(TargetRefused(move.key, move.target_node, why))
 
     def pre_score(self, state: Wanted, pod: PodInfo, snapshot: Snapshot) -> PreScored:  # noqa: ARG002
-        """N20: the normalisers of Score, once for all nodes."""
+        """Compute the normalisers of Score, once for all nodes."""
         self._count("PreScore", pod)
         return PreScored(state=Compared(state, self._ledger.largest))
 
     def score(self, state: Compared, pod: PodInfo, snapshot: Snapshot) -> Scores:
-        """C20."""
+        """Return the scores of all nodes."""
         self._count("Score", pod)
         ledger, wanted = self._ledger.state, state.wanted
         kept = held(snapshot, ledger, wanted.pod.ref, wanted.move)
@@ -255,13 +273,16 @@ class VirtualMachines:
         return scores(used, sums.total, state.largest, self._ledger.rules.scoring)
 
     def normalize(self, state: object, pod: PodInfo, raw: Scores) -> Scores:  # noqa: ARG002
-        """C21: drawn anew for each pod, and the same for the same pod and seed (I10)."""
+        """Randomise the scores, differently for each Pod, but equally for the same Pod and seed."""
         if not self._ledger.rules.scoring.randomize:
             return raw
         return randomized(raw, (self._seed, *pod.uid.encode()))
 
     def reserve(self, pod: PodInfo, node: str, snapshot: Snapshot) -> Reserved:  # noqa: ARG002
-        """C22: books the pod, and never denies it. What was reserved for a target becomes its booking."""
+        """Reserve the Pod in the ledger, and never deny it.
+
+        The target reservation becomes the reserved amount (C22).
+        """
         self._count("Reserve", pod)
         if self._ignores(pod):
             return RESERVED
@@ -279,13 +300,16 @@ class VirtualMachines:
         return RESERVED
 
     def unreserve(self, pod: PodInfo, node: str) -> None:  # noqa: ARG002
-        """Undoes exactly what Reserve did; harmless if it did nothing."""
+        """Undo exactly the reservation of Reserve. Harmless without one."""
         self._count("Unreserve", pod)
         if not self._ignores(pod):
             self._ledger.apply(PodUnreserved(pod.uid))
 
     def permit(self, pod: PodInfo, node: str, now: float) -> tuple[Status, float]:  # noqa: ARG002
-        """N24: a target is let go only while its migration wants it; the shell says how a cancellation went."""
+        """Approve a target Pod only while its migration exists.
+
+        The controller reports the result of a cancellation.
+        """
         self._count("Permit", pod)
         if self._system.migration_of(pod.pod) is None:
             return SUCCESS, 0.0
@@ -299,7 +323,7 @@ class VirtualMachines:
         return SUCCESS, 0.0
 
     def pre_bind_preflight(self, pod: PodInfo, node: str, snapshot: Snapshot) -> Status:  # noqa: ARG002
-        """N25: nothing has to be done before binding, but a process that may not write any more binds nothing."""
+        """Refuse to bind if this process must not write any more. No other work is due before binding."""
         self._count("PreBind", pod)
         if not self._ledger.may_write():
             self._count_failure("PreBind", pod)
@@ -314,14 +338,14 @@ class VirtualMachines:
         return column((state.booking,), len(state.booking))
 
     def _as_booked(self, info: PodInfo) -> Pod:
-        """A pod in place that the ledger does not have, as one of an ignored namespace.
+        """Return the entry of a Pod that is placed and not in the ledger, such as one of an ignored namespace.
 
-        What cannot be read of a machine counts as what its pod requests: it takes of its node in any case.
+        An unreadable VM Pod counts with its requests, because it uses its node in any case.
         """
         return self._read(info.pod).value or self._system.by_requests(info.pod, self._ledger.rules, None)
 
     def _move_of(self, pod: PodInfo) -> Move | None:
-        """The move whose migration the pod was made for."""
+        """Return the migration that created the Pod as its target."""
         made_for = self._system.migration_of(pod.pod)
         return None if made_for is None else self._ledger.state.moves.get(str(made_for))
 
@@ -340,7 +364,7 @@ class VirtualMachines:
 
 
 def _where(snapshot: Snapshot, name: str) -> Mask:
-    """(nodes,): the node of this name; of all nodes."""
+    """Return (nodes,): true for the node of this name, among all nodes."""
     mask = np.zeros(snapshot.count, dtype=np.bool_)
     index = snapshot.nodes.index.get(name)
     if index is not None:

@@ -1,6 +1,6 @@
-"""The scheduler's profile that vm runs on: the default plugins with the ledger's beside them (C31).
+"""The scheduler profile of vm: the default plugins and the ledger's.
 
-QueueSort is the default one, unless pods that machines move into are to come first (N16).
+QueueSort is the default plugin, unless target Pods should come first (C31, N16).
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from situate.vm.placement.plugin import NAME, VirtualMachines
 from situate.vm.placement.queue_sort import TargetsFirst
 
 _SCORES_OFF: Final = ("ImageLocality", "NodeResourcesBalancedAllocation", "NodeResourcesFit")
-"""Their say would work against the ledger's: it prefers nodes that are used up to a point, and knows what pods hold."""
+"""Default scores that would work against the ledger's score, which prefers full nodes up to a point.
+
+The ledger also knows the reserved amount of each Pod.
+"""
 
 _TARGETS_FIRST: Final = PluginSet(
     enabled=(EnabledPlugin(TargetsFirst.name),), disabled=(DisabledPlugin(PrioritySort.name),)
@@ -32,7 +35,7 @@ _TARGETS_FIRST: Final = PluginSet(
 
 
 def configuration(scheduler_name: str, *, targets_first: bool = False) -> KubeSchedulerConfiguration:
-    """In KubeSchedulerConfiguration's own terms; every node is scored."""
+    """Return the profile as a KubeSchedulerConfiguration. Every node is scored."""
     off = tuple(DisabledPlugin(name) for name in _SCORES_OFF)
     plugins = Plugins(
         multi_point=PluginSet(enabled=(EnabledPlugin(NAME),)),
@@ -44,6 +47,6 @@ def configuration(scheduler_name: str, *, targets_first: bool = False) -> KubeSc
 
 
 def with_ledger(registry: Registry, plugin: VirtualMachines, system: System[Any]) -> Registry:
-    """Plugins that a profile may name, and those of vm."""
+    """Return the registry with the plugins of vm added."""
     ours: dict[str, Callable[[], Plugin]] = {NAME: lambda: plugin, TargetsFirst.name: lambda: TargetsFirst(system)}
     return Registry({**registry.types, **ours}, registry.defaults)

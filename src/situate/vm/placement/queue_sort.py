@@ -1,4 +1,4 @@
-"""The order in which pods are placed, where those that machines move into come first (QueueSort, N16)."""
+"""A QueueSort plugin that schedules target Pods first."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from situate.vm.backends.systems import System
 
 
 class TargetsFirst:
-    """By priority; of one priority the targets of migrations; then whoever waits longest.
+    """Queue order by priority, then target Pods first, then by waiting time.
 
-    A machine is frozen, and others wait for its room, until its target is placed.
+    Until a target Pod is placed, its VM is frozen and other Pods wait for its capacity.
     """
 
     name = "TargetsFirst"

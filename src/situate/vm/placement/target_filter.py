@@ -1,10 +1,10 @@
-"""Where a machine's pod might move to, by all Filter plugins of the profile: what its target will meet there (B12).
+"""Filter the possible targets of a VM with all Filter plugins of the profile, as its target Pod will meet them.
 
-The pod of the future is the pod that runs now, without its node and under another name (C34), and without what only
-the last move of its machine asked for. What the ledger's own
-plugin would say of amounts, plans know better: they try what is not so yet. For the same reason NodeResourcesFit is not
-asked about nodes that are full by the ledger: a plan that makes room there first would never be found. Pods of
-ignored namespaces keep others out wherever they are: no plan moves them, and the filter counts them (C19, C28).
+The tested Pod is the running Pod without its node, under another name (C34), and without the parts that only its last
+migration added. The ledger's own plugin is left out: plans know the amounts better, because they try states that do not
+exist yet. For the same reason, NodeResourcesFit is not applied to nodes that are full by the ledger: a plan that frees
+capacity there first would never be found. Pods of ignored namespaces exclude others everywhere: no plan migrates them,
+and Filter counts them (B12, C19, C28).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ P = TypeVar("P", bound=Plugin)
 
 
 class Fitting:
-    """Mutable, of one engine: remembers what was found out for as long as cluster and ledger stay as they are."""
+    """Filter results of one engine, cached while cluster and ledger stay unchanged. Mutable."""
 
     def __init__(self, engine: Engine, ledger: Ledger, system: System[Any]) -> None:
         self._engine = engine
@@ -46,16 +46,16 @@ class Fitting:
         (self._profile,) = (_without(each, NAME) for each in engine.profiles.values())
         self._but_amounts = _without(self._profile, _AMOUNTS)
         self._as_of: tuple[object, ...] = ()
-        """What the answers hold for: parts of the snapshot, and the ledger's state."""
+        """The basis of the answers: parts of the snapshot, and the ledger's state."""
         self._position = 0
         self._free: list[Amounts | None] = []
-        """By row of the snapshot's nodes; None of one that the ledger does not have."""
+        """By row of the snapshot's nodes: free capacity. None for a node that the ledger does not have."""
         self._beside: dict[int, Amounts] = {}
-        """By row, where there are pods of ignored namespaces: what is free beside them, as our filter has it."""
+        """By row with Pods of ignored namespaces: free capacity beside them, as the ledger's Filter counts it."""
         self._known: dict[str, NDArray[np.bool_]] = {}
 
     def __call__(self, uid: str, node: str) -> bool:
-        """Whether the node would take another pod like the one with this uid."""
+        """Return whether the node would accept another Pod like the one with this UID."""
         snapshot = self._engine.cache.snapshot()
         self._bring_up_to_date(snapshot)
         index = snapshot.nodes.index.get(node)
@@ -86,7 +86,7 @@ class Fitting:
         return found
 
     def _passes(self, uid: str, snapshot: Snapshot) -> NDArray[np.bool_]:
-        """(nodes,)"""
+        """Return (nodes,): whether each node would accept the Pod."""
         pod, known = self._ledger.state.pod(uid), self._engine.cache.pod(uid)
         moved = None if known is None else self._moved(known.info)
         if pod is None or moved is None:
@@ -103,7 +103,7 @@ class Fitting:
         return by_all
 
     def _moved(self, info: PodInfo) -> PodInfo | None:
-        """None where its fields cannot be acted on."""
+        """Return the Pod as the target Pod of the VM would be. None if its fields are invalid."""
         unmoved = self._system.unmoved(info.pod)
         meta, spec = unmoved.metadata, unmoved.spec
         pod = msgspec.structs.replace(
@@ -118,7 +118,7 @@ class Fitting:
 
 
 def planner_with(fits: Fits) -> Planner:
-    """Plans whose targets pass these filters."""
+    """Return a planner whose targets pass these filters."""
     return Planner(
         plan=partial(plan_for_pod.plan, fits=fits),
         relief=partial(node_relief.relief, fits=fits),

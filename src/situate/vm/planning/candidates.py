@@ -1,4 +1,4 @@
-"""Who may be moved (B17): a machine that stays where it is has a reason."""
+"""Candidates for a migration, or the reason that a VM stays."""
 
 from __future__ import annotations
 
@@ -14,19 +14,22 @@ from situate.vm.planning.rules.cooldown import ANYWHERE, avoided_until, cools_do
 from situate.vm.planning.rules.migration_cost import converges
 
 USED_AFTER_S: Final = 10.0
-"""From a grant until an agent has given up to use it at the latest (C39): then it is moved like any other."""
+"""How long a VM is not migrated after a grant that it does not use yet.
+
+By then, its agent uses the grant or has given it up (C39).
+"""
 MOST_S: Final = 1e9
-"""Whatever costs more than so many seconds costs too much to be told from it."""
+"""Greatest cost that is compared. Higher costs count as equal."""
 
 
 def price(cost: float) -> int:
-    """Costs are compared as whole millionths of a second."""
+    """Return the cost in whole millionths of a second, for comparisons."""
     return round(min(cost, MOST_S) * 1e6)
 
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """For whom others are moved. None in its place: for nobody."""
+    """The Pod that other VMs migrate for. None in its place: no such Pod."""
 
     uid: str
     priority: int
@@ -34,17 +37,20 @@ class Asker:
 
 @dataclass(frozen=True, slots=True)
 class Mover:
-    """A machine that may leave its node."""
+    """A VM that may leave its node."""
 
     pod: Pod
     machine: Machine
     node: str
     amount: Amounts
-    """What has to be reserved where it goes; as a rule what it leaves, as that counts after overcommit."""
+    """The amount to reserve on the target, after overcommit. Usually equal to the amount that the VM leaves."""
     cost: float
-    """Seconds-equivalents."""
+    """Cost in seconds-equivalents."""
     targets: tuple[int, ...] = ()
-    """Of `Targets`: those that would take it and have room for it alone, by name. Empty: they were not looked for."""
+    """Indices into `Targets` of the nodes that accept the VM and have capacity for it alone, by name.
+
+    Empty: not determined.
+    """
 
     @property
     def price(self) -> int:
@@ -53,15 +59,15 @@ class Mover:
 
     @property
     def order(self) -> tuple[float, str]:
-        """Ties: creation time, then UID (B18)."""
+        """The sort key for ties: creation time, then UID."""
         return (self.pod.created_at, self.pod.uid)
 
 
 def stays(state: State, pod: Pod, now: float, rules: Rules, asker: Asker | None) -> str:
-    """Why it is not moved, whatever room there is elsewhere; empty: it may be.
+    """Return why the VM stays, whatever capacity other nodes have. Empty: it may migrate.
 
-    A machine that was moved here may be moved on during its cool-down for one of higher priority only (B25), and so
-    never for a node that is over its watermark, or is drained.
+    During its cool-down, a migrated VM may only migrate again for a Pod of higher priority (B25). So it does not
+    migrate for a node over its watermark or a draining node.
     """
     machine = pod.machine
     if machine is None:
@@ -97,6 +103,6 @@ def stays(state: State, pod: Pod, now: float, rules: Rules, asker: Asker | None)
 
 
 def _grows(state: State, pod: Pod, now: float) -> bool:
-    """Whether it would be frozen before it uses what it was given: it were short for as long as its move takes."""
+    """Return whether the VM has an unused grant. A migration now would freeze the VM before it uses the grant."""
     permit = state.permits.get(pod.uid)
     return permit is not None and now < permit.raised_at + USED_AFTER_S and permit.amount.exceeds(pod.used)

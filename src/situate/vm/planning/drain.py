@@ -1,6 +1,6 @@
-"""Emptying a node that is to be drained, or one so thinly used that others can take what is on it (B46).
+"""Plan the migrations that empty a draining or thinly used node.
 
-A machine whose pod was to be evicted leaves in the same way, alone (B48).
+A VM leaves in the same way, alone, after an eviction of its Pod was refused (B46, B48).
 """
 
 from __future__ import annotations
@@ -24,17 +24,20 @@ from situate.vm.planning.search.view import View
 from situate.vm.planning.targets import Fits, anywhere
 
 Look: TypeAlias = Callable[[State], View]
-"""What is seen of a state."""
+"""Creates the view of a state."""
 Who: TypeAlias = Callable[[Pod], bool]
-"""Which pods of a node it is about."""
+"""Selects the Pods of a node that should leave."""
 
 
 def drain(state: State, node: str, now: float, rules: Rules, fits: Fits = anywhere) -> Plan:
-    """The next moves off the node, cheapest first, as many as may begin now (B26); and why each other pod stays.
+    """Plan the next migrations away from the node, cheapest first, and say why the other Pods stay.
 
-    Where single machines are to leave it, that is done before it is emptied for any other reason.
-    A node that nobody drains is emptied only where `Rules.consolidate` allows it, nobody waits for room anywhere, and
-    all that is on it finds room on nodes that are fuller than it is, so that no two nodes ever empty into each other.
+    The plan has as many migrations as may start now (B26). VMs with a refused eviction leave before the node is emptied
+    for any other reason. A node that does not drain is emptied only under these conditions:
+
+    - `Rules.consolidate` allows it.
+    - No waiter exists on any node.
+    - All its VMs fit on nodes that are fuller than this one. So no two nodes ever empty into each other.
     """
     ident = plan_id(node, now)
     entry = state.nodes.get(node)
@@ -60,7 +63,7 @@ def drain(state: State, node: str, now: float, rules: Rules, fits: Fits = anywhe
 
 
 def evacuated(state: State, node: str, now: float) -> bool:
-    """Whether machines on it are to leave it."""
+    """Return whether VMs on the node should leave it after a refused eviction."""
     return any(leaves(pod, node, now) for pod in state.nodes[node].pods.values())
 
 
@@ -92,7 +95,7 @@ def _emptied(ident: str, state: State, node: str, look: Look, way: Way, who: Who
 
 
 def _left_behind(view: View, node: str, who: Who) -> tuple[Pod, ...]:
-    """The pods that should and do not leave with these moves."""
+    """Return the Pods that should leave the node and have no migration in this plan."""
     leaving = {move.source.uid for move in view.moves}
     pods = view.state.nodes[node].pods.values()
     return tuple(pod for pod in pods if pod.uid not in leaving and who(pod))
@@ -118,7 +121,7 @@ def _not_thin(state: State, node: str, rules: Rules) -> str:
 
 
 def _towards_fuller(view: View, node: str) -> View:
-    """In which only nodes are targets that are fuller than this one; of equally full ones the later by name."""
+    """Return the view with only fuller nodes as targets. Of equally full nodes, those later by name are targets."""
     seen = view.targets
     own = seen.names.index(node)
     used = ((seen.total - seen.avail) / np.maximum(seen.total, 1)).max(axis=0)
@@ -127,7 +130,7 @@ def _towards_fuller(view: View, node: str) -> View:
 
 
 def _does_not_fit(view: View, node: str) -> str:
-    """Why the node would not become empty; empty: it would."""
+    """Return why the node would not become empty. Empty text: it would."""
     moving = {move.source.uid for move in view.moves}
     for pod in view.state.nodes[node].pods.values():
         if pod.uid not in moving and not pod.ignored and (why := view.stays(pod)):

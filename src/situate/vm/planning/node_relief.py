@@ -1,4 +1,4 @@
-"""A node over its watermark: who leaves it, so that it ends a little below (B24)."""
+"""Plan the migrations that bring a node a little below its watermark."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from situate.vm.planning.targets import Fits, anywhere
 
 
 def relief(state: State, node: str, now: float, rules: Rules, fits: Fits = anywhere) -> Plan:
-    """The cheapest moves that bring it to `hysteresis` below its watermark; else to its watermark; else nearer to it.
+    """Plan the cheapest migrations to `hysteresis` below the watermark, else to the watermark, else nearer to it.
 
-    They are for nobody; where somebody waits on the node, whoever carries them out gives what they leave to the first
-    in line (B1). So those who wait are moved only where the others are not enough.
+    The migrations have no beneficiary. If a Pod waits on the node, the ledger gives the freed capacity to the first
+    waiter (B1). So waiters themselves migrate only if all other candidates are not enough.
     """
     ident = plan_id(node, now)
     if node not in state.nodes:
@@ -52,9 +52,9 @@ def relief(state: State, node: str, now: float, rules: Rules, fits: Fits = anywh
 
 
 def excess(state: State, node: str, rules: Rules) -> Amounts:
-    """What has to leave it; nothing in a resource in which it is not over its watermark.
+    """Return the amount that must leave the node. Zero for each resource that is within the watermark.
 
-    What is leaving already counts as gone (C29), and what ignored pods hold never causes a move (C28, I9).
+    VMs that are leaving count as gone (C29). Ignored Pods never cause a migration (C28, I9).
     """
     slack = (int(size * rules.calm.hysteresis) for size in state.nodes[node].total)
     return Amounts(tuple(over + more if over else 0 for over, more in zip(_above(state, node), slack, strict=True)))
@@ -66,9 +66,10 @@ def _above(state: State, node: str) -> Amounts:
 
 
 def leaving(state: State, node: str) -> Amounts:
-    """What of its bookings does not press on its watermark: of sources of moves, begun or not, and of ignored pods.
+    """Return the reserved amount that does not count against the watermark: migration sources and ignored Pods.
 
-    Who failed to leave stays, however long the object of that move does (F12).
+    Sources are included whether or not their migration has started. The source of a failed migration is not included,
+    even while its object exists (F12).
     """
     moves = [move for move in state.moves.values() if move.source_node == node]
     sources = {move.source.uid for move in moves if move.stage is not Stage.FAILED}
@@ -78,7 +79,7 @@ def leaving(state: State, node: str) -> Amounts:
 
 
 def _as_many_as_fit(view: View, candidates: Sequence[Mover], wanted: Amounts) -> tuple[Mover, ...]:
-    """The cheapest for what they leave first, until nobody is left who helps and fits."""
+    """Choose candidates by cost per covered share, until no candidate helps and fits."""
     chosen: list[Mover] = []
     left = wanted
     for mover in sorted(candidates, key=lambda each: (each.price / max(_share(each, wanted), 1e-12), each.order)):

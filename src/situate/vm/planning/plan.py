@@ -1,11 +1,10 @@
-"""Who moves whither, and for whom: what `situate.vm.planning` answers.
+"""Results of `situate.vm.planning`: the VMs to migrate, their targets and their beneficiaries.
 
-`situate.vm.planning.plan_for_pod.plan` makes room for a pod that is short, `relieving.relief` for a node over its
-watermark, `draining.drain` empties a node. All three are functions of the state, the time and the rules, and do
-nothing.
+`plan_for_pod.plan` frees capacity for a Pod that is short, `node_relief.relief` handles a node over its watermark, and
+`drain.drain` empties a node. All three are functions of the state, the time and the rules, and change nothing.
 
-To carry a plan out, add its claims and moves to the state and start the moves that `limits.ready` names, now and
-whenever something ends: a move waits while room for it is still being made, or while there are enough at work.
+To carry out a plan, add its claims and migrations to the state. Then start the migrations that `concurrency.ready`
+returns, now and whenever a migration ends. A migration waits while its target is being freed or limits are reached.
 """
 
 from __future__ import annotations
@@ -19,63 +18,70 @@ from situate.vm.model.resource_amounts import Amounts
 
 
 class Way(Enum):
-    """How somebody may come to room."""
+    """The ways to free capacity."""
 
     NEIGHBOURS = "neighbours"
-    """Others leave the node."""
+    """Other VMs leave the node."""
     ITSELF = "itself"
-    """The one who is short moves to a node that has the room."""
+    """The VM that is short migrates to a node with enough capacity."""
     WAITING = "waiting"
-    """Moves under way will leave enough that nobody claims."""
+    """Migrations in progress free enough unclaimed capacity."""
     CHAIN = "chain"
-    """Others leave the node, once room is made for one of them where it goes."""
+    """Other VMs leave the node, after capacity is freed on the target of one of them."""
     PART = "part"
-    """Others leave, and that is not all that is missing, but at least one unit."""
+    """Other VMs leave and free at least one unit, but not the whole need."""
     EVICTION = "eviction"
     RELIEF = "relief"
-    """Nobody asked: the node is over its watermark."""
+    """The node is over its watermark."""
     DRAIN = "drain"
     EVACUATION = "evacuation"
-    """Pods were to be evicted."""
+    """Evictions of its Pods were refused."""
     CONSOLIDATION = "consolidation"
 
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """A way that was looked at and not taken (B39)."""
+    """A way that was evaluated and not taken."""
 
     kind: Way
     cost: float | None
-    """Seconds-equivalents (B17); None: this way does not lead there."""
+    """Cost in seconds-equivalents (B17). None: this way does not help."""
     why_not: str
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do; nothing, where all lists are empty, and then `reasons` says why."""
+    """The migrations and evictions to carry out. If there are none, `reasons` says why."""
 
     id: str
     way: Way | None = None
-    """None: nothing is done."""
+    """None: no action."""
     moves: tuple[Move, ...] = ()
-    """In the order in which they are to begin. One that an open claim names as its beneficiary of kind Target waits
-    until that claim is freed; its reservation then stands on the room, and the claim is closed."""
+    """Migrations in the order of their start.
+
+    If an open claim has this migration as its beneficiary of kind Target, the migration waits until the claim is freed.
+    Then its target reservation uses the capacity, and the claim is closed.
+    """
     claims: tuple[Claim, ...] = ()
-    """One for each move made for someone, as `Move.claim` names it. A machine that moves for its own growth makes no
-    room and claims none: what it will hold is reserved where it goes."""
+    """One claim for each migration with a beneficiary, named in `Move.claim`.
+
+    A VM that migrates to grow itself frees no capacity and has no claim: its amount is reserved on the target.
+    """
     evictions: tuple[Ref, ...] = ()
-    """Pods (B19). Without claims: those go with moves."""
+    """Pods to evict (B19). There are no claims for them: claims belong to migrations."""
     cost: float = 0.0
-    """Of all moves, in seconds-equivalents (B17)."""
+    """Cost of all migrations, in seconds-equivalents (B17)."""
     needs_node: Amounts | None = None
-    """No move helps and a new node with room for this much, below its watermark, would (B50)."""
+    """Set if no migration helps and a new node with this much capacity below its watermark would (B50)."""
     alternatives: tuple[Alternative, ...] = ()
     reasons: tuple[str, ...] = ()
-    """Sentences for people: what kept a node, a machine or a way from being taken."""
+    """Sentences for users: why a node, a VM or a way was not chosen."""
     unsolved: bool = False
-    """Whether a pod stays short, or a machine stays on a node that it is to leave. What only waits for the limits of
-    moves at work (B26) is not meant."""
+    """Whether a Pod stays short, or a VM stays on a node that it should leave.
+
+    Waiting for the concurrency limits (B26) does not count.
+    """
 
     def __bool__(self) -> bool:
-        """Whether anything is to be done."""
+        """Return whether the plan has any action."""
         return bool(self.moves or self.evictions)

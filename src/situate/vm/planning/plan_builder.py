@@ -1,4 +1,7 @@
-"""Moves and claims out of who goes where; ids follow from the plan's, so that the same input makes the same plan."""
+"""Build migrations and claims from chosen VMs and targets.
+
+Ids derive from the plan's id, so the same input gives the same plan.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +19,20 @@ from situate.vm.planning.rules.migration_cost import bandwidth
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One machine that goes to one node."""
+    """One VM and its target node."""
 
     mover: Mover
     target: str
     beneficiary: Beneficiary | None = None
     claimed: Amounts | None = None
-    """Of the room that it leaves; None where nobody claims it."""
+    """The claimed part of the capacity that the VM leaves. None: no claim."""
 
 
 def plan_id(subject: str, now: float) -> str:
-    """`subject`: uid of the beneficiary, or the node's name. Two plans for one subject are at least 1 ms apart."""
+    """Return the id of a plan. `subject` is the UID of the beneficiary or the name of the node.
+
+    Two plans for one subject are at least 1 ms apart.
+    """
     return f"{subject}-{round(now * 1000)}"
 
 
@@ -39,7 +45,10 @@ def migration(mover: Mover) -> Ref:
 
 
 def claiming(movers: Iterable[Mover], targets: Iterable[str], whom: Beneficiary, need: Amounts) -> list[Step]:
-    """The need is split over what they leave, the first ones first; what they leave beyond it nobody claims (B6)."""
+    """Split the need over the amounts that the VMs leave, first ones first.
+
+    The amount beyond the need is not claimed (B6).
+    """
     steps = []
     for mover, target in zip(movers, targets, strict=True):
         claimed = mover.amount.least(need)
@@ -49,7 +58,7 @@ def claiming(movers: Iterable[Mover], targets: Iterable[str], whom: Beneficiary,
 
 
 def built(ident: str, steps: Sequence[Step], now: float, rules: Rules) -> tuple[tuple[Move, ...], tuple[Claim, ...]]:
-    """In the order of the steps; the number of a claim is that of its move, from 1."""
+    """Return migrations and claims in the order of the steps. A claim has the number of its migration, from 1."""
     moves, claims = [], []
     for number, step in enumerate(steps, start=1):
         claim = ""

@@ -1,4 +1,4 @@
-"""Room for a pod that is short: the cheapest way there is, and why the others were not taken (B18, B19, B50)."""
+"""Plan capacity for a Pod that is short: the cheapest way, and why the others were not taken."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from situate.vm.planning.targets import Fits, anywhere
 
 
 def plan(state: State, uid: str, now: float, rules: Rules, fits: Fits = anywhere) -> Plan:
-    """What makes room for the pod on its node, or brings it to a node that has room.
+    """Plan the migrations that free capacity on the Pod's node or bring the Pod to a node with capacity.
 
-    Whether it has been short for long enough is the caller's to say (B16). Plans of several waiters are made one after
-    the other, each with the moves of the former ones in the state, by priority and then age. Where only moves under way
-    keep one from beginning, it waits for a place (B26): that is no reason to ask for a node.
+    The caller decides whether the Pod has been short for long enough (B16). Plans of several waiters are made one after
+    the other, by priority and then age. Each plan sees the migrations of the earlier ones in the state. If only
+    migrations in progress prevent the start, the plan waits for the limits (B26): that is no reason to request a node.
     """
     ident = plan_id(uid, now)
     pod = state.pod(uid)
@@ -49,7 +49,7 @@ def plan(state: State, uid: str, now: float, rules: Rules, fits: Fits = anywhere
 
 
 def _planned(ident: str, view: View, short: Short) -> Plan:
-    """All of it in one step, at least cost; else all of it in two steps; else a part of it; else by eviction."""
+    """Plan the whole need in one step at least cost, else in two steps, else a part of it, else an eviction."""
     leavers = view.free_to_go(short.node, short.wanted, but=short.pod.uid)
     candidates = view.aimed(leavers)
     tried = [neighbours(view, short, candidates), itself(view, short), waiting(view, short)]
@@ -79,20 +79,20 @@ def _planned(ident: str, view: View, short: Short) -> Plan:
 
 
 def _cheapest(options: Sequence[Option]) -> Option | None:
-    """Of equals the first."""
+    """Return the cheapest option. Of equal ones, the first."""
     return min((each for each in options if each.cost is not None), key=lambda each: each.price, default=None)
 
 
 def _needed_node(view: View, short: Short, leavers: Sequence[Mover]) -> Amounts | None:
-    """What a new node would have to have room for: the one who is short, grown, or the neighbours that cost least.
+    """Return the capacity that a new node would need: for the grown requester, or for the cheapest neighbours.
 
-    None: nothing may be moved, so that a new node does not help.
+    None: no VM may migrate, so a new node does not help.
     """
     return min(_movable(view, short, leavers), key=lambda each: each[0], default=(0, None))[1]
 
 
 def _movable(view: View, short: Short, leavers: Sequence[Mover]) -> Iterator[tuple[int, Amounts]]:
-    """Price and size of what could go to a node that had room."""
+    """Yield price and size of the VMs that could migrate to a node with capacity."""
     chosen = cheapest(leavers, short.wanted, lambda _chosen: True)
     if chosen:
         yield sum(each.price for each in chosen), total((each.amount for each in chosen), len(short.wanted))

@@ -1,4 +1,4 @@
-"""Another target for a move whose target is lost, or refuses it: one new choice (B14)."""
+"""Choose a new target for a migration whose target is lost or refuses it: one new choice."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from situate.vm.planning.targets import Fits, anywhere
 
 
 def another_target(state: State, move: Move, now: float, rules: Rules, fits: Fits = anywhere) -> str:
-    """The best other node with room for what was reserved (B13); empty: none takes it, or its machine is gone.
+    """Return the best other node with capacity for the reserved amount.
 
-    What the move itself has reserved is no obstacle to it. The machine may be frozen by now: it goes on all the same.
+    Empty: no node accepts it, or its VM is gone. The migration's own reservation does not count against it. The VM may
+    be frozen by now, and the migration goes on.
     """
     pod = state.pod(move.source.uid)
     if pod is None or pod.machine is None:

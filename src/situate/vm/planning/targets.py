@@ -1,4 +1,4 @@
-"""Where machines may go: what every node has room for, without rising above its own watermark (B13)."""
+"""Target nodes of migrations: the capacity of each node up to its own watermark."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from situate.vm.model.state import State
 from situate.vm.planning.rules.concurrency import no_place, under_way
 
 Fits: TypeAlias = Callable[[str, str], bool]
-"""Whether a node would take the pod of this uid, but for amounts: taints, selectors, affinity (B12)."""
+"""Returns whether a node would accept the Pod of this UID, apart from amounts: taints, selectors, affinity (B12)."""
 
 NOBODY: Final = "-"
-"""In place of a uid: everything that is held on a node is held for others."""
+"""In place of a UID: all held capacity counts as held for others."""
 
 
 def anywhere(_uid: str, _node: str) -> bool:
-    """Where nobody knows better: every node that is schedulable takes everything."""
+    """Accept every schedulable node, where no filters are known."""
     return True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Targets:
-    """Nodes in the order of their names; arrays are never changed."""
+    """Nodes in the order of their names. The arrays never change."""
 
     names: tuple[str, ...]
     total: Column
     avail: Column
-    """(resources, nodes): what nobody holds (B4)."""
+    """(resources, nodes): free and not held (B4)."""
     spare: Column
-    """(resources, nodes): the part of it that is below the watermark; negative above it."""
+    """(resources, nodes): the part of `avail` below the watermark. Negative above it."""
     open: NDArray[np.bool_]
-    """(nodes,): takes machines at all."""
+    """(nodes,): whether the node accepts VMs at all."""
     largest: Amounts
-    """The largest Total of any, a resource each."""
+    """The largest Total of any node, for each resource."""
 
     @classmethod
     def of(cls, state: State, rules: Rules) -> Targets:
@@ -64,22 +64,22 @@ class Targets:
 
     @property
     def room(self) -> Column:
-        """(resources, nodes): what a machine may take of it; nothing where that is not above zero."""
+        """(resources, nodes): the capacity for a VM. None where not above zero."""
         return np.minimum(self.avail, self.spare)
 
     @property
     def most(self) -> Amounts:
-        """What any of them has room for, each resource by itself: whoever holds more goes nowhere."""
+        """The largest capacity of any open node, for each resource alone. A VM above it has no target."""
         return Amounts(tuple(self.room[:, self.open].max(axis=1, initial=0).tolist()))
 
     def room_for(self, amount: Amounts) -> NDArray[np.bool_]:
-        """(nodes,): has room for it, and is not above its watermark with it."""
+        """Return (nodes,): whether the amount fits and the node stays within its watermark."""
         wanted = column([amount], len(amount))
         fits: NDArray[np.bool_] = self.open & ((self.room >= wanted) & (wanted < MOST)).all(axis=0)
         return fits
 
     def best_first(self, indices: Sequence[int], amount: Amounts, rules: Rules) -> list[int]:
-        """By the score that the plugin would give with the amount there (C20), ties by name."""
+        """Sort nodes by the plugin's score with the amount added. Ties go by name."""
         if len(indices) < 2:
             return list(indices)
         chosen = np.array(indices, dtype=np.int64)
@@ -90,7 +90,7 @@ class Targets:
 
 
 def _kept(state: State) -> frozenset[str]:
-    """Nodes on which something may be held for somebody; on all others everything is free that is not booked."""
+    """Return the nodes on which capacity may be held. On all others, everything not reserved is free."""
     savers = (uid for uid, waiter in state.waiters.items() if waiter.saving is not None)
     return frozenset(
         (

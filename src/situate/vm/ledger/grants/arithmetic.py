@@ -1,6 +1,6 @@
-"""How much of what a pod asks for it gets: the arithmetic of section 2.4, resource by resource, and jointly (B30).
+"""Compute the part of a request that fits: for each resource alone, or jointly.
 
-Which room there is for it is the caller's to say; who is served first is `situate.vm.ledger.step`'s.
+The caller says how much capacity is free. `situate.vm.ledger.grants.wait_queue` decides the order of the requests.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from situate.vm.model.resource_amounts import Amounts
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a pod is booked with after it was tried, and its node with it."""
+    """The result of trying a grant: the Pod with its new reserved amount, and its node."""
 
     pod: Pod
     node: Node
     done: bool
-    """Whether nothing is left wanting."""
+    """Whether the whole request is granted."""
 
 
 def granted(node: Node, pod: Pod, room: Amounts | None = None, *, joint: bool = False) -> Grant:
-    """The pod, which is on the node, with as much of its request as there is room for.
+    """Grant the Pod as much of its request as fits. The Pod must be on the node.
 
-    `room` counts as the node's sums do (`State.avail`); None is all that the node has, Total - Reserved (2.4). `joint`
-    grants resources that grow together as many whole units of each as there is room for of all (B30). The watermark
-    does not matter (C11).
+    `room` is in the units of the node's amounts (`State.avail`). None means all free capacity of the node, Total -
+    Reserved. With `joint`, all resources that grow get the same number of whole units (B30). The watermark plays no
+    part (C11).
     """
     free = (node.total - node.reserved if room is None else room).positive()
     grown = pod_within(pod, free, joint=joint)
@@ -35,13 +35,16 @@ def granted(node: Node, pod: Pod, room: Amounts | None = None, *, joint: bool = 
 
 
 def pod_within(pod: Pod, room: Amounts, *, joint: bool = False) -> Pod:
-    """The pod with what 2.4 makes of its booking; the same object if that changes nothing."""
+    """Return the Pod with its new reserved amount; the same object if nothing changes."""
     booked = joint_booking(pod, room) if joint else booking(pod, room)
     return pod if booked == pod.reserved else replace(pod, reserved=booked)
 
 
 def pod_with_all(pod: Pod, room: Amounts) -> Pod:
-    """Jointly, and again once it has all that it wants of one resource: that holds up the others no longer (B30)."""
+    """Return the Pod after joint grants, repeated until nothing more fits.
+
+    A resource that has its whole request no longer limits the other resources (B30).
+    """
     grown = pod_within(pod, room, joint=True)
     if grown is pod:
         return pod
@@ -49,25 +52,31 @@ def pod_with_all(pod: Pod, room: Amounts) -> Pod:
 
 
 def booking(pod: Pod, room: Amounts) -> Amounts:
-    """Each resource by itself."""
+    """Return the new reserved amount, with each resource computed alone."""
     rows = zip(pod.reserved, pod.requested, pod.factor, pod.overcommit, room, strict=True)
     return Amounts(tuple(booked(*row) for row in rows))
 
 
 def booked(reserved: int, requested: int, factor: int, overcommit: int, room: int) -> int:
-    """One resource: a decrease at once, an increase in whole steps or all of it. A step of zero counts as one."""
+    """Return the new reserved amount of one resource.
+
+    A decrease counts at once. An increase is a number of whole units, or all of it. A unit of zero counts as one.
+    """
     if requested <= reserved:
         return requested
     return reserved + min(units(factor, overcommit, room) * (factor or 1), requested - reserved)
 
 
 def units(factor: int, overcommit: int, room: int) -> int:
-    """So many whole steps fit into room that counts after overcommit."""
+    """Return how many whole units fit into an amount of capacity that counts after overcommit."""
     return max(0, room) * overcommit // NO_OVERCOMMIT // (factor or 1)
 
 
 def joint_booking(pod: Pod, room: Amounts) -> Amounts:
-    """The same number of units of all that increase: the largest for which all have room (B30)."""
+    """Return the new reserved amount with the same number of units for all resources that grow.
+
+    It is the largest number that fits in all of them (B30).
+    """
     rows = list(zip(pod.reserved, pod.requested, pod.factor, pod.overcommit, room, strict=True))
     possible = [
         units(factor, overcommit, free)

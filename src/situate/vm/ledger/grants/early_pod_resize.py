@@ -1,8 +1,8 @@
-"""A pod's resize is written before the source of a move for it is gone, so that nobody takes the room between (B37).
+"""Resize a Pod before the source of a migration for it is gone, so that no other Pod takes the capacity.
 
-Once copying is done that source has only to be deleted. If the pod asks for the room first, the kubelet puts its resize
-off until there is some, and stock schedulers count what a pod asks for. Nothing is booked for it here: the claim stands
-for the room until the pod shows what it asks for, which counts then as of any resize that was put off (B35).
+Once copying is done, only the deletion of the source Pod is left. If the resize is written first, the kubelet defers it
+until capacity is free, and stock schedulers count the requests of the Pod. Nothing is reserved for it here: the claim
+holds the capacity until the Pod shows the new requests. Then they count like any deferred resize (B35, B37).
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from situate.vm.model.resource_amounts import Amounts
 from situate.vm.model.state import State
 
 LONGEST_S: Final = 2.0
-"""The source is deleted after so long without an answer: the pod is resized then when the source is gone."""
+"""How long the deletion of the source waits for an answer. After this, the Pod is resized when the source is gone."""
 
 
 def size(state: State, move: Move) -> Amounts | None:
-    """What the one for whom the move is made may ask for by now, in whole; None: nothing before the source is gone.
+    """Return the whole amount that the beneficiary may request now. None: nothing before the source is gone.
 
-    Beside another claim it asks later: the kubelet knows of no claims, and would give it what another one made room
-    for. Those whom it may serve first, having put them off before, are booked with all that they ask for (B35), and
-    the claim is no larger than what is left beside them (B8).
+    If another claim is open on the node, the answer is None: the kubelet knows no claims and could use the capacity of
+    the other claim. Pods that the kubelet may serve first were deferred before; their whole request counts as reserved
+    (B35). The claim is no larger than the amount left beside them (B8).
     """
     claim = state.claims.get(move.claim)
     if move.stage is not Stage.DONE or claim is None or claim.state is ClaimState.FREED:
@@ -44,7 +44,7 @@ def size(state: State, move: Move) -> Amounts | None:
 
 
 def begun(draft: Draft, move: Move) -> bool:
-    """Whether the hand-over waits, as the pod's resize is written first."""
+    """Start the early resize and return whether the hand-over waits for it."""
     amount = size(draft.state, move)
     if amount is None:
         return False
@@ -57,7 +57,10 @@ def begun(draft: Draft, move: Move) -> bool:
 
 
 def waiting_for(state: State, resize: ResizePod) -> list[Move]:
-    """Moves whose hand-over goes on when this is answered, whatever the answer is: none if it is wished no more."""
+    """Return the migrations whose hand-over continues after any answer to this resize.
+
+    Empty if the resize is no longer requested.
+    """
     pod = state.pod(resize.pod.uid)
     if pod is None or pod.resize is None or resize != _write(pod, pod.resize, resize.amount):
         return []

@@ -1,7 +1,7 @@
-"""Wishes of plain pods: which are attempted, which are not and why, and what became of their resizes (B34 to B36).
+"""Resize requests of plain Pods: decide which are attempted, and handle the results.
 
-A wish that is attempted is one more request of the ledger: room for it is granted and made as for machines. One that
-is not is told on its pod, and is decided on anew when it changes, or what stood against it.
+An attempted request is one more request of the ledger: grants and migrations work as for VMs. A request that is not
+attempted gets a condition on its Pod. It is decided again when it changes or its obstacle changes (B34 to B36).
 """
 
 from __future__ import annotations
@@ -21,18 +21,21 @@ from situate.vm.model.state import Denied, Unseen
 
 _BY_NODE: Final = ("LargerThanNode", "StaticManager")
 PASSING: Final = ("Denied", "NotYet")
-"""Reasons of the API server that are asked about again."""
+"""Refusals of the API server that are retried."""
 _BY_SERVER: Final = ("Refused", *PASSING)
 
 
 def judged(draft: Draft, former: Pod | None, seen: Pod, pod: Pod, node: str) -> Pod:
-    """The pod with its wish, or without one that is not attempted; `seen` is what the cluster shows of it."""
+    """Return the Pod with its resize request, or without it if the request is not attempted.
+
+    `seen` is the Pod as the cluster shows it.
+    """
     wish, write = pod.resize, draft.state.writes.get(pod.uid)
     if wish is None:
         _tell(draft, former, pod, None)
         if former is not None and former.resize is not None:
             draft.drop_denied(pod.uid)
-            # a write that is on its way, or may be, tests for the wish: it comes to nothing, or shows already
+            # a write in progress tests for the request: it fails, or the Pod already shows it
             draft.drop_approval(pod.uid)
             pod = replace(pod, reserved=seen.reserved.most(seen.used))
         return pod
@@ -51,13 +54,13 @@ def judged(draft: Draft, former: Pod | None, seen: Pod, pod: Pod, node: str) -> 
     changed = former is not None and former.resize is not None and former.resize.text != wish.text
     under_way = write is not None and not write.landed
     base = wish.counts if write is None else write.amount
-    if changed and under_way:  # nor does less, which was wished before
+    if changed and under_way:  # a smaller earlier request in progress fails too
         base = base.most(wish.counts)
     target = base.least(wish.wanted)
     if former is not None and _is_beyond(wish) and _had_its_wish(former, wish):
         draft.tell(pod.ref, "ResizedBack", _SET_BACK, warning=True)
     begins = write is None and not wish.done and wish.wanted.within(wish.counts)
-    if target != base or begins or (changed and under_way):  # what was sent for another wish comes to nothing
+    if target != base or begins or (changed and under_way):  # a write that was sent for another request fails
         draft.approve(pod.uid, target)
     return pod
 
@@ -73,13 +76,13 @@ def _is_beyond(wish: Resize) -> bool:
 
 
 def _had_its_wish(former: Pod, wish: Resize) -> bool:
-    """Whether it wished the same and was not beyond it: then it is not the wish that has changed."""
+    """Return whether the request is unchanged and the Pod was not beyond it before."""
     known = former.resize
     return known is not None and known.text == wish.text and not _is_beyond(known)
 
 
 def _let_go(draft: Draft, seen: Pod, pod: Pod, write: Unseen | None) -> Pod:
-    """What was booked for a wish that is not attempted any more is free, unless its write may come true yet (F1)."""
+    """Free the reserved amount of a request that is no longer attempted, unless its write may still succeed."""
     if write is not None and not write.landed and (write.retry_at is None or not write.refused):
         return pod
     draft.drop_approval(pod.uid)
@@ -102,12 +105,12 @@ def _by_node(draft: Draft, name: str, wish: Resize) -> Refusal | None:
 
 
 def node_changed(draft: Draft, node: Node) -> None:
-    """Whether it stands against wishes is decided on anew."""
+    """Decide again on the requests that the node may prevent or allow."""
     _again(draft, (pod for pod in node.pods.values() if _refused(pod, _BY_NODE) or _wishes(pod)))
 
 
 def due(draft: Draft) -> None:
-    """What was denied for a while is asked for again."""
+    """Retry the requests whose pause after a refusal has ended."""
     for uid, denied in list(draft.state.denied.items()):
         if denied.until is not None and denied.until <= draft.now:
             draft.drop_denied(uid)
@@ -137,16 +140,16 @@ def _refused(pod: Pod, reasons: tuple[str, ...]) -> bool:
 
 
 def answered(draft: Draft, pod: Pod, event: Written) -> bool:
-    """Whether the server will not do it, or not now: then nothing is kept for it any more (B36)."""
+    """Return whether the API server refused the resize, for now or for good. Then nothing is reserved for it."""
     wish = pod.resize
     if not isinstance(event.action, ResizePod) or wish is None:
         return False
     says, of_another = event.outcome in _SAYS, event.action.wish != wish.text
-    if wish.refusal is not None and (event.outcome == "conflict" or (says and of_another)):  # nor is it tried again
+    if wish.refusal is not None and (event.outcome == "conflict" or (says and of_another)):  # it is not retried either
         draft.drop_approval(pod.uid)
         _again(draft, (pod,))
         return True
-    if not says or of_another:  # what is refused of an earlier wish says nothing of the one that stands
+    if not says or of_another:  # a refusal of an earlier request does not apply to the current one
         return False
     reason, wait = _SAYS[event.outcome]
     seconds = {"denied": draft.rules.denied_retry_s, "later": draft.rules.retry_s}.get(wait)
@@ -158,11 +161,14 @@ def answered(draft: Draft, pod: Pod, event: Written) -> bool:
 
 
 _SAYS: Final = {"refused": ("Refused", ""), "denied": ("Denied", "denied"), "later": ("NotYet", "later")}
-"""By outcome: how it is told, and how long it is not asked for again; nothing: for as long as the wish stays."""
+"""By outcome: the reason of the condition, and the kind of pause before a retry. Empty: no retry."""
 
 
 def _tell(draft: Draft, former: Pod | None, pod: Pod, refusal: Refusal | None) -> None:
-    """Once for each refusal; a pod that was not known before may have a condition of an earlier term."""
+    """Set or clear the condition, once for each refusal.
+
+    A Pod that the ledger did not know before may still have a condition from an earlier term.
+    """
     told = former.resize.refusal if former is not None and former.resize is not None else None
     left_over = former is None and pod.resize_refused
     if refusal == told and not left_over:

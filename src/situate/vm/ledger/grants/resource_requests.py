@@ -1,6 +1,6 @@
-"""A request of an agent, or of a pod's owner: what it wants, what it still holds, what it is told (D8, D13, D24).
+"""Handle a request of an agent or of a Pod's owner: requested amount, reserved amount, answer.
 
-What it may grow to is decided with all others who wait on its node, in `situate.vm.ledger.grants.wait_queue`.
+`situate.vm.ledger.grants.wait_queue` grants the increase, together with all other waiters of the node (D8, D13, D24).
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from situate.vm.model.state import Permit
 
 
 def asked(draft: Draft, event: Asked) -> None:
-    """One that a newer one overtook, or that asks for a pod that is unknown or being moved, changes nothing.
+    """Record a request. A request that is outdated, or for a Pod that is unknown or frozen, changes nothing.
 
-    An increase that was not used in time is lowered to what is used; who wants it still, asks again (B28, B29).
+    An unused increase that has expired is lowered to the amount in use. The agent may request it again (B28, B29).
     """
     pod, permit = draft.state.pod(event.uid), draft.state.permits.get(event.uid)
     if pod is None or pod.frozen or overtaken(event, permit):
         return
     if permit is not None and permit.sequence is not None and event.run != permit.run:
-        # it may be the last one of an agent that has been replaced: that holds no less than its successor was told
+        # it may be the last request of a replaced agent: that agent holds at least the permit of its successor
         event = replace(event, lowers_at_once=False)
     node = draft.state.where[pod.uid]
     pod = _at_work(pod, event)
@@ -34,7 +34,7 @@ def asked(draft: Draft, event: Asked) -> None:
     changed = replace(pod, requested=event.requested, factor=event.unit)
     draft.book(changed, node)
     write = draft.state.writes.get(pod.uid)
-    # a decrease that is being written and is wanted no more must not come true: the agent is told what is booked
+    # an unwanted decrease in progress must not take effect: the answer to the agent is the reserved amount
     other = write is not None and not write.landed and write.amount != kept
     if other or kept != pod.reserved or (pod.machine is not None and not pod.approved):
         draft.approve(pod.uid, kept)
@@ -50,16 +50,16 @@ def asked(draft: Draft, event: Asked) -> None:
 
 
 def _at_work(pod: Pod, event: Asked) -> Pod:
-    """With how busy it is: who is moved to make room goes by that (B17)."""
+    """Return the Pod with the reported load, which enters the migration cost."""
     if pod.machine is None or event.load1 is None:
         return pod
     return replace(pod, machine=replace(pod.machine, load=replace(pod.machine.load, load1=event.load1)))
 
 
 def overtaken(event: Asked, permit: Permit | None) -> bool:
-    """Whether its agent has asked for something else since (F5).
+    """Return whether the agent has sent a newer request.
 
-    Only numbers of one run are compared: another process, or the one on another node, may count from anywhere.
+    Only numbers of one run are compared: another process, or the agent on another node, may count from any number.
     """
     if permit is None or permit.sequence is None or event.sequence is None:
         return False
@@ -67,9 +67,10 @@ def overtaken(event: Asked, permit: Permit | None) -> bool:
 
 
 def give_back(draft: Draft, pod: Pod) -> None:
-    """A machine may be seen to have shrunk only after its agent has asked for less: what it used is written off then.
+    """Free the unused amount of a VM that shrank.
 
-    Only of an agent that holds no more than it was told, so that nothing can be used of it again (D24).
+    The cluster may show the smaller VM only after its agent requested less. This applies only if the agent holds no
+    larger permit than its last answer, so that the VM cannot use the amount again (D24).
     """
     permit = draft.state.permits.get(pod.uid)
     if permit is None or not permit.lowered or pod.machine is None or pod.frozen:
@@ -82,10 +83,11 @@ def give_back(draft: Draft, pod: Pod) -> None:
 
 
 def _kept(pod: Pod, event: Asked, permit: Permit | None) -> Amounts:
-    """What stays booked: never less than it uses, nor than what its agent may still believe to hold (D8, D24, I2).
+    """Return the amount that stays reserved.
 
-    An agent that lowers its own permit before it sends a decrease holds no more than it asks for. Of any other, only
-    what it was told and now tells back is sure.
+    It is never below the amount in use, nor below the permit that the agent may hold (D8, D24, I2). An agent that
+    lowers its own permit before it sends a decrease holds no more than its request. For any other agent, only a permit
+    that it repeats in `last_permit` is certain.
     """
     kept = pod.reserved
     if permit is not None and event.last_permit == permit.amount:

@@ -1,8 +1,8 @@
-"""The account grows with the machine: its runner pod requests what the machine counts for on its node (B47, N7, N8).
+"""Update the requests of a runner Pod together with its VM.
 
-Up, the ledger comes first, then the pod, then the machine; down, the machine, the pod, the ledger: at every moment the
-pod's requests, which stock schedulers and quotas see, are no less than what the machine may use. What the server or the
-kubelet refuses leaves the pod as it is, and the grant as well.
+Up, the order is ledger, Pod, VM. Down, it is VM, Pod, ledger. So the Pod's requests, which stock schedulers and quotas
+see, are never below the amount that the VM may use. If the server or the kubelet refuses a resize, the Pod stays as it
+is and the grant stays too (B47, N7, N8).
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ CPU_AND_MEMORY: Final = len(RESOURCES)
 
 
 def grown(pod: Pod, amount: Amounts) -> ResizePod | None:
-    """What has to be written to the pod before its machine may use so much; None: it requests that already."""
+    """Return the resize that is due before the VM may use the amount. None: the Pod requests it already."""
     return _resize(pod, pod.counted(amount).most(pod.account)) if pod.account is not None else None
 
 
 def shrunk(pod: Pod, amount: Amounts) -> ResizePod | None:
-    """What is written to the pod once its machine uses no more than that, before the ledger counts it as free."""
+    """Return the resize that is due once the VM uses no more than the amount, before the ledger frees the rest."""
     return _resize(pod, pod.counted(amount).least(pod.account)) if pod.account is not None else None
 
 
 def exact(pod: Pod, amount: Amounts) -> ResizePod | None:
-    """Both at once, where nobody knows which of them an earlier leader did not come to."""
+    """Return the resize to exactly this amount, if it is unknown which write an earlier leader left out."""
     return _resize(pod, pod.counted(amount)) if pod.account is not None else None
 
 
 def _resize(pod: Pod, requests: Amounts) -> ResizePod | None:
-    """Of CPU and memory, what it requests of; nothing else can be resized in place."""
+    """Return a resize of the CPU and memory that the Pod requests. Nothing else can be resized in place."""
     assert pod.account is not None
     rows = enumerate(zip(requests, pod.account, strict=True))
     own = Amounts(tuple(to if place < CPU_AND_MEMORY and has else has for place, (to, has) in rows))
@@ -43,7 +43,10 @@ def _resize(pod: Pod, requests: Amounts) -> ResizePod | None:
 
 
 def condition(pod: Pod, before: Account | None, outcome: str, reason: str) -> Condition | None:
-    """Said once when the pod stays as it is, and once when it does not any more; nothing of what is tried anew."""
+    """Return the condition to set or clear after an answer, once for each change.
+
+    Answers that lead to an immediate retry change nothing.
+    """
     stands = pod.not_resized if before is None else before.told
     if outcome == "ok":
         return Condition(pod.ref, NOT_RESIZED, False, "Resized", "") if stands and pod.infeasible is None else None
@@ -51,7 +54,10 @@ def condition(pod: Pod, before: Account | None, outcome: str, reason: str) -> Co
 
 
 def allocated(former: Pod | None, pod: Pod) -> Condition | None:
-    """The same of what its kubelet said since; of a pod that was not known before a condition may be left."""
+    """Return the condition to set or clear after a report of the kubelet.
+
+    A Pod that the ledger did not know before may still have a condition from an earlier term.
+    """
     told = None if former is None else former.infeasible
     if pod.account is None:
         return None
@@ -66,7 +72,7 @@ _ANEW: Final = ("conflict", "unknown")
 
 
 def after(before: Account | None, action: ResizePod, outcome: str, now: float, rules: Rules) -> Account | None:
-    """What is left to remember of a resize that was answered; None: nothing."""
+    """Return the entry to store after an answer to a resize. None: nothing is left to do."""
     if outcome == "ok":
         return None
     wait = {"denied": rules.denied_retry_s, "later": rules.retry_s}.get(outcome, rules.patch_retry_s)

@@ -1,4 +1,4 @@
-"""Those who want more than they have, node by node: who is served first, and who was passed over too often (B31)."""
+"""The queue of unmet requests on each node: the order of service, and capacity held after overtakings."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Rank: TypeAlias = tuple[int, float, float, str]
 
 
 def rank(pod: Pod, waiter: Waiter) -> Rank:
-    """Sorts the one to be served first to the front: priority, share already granted, waiting since, uid."""
+    """Return the sort key of a waiter, first served first: priority, granted share, waiting since, UID."""
     return (-pod.priority, share(pod), waiter.since, pod.uid)
 
 
 def share(pod: Pod) -> float:
-    """Of the way from its minimum to its maximum, what it has been granted, where that is most.
+    """Return the granted share of the way from minimum to maximum, for the resource where it is largest.
 
-    Where nobody set bounds, the way begins at nothing and leads to what it asks for.
+    Without bounds, the way goes from zero to the request.
     """
     machine = pod.machine
     least = None if machine is None else machine.minimum
@@ -41,16 +41,16 @@ def share(pod: Pod) -> float:
 
 
 def in_order(state: State, node: str) -> list[str]:
-    """Uids of those who wait on the node, the first to be served first."""
+    """Return the UIDs of the waiters on the node, first served first."""
     entry = state.nodes[node]
     here = [(entry.pods[uid], waiter) for uid, waiter in state.waiters.items() if uid in entry.pods]
     return [pod.uid for pod, waiter in sorted(here, key=lambda each: rank(*each))]
 
 
 def note(draft: Draft, pod: Pod) -> None:
-    """Keep it among those who wait exactly while it is short of its wish, or the kubelet has put that off (B35).
+    """Add or remove the Pod as a waiter: it waits exactly while its request is unmet or deferred.
 
-    On a node that is not there nobody waits (D19).
+    On a node that does not exist, no Pod waits (D19).
     """
     waiter = draft.state.waiters.get(pod.uid)
     if draft.state.where[pod.uid] not in draft.state.nodes:
@@ -67,7 +67,10 @@ def note(draft: Draft, pod: Pod) -> None:
 
 
 def recall(draft: Draft, pod: Pod) -> None:
-    """What an earlier term has said of one that was not known before: it waits still, or its condition is cleared."""
+    """Apply the condition `NeedsNode` of an earlier term.
+
+    A Pod that still waits keeps the condition. Otherwise the leader clears it.
+    """
     waiter = draft.state.waiters.get(pod.uid)
     if pod.needs_node and waiter is None:
         no_node_is_needed(draft, pod)
@@ -80,13 +83,13 @@ def no_node_is_needed(draft: Draft, pod: Pod) -> None:
 
 
 def must_wait(draft: Draft, pod: Pod, until: float) -> None:
-    """Whatever it is short of, it is looked at again then."""
+    """Add the Pod as a waiter that is evaluated again at this time, whatever it is short of."""
     waiter = draft.state.waiters.get(pod.uid) or Waiter(pod.uid, draft.now)
     draft.put_waiter(replace(waiter, look_at=until))
 
 
 def serve(draft: Draft, node: str) -> None:
-    """All room that is free goes to those who wait for it; first to those for whom some of it was freed (B9)."""
+    """Grant all free capacity to the waiters, first to those with a freed claim."""
     entry = draft.state.nodes[node]
     if not (entry.total - entry.reserved).positive():
         return
@@ -108,8 +111,10 @@ def serve(draft: Draft, node: str) -> None:
 
 
 def _for_its_own_growth(draft: Draft, pod: Pod) -> Move | None:
-    """A move of the pod's to where it may grow, while it is not frozen: it may grow here meanwhile, up to what it
-    will hold there, and need not go once it has all that it wants (B19, B20, N10).
+    """Return the migration of the Pod to a node where it may grow, if it is not frozen.
+
+    Until it is frozen, the Pod may grow here too, up to the amount reserved on the target. If it gets its whole request
+    here, the migration is not needed (B19, B20, N10).
     """
     if pod.machine is None or pod.frozen:
         return None
@@ -121,9 +126,10 @@ def _for_its_own_growth(draft: Draft, pod: Pod) -> Move | None:
 
 
 def _grow(draft: Draft, node: str, pod: Pod) -> bool:
-    """Whether it got anything: whole units of all that grow together, of the one room that counts (B4, B30).
+    """Grant the Pod what it can use of its free capacity, and return whether it got anything.
 
-    All that it can use at once: what is left of the room that was made for it is not to be anybody's in between (B9).
+    Resources that grow together get whole units each (B4, B30). The Pod gets all that it can use at once, so that no
+    other Pod takes the rest of the capacity that was freed for it (B9).
     """
     pod_now = with_what_is_free(draft.state, node, pod)
     if pod_now is pod:
@@ -137,7 +143,7 @@ def _grow(draft: Draft, node: str, pod: Pod) -> bool:
 
 
 def with_what_is_free(state: State, node: str, pod: Pod) -> Pod:
-    """The pod with all that there is room for of what it is short of; the same object if that is nothing."""
+    """Return the Pod with all the capacity that is free for its request; the same object if there is none."""
     wish = replace(pod, requested=pod.wish.most(pod.reserved))
     if not any(wish.factor):
         wish = replace(wish, factor=wish.requested - wish.reserved)
@@ -146,14 +152,14 @@ def with_what_is_free(state: State, node: str, pod: Pod) -> Pod:
 
 
 def permit(draft: Draft, pod: Pod) -> None:
-    """From now on its agent is told this amount, and has a while to use it (B28)."""
+    """Set the amount of the next answer to the agent, and the time to use it."""
     told, expires = pod.reserved.least(pod.requested), draft.now + draft.rules.permit_s
     former = draft.state.permits.get(pod.uid) or Permit(told, expires)
     draft.put_permit(pod.uid, replace(former, amount=told, expires=expires, raised_at=draft.now))
 
 
 def _use_claims(draft: Draft, node: str, before: Pod, after: Pod) -> None:
-    """What it got comes out of the room that was freed for it, before it comes out of what is free to all."""
+    """Take the grant first from the freed claims of the Pod, then from free capacity."""
     got = after.counted(after.reserved) - before.counted(before.reserved)
     for claim in list(draft.state.claims.values()):
         if claim.node != node or claim.state is not ClaimState.FREED or claim.beneficiary.ref.uid != after.uid:
@@ -166,7 +172,7 @@ def _use_claims(draft: Draft, node: str, before: Pod, after: Pod) -> None:
 
 
 def _passed_over(draft: Draft, node: str, served: Pod, since: float) -> None:
-    """Whoever waits longer at no lower priority was overtaken; once too often, and room is saved up for it."""
+    """Count an overtaking for each earlier waiter of equal or higher priority. At the limit, hold capacity for it."""
     pods = draft.state.nodes[node].pods
     for uid, waiter in draft.state.waiters.items():
         if uid not in pods or uid == served.uid or waiter.since >= since or pods[uid].priority < served.priority:

@@ -1,7 +1,7 @@
-"""Open claims follow what happens: no larger than what is still needed, nor than what their moves can free (B3 to B8).
+"""Keep open claims no larger than the need of their beneficiary, nor than the amount that their migrations can free.
 
-Handing over what has become free is `situate.vm.ledger.grants.wait_queue`'s: whoever has a freed claim is served
-first. Here is what the claims become before and after that, and how they end.
+`situate.vm.ledger.grants.wait_queue` grants freed capacity, first to waiters with a freed claim. This module changes
+the claims before and after that, and ends them (B3 to B8).
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ def of_beneficiary(state: State, uid: str) -> list[Claim]:
 
 
 def freed(draft: Draft, source: str, left: Amounts) -> None:
-    """The source is gone, or has ended with all its containers: what it is to free is held from now on (B3).
+    """Mark the claims of a source as freed: it is gone or ended with all its containers.
 
-    `left` is what it counted for on its node: what goes beyond the claim is nobody else's while that is open (B6).
+    `left` is the amount that the source had on its node. The part beyond the claim is held while the claim is open
+    (B6).
     """
     for claim in [each for each in draft.state.claims.values() if each.source_uid == source]:
         if claim.beneficiary.kind is BeneficiaryKind.TARGET:
-            # the reservation that it was made for has been counted as incoming all along
+            # the reservation that the claim was made for already counts as incoming
             close(draft, claim, Outcome.GRANTED)
         else:
             draft.put_claim(replace(claim, state=ClaimState.FREED, surplus=(left - claim.amount).positive()))
@@ -42,7 +43,10 @@ def freed(draft: Draft, source: str, left: Amounts) -> None:
 
 
 def shrink(draft: Draft, node: str) -> None:
-    """Before anybody is served: no claim is larger than its source (B5), nor than its beneficiary's need (B7, B20)."""
+    """Reduce claims before capacity is granted.
+
+    No claim is larger than the amount of its source (B5), nor than the need of its beneficiary (B7, B20).
+    """
     _end_links(draft, node)
     for claim in on_node(draft.state, node):
         if claim.state is ClaimState.FREED or claim.id not in draft.state.claims:
@@ -55,10 +59,10 @@ def shrink(draft: Draft, node: str) -> None:
 
 
 def _end_links(draft: Draft, node: str) -> None:
-    """Of a chain whose next move comes to nothing: nobody needs the room that was made for it (B7, B21).
+    """Withdraw claims whose beneficiary is a dropped migration: no migration needs their capacity.
 
-    A leader that began in its midst has never known the next one: it plans with the room that is made (B43), and what
-    it plans for the same machine may lead elsewhere.
+    A new leader may not know the next migration of a chain. It plans with the capacity that becomes free (B43), and its
+    new plan for the same VM may choose another node.
     """
     for claim in on_node(draft.state, node):
         next_move = str(claim.beneficiary.ref)
@@ -67,7 +71,10 @@ def _end_links(draft: Draft, node: str) -> None:
 
 
 def _cap(draft: Draft, node: str, uid: str) -> None:
-    """What is freed already counts first, then the moves that have come furthest: the others are needed no more."""
+    """Reduce the claims of one beneficiary to its need.
+
+    Freed claims count first, then those of the migrations that are furthest on. The rest is not needed any more.
+    """
     state = draft.state
     claims = [each for each in of_beneficiary(state, uid) if each.beneficiary.kind is not BeneficiaryKind.TARGET]
     left = state.need(uid) if state.where.get(uid) == node else Amounts.zero(state.resources)
@@ -104,10 +111,10 @@ def _write(draft: Draft, claim: Claim) -> None:
 
 
 def end_spent(draft: Draft, node: str) -> None:
-    """After everybody was served: what is freed and of no use to its beneficiary any more becomes everybody's (B6).
+    """End freed claims after grants, if their beneficiary cannot use them. The capacity is then free.
 
-    It is kept while another move makes room for the same one, as parts may come to a unit together; and while the
-    beneficiary may not grow because it is being moved itself.
+    A claim stays open while another migration frees capacity for the same beneficiary, because several parts may add up
+    to a unit. It also stays open while the beneficiary migrates and must not grow.
     """
     for claim in on_node(draft.state, node):
         if claim.state is not ClaimState.FREED:
@@ -123,7 +130,7 @@ def end_spent(draft: Draft, node: str) -> None:
 
 
 def mark_broken(draft: Draft, node: str) -> None:
-    """Somebody whom we could not refuse took of promised room, or the node shrank: claims that suffer say so (B8)."""
+    """Mark claims as broken if the node shrank or a fact that the scheduler cannot refuse took their capacity."""
     state = draft.state
     claims = _to_be_granted(state, node)
     if not claims:
@@ -137,9 +144,10 @@ def mark_broken(draft: Draft, node: str) -> None:
 
 
 def room_to_come(state: State, node: str) -> Amounts:
-    """What is free and not claimed once all have left whose room is claimed; below zero where it is overdrawn.
+    """Return the free and unclaimed amount after all sources of claims have left.
 
-    So have those that make room for the next move of a chain: what is reserved for that counts already.
+    Negative if the node is overcommitted. Sources that free capacity for the next migration of a chain count as gone:
+    its reservation counts already.
     """
     entry = state.nodes[node]
     leaving = (entry.pods[each.source_uid] for each in on_node(state, node) if each.source_uid in entry.pods)
@@ -149,19 +157,22 @@ def room_to_come(state: State, node: str) -> Amounts:
 
 
 def _to_be_granted(state: State, node: str) -> list[Claim]:
-    """Claims on room that nobody has booked yet."""
+    """Return the claims whose amount no beneficiary has in the ledger yet."""
     claims = [each for each in on_node(state, node) if each.beneficiary.kind is not BeneficiaryKind.TARGET]
     return [each for each in claims if not _booked(state, each)]
 
 
 def _booked(state: State, claim: Claim) -> bool:
-    """Whether what is claimed counts as its beneficiary's already: of a resize that is written (B35, B37)."""
+    """Return whether the claimed amount already counts for its beneficiary: its resize is written."""
     pod = state.pod(claim.beneficiary.ref.uid)
     return pod is not None and (pod.deferred or _resized(pod))
 
 
 def _resized(pod: Pod | None) -> bool:
-    """Whether its spec says all that it wishes. A kubelet before 1.34 that has not looked at it yet does not say so."""
+    """Return whether the Pod's spec has its whole requested size.
+
+    A kubelet before 1.34 does not report a resize that it has not evaluated yet.
+    """
     return pod is not None and pod.resize is not None and pod.resize.done and pod.wish.within(pod.reserved)
 
 

@@ -1,4 +1,4 @@
-"""How claims and moves end, often each because of the other (B2, B7, B15, B20 to B22)."""
+"""End claims and migrations, often one because of the other."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ from situate.vm.planning.node_relief import leaving
 from situate.vm.planning.rules.cooldown import ANYWHERE, after_failure
 
 _IN_VAIN: Final = (Outcome.FAILED, Outcome.CANCELLED, Outcome.PARTIAL)
-"""Its beneficiary has waited long enough: another plan is made for it at once."""
+"""Outcomes after which the beneficiary is planned for again at once: it has waited long enough."""
 
 
 def move_for(state: State, claim: str) -> Move | None:
-    """The one move that backs a claim (I3)."""
+    """Return the one migration that backs a claim."""
     return next((move for move in state.moves.values() if move.claim == claim), None)
 
 
 def close(draft: Draft, claim: Claim, outcome: Outcome) -> None:
-    """Every claim ends here (B7). A move that it leaves without a purpose is found when its node is run (`review`)."""
+    """Close a claim. All claims end here.
+
+    If its migration has no purpose any more, the run of its node finds that (`review`).
+    """
     draft.drop_claim(claim.id)
     draft.stir(claim.node)
     move = move_for(draft.state, claim.id)
@@ -42,12 +45,15 @@ def close(draft: Draft, claim: Claim, outcome: Outcome) -> None:
 
 
 def is_orphan(state: State, move: Move) -> bool:
-    """Whether it was for somebody, and is for nobody any more."""
+    """Return whether the migration had a beneficiary and has none now."""
     return bool(move.claim) and move.claim not in state.claims and not move.foreign
 
 
 def orphaned(draft: Draft, move: Move) -> None:
-    """Before copying it ends at once (B21); later only while most is yet to be copied and its node can bear it."""
+    """Handle a migration without a beneficiary. Before copying, it is cancelled at once.
+
+    While copying, it is cancelled only if most is still to copy and the node is within its watermark (B22).
+    """
     if move.stage is Stage.COPYING and not _worth_cancelling(draft, move):
         return
     if move.alive and not (move.for_node and relieves(draft.state, move)):
@@ -55,7 +61,7 @@ def orphaned(draft: Draft, move: Move) -> None:
 
 
 def relieves(state: State, move: Move) -> bool:
-    """Whether its node would be over its watermark if the machine stayed, with all others gone that leave."""
+    """Return whether the node would be over its watermark if the VM stayed and all other leaving VMs were gone."""
     node, pod = state.nodes.get(move.source_node), state.pod(move.source.uid)
     if node is None or pod is None:
         return False
@@ -72,7 +78,10 @@ def _worth_cancelling(draft: Draft, move: Move) -> bool:
 
 
 def cancel(draft: Draft, move: Move, reason: str) -> None:
-    """Its target is released at once, and its claim ends; one whose object was never asked for is simply forgotten."""
+    """Cancel a migration: release its target at once and close its claim.
+
+    A migration whose object was never requested is only dropped.
+    """
     claim = draft.state.claims.get(move.claim)
     whom = "" if claim is None else f", which was to make room for {claim.beneficiary.ref},"
     if claim is not None:
@@ -87,16 +96,19 @@ def cancel(draft: Draft, move: Move, reason: str) -> None:
 
 
 def fail(draft: Draft, move: Move, reason: str) -> None:
-    """As `cancel`; whoever waits for its room is told, and the machine stays away from there for a while (B15, B25)."""
+    """Cancel a migration after a failure.
+
+    Its claim fails with an Event, and the VM is not migrated to that target for a while (B15, B25).
+    """
     remember_failure(draft, move)
     fail_claim(draft, move)
     cancel(draft, move, reason)
 
 
 def remember_failure(draft: Draft, move: Move) -> None:
-    """Not there again for a while (B25); and, if it was the copying that failed, not anywhere.
+    """Record a failed migration: a pause for this target, and for all targets if the copying failed.
 
-    A target that does not take a machine says nothing of the machine.
+    If a target refuses a VM, that is no reason against other targets.
     """
     pod = draft.state.pod(move.source.uid)
     machine = move.machine if pod is None or pod.machine is None else pod.machine.ref
@@ -118,10 +130,10 @@ def fail_claim(draft: Draft, move: Move) -> None:
 
 
 def end(draft: Draft, move: Move) -> None:
-    """Once it is over and its claim is closed its object goes (B2); foreign ones are not ours to delete (C27).
+    """Delete the object of a finished migration after its claim is closed. Foreign objects stay.
 
-    Not before it is written that the claim was used: whoever begins anew finds the one or the other (B9, B43), and what
-    the beneficiary waits for is not sent behind it.
+    The deletion waits until the record of the used claim is written. So a new leader finds the claim or the record (B9,
+    B43), and the grant to the beneficiary is not queued behind the deletion.
     """
     if move.foreign:
         if is_forgotten(move.name):
@@ -134,12 +146,12 @@ def end(draft: Draft, move: Move) -> None:
 
 
 def is_forgotten(name: str) -> bool:
-    """Whether a migration that others made is nothing to us once it is over: no move of ours can need its name."""
+    """Return whether a finished foreign migration can be dropped: no migration of vm can need its name."""
     return not name.startswith(MIGRATION_PREFIX)
 
 
 def review(draft: Draft, node: str) -> None:
-    """Of the moves that leave the node: whether somebody still needs them, and whether they are over (D6, B22)."""
+    """Cancel or end the migrations away from the node that have no beneficiary or are over."""
     for move in [each for each in draft.state.moves.values() if each.source_node == node]:
         if move.alive and is_orphan(draft.state, move):
             orphaned(draft, move)
@@ -148,14 +160,20 @@ def review(draft: Draft, node: str) -> None:
 
 
 def left(draft: Draft, uid: str) -> None:
-    """A source is gone: nothing else says that its move is over where its node went before it (B2, C27)."""
+    """End finished migrations of a source that is gone.
+
+    If its node went first, no other event shows that they are over (B2, C27).
+    """
     for move in [each for each in draft.state.moves.values() if each.source.uid == uid]:
         if move.asked_at is None and is_over(draft, move):
             end(draft, move)
 
 
 def is_over(draft: Draft, move: Move) -> bool:
-    """Whether nothing is left of it but its object; the reference does not wait for the source to be gone (C27)."""
+    """Return whether only the migration object is left.
+
+    With `compat`, a source that still exists does not matter (C27).
+    """
     if move.stage is Stage.DONE:
         return draft.rules.compat or move.source.uid not in draft.state.where
     return move.stage is Stage.FAILED

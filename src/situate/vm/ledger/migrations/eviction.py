@@ -1,6 +1,6 @@
-"""What an eviction of a pod comes to: a machine that may be moved is moved instead, and its pod goes when it has (B48).
+"""Decide whether an eviction becomes a migration: then the VM migrates, and its Pod goes when it has left.
 
-Of every other pod an eviction is what it is without us. Nothing changes by asking.
+All other evictions proceed as usual. The questions here change nothing (B48).
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from situate.vm.planning.rules.concurrency import begun, under_way
 
 
 class Because(Enum):
-    """Why a pod is not evicted: the reason of the Event."""
+    """Why an eviction is refused: the reason of the Event."""
 
     MOVES = "EvictionMoves"
-    """Its machine is on its way, or will be in a moment."""
+    """The VM migrates, or will in a moment."""
     WAITS = "EvictionWaits"
-    """It cannot be moved now; it is tried as long as somebody asks."""
+    """The VM cannot migrate now. The leader retries as long as evictions are requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The pod stays until its machine has left it."""
+    """A refusal of an eviction: the Pod stays until its VM has left."""
 
     because: Because
     message: str
-    """A sentence for whoever evicts."""
+    """A sentence for the client that evicts."""
     wish: Evacuation | None
-    """To be written to the machine; None: it says so already, or it need not."""
+    """The request to write to the VM. None: it is there already, or not needed."""
 
 
 def refused(state: State, uid: str, now: float, rules: Rules, planner: Planner) -> Refused | None:
-    """None: the pod is evicted as any other."""
+    """Return the refusal of an eviction. None: the Pod is evicted as usual."""
     pod, node = state.pod(uid), state.where.get(uid, "")
     machine = None if pod is None else pod.machine
     if pod is None or machine is None or not machine.own or pod.ignored or rules.compat:
@@ -62,7 +62,7 @@ def refused(state: State, uid: str, now: float, rules: Rules, planner: Planner) 
 
 
 def why_it_stays(state: State, pod: Pod, now: float, rules: Rules, planner: Planner) -> str:
-    """Of a pod that is to leave its node, what becomes of that; empty: it is not to leave."""
+    """Return the message about a Pod that should leave its node. Empty: it should not."""
     node = state.where.get(pod.uid, "")
     if not leaves(pod, node, now):
         return ""
@@ -88,7 +88,7 @@ def _on_its_way(pod: Pod, move: Move) -> str:
 def _planned(
     state: State, pod: Pod, node: str, now: float, rules: Rules, planner: Planner, wish: Evacuation | None
 ) -> Refused:
-    """What a plan would say of it."""
+    """Return the refusal for a VM without a migration, by the plan that the leader would make."""
     assert pod.machine is not None
     about = f"VirtualMachine {pod.machine.ref}"
     why = stays(state, pod, now, rules, None)
@@ -109,7 +109,10 @@ def _of_pod(pod: Pod, reasons: Iterable[str]) -> str:
 
 
 def _wishing(state: State, pod: Pod, node: str, now: float) -> State:
-    """As if it were to leave, and on a node that nobody drains as a whole nobody else."""
+    """Return the state as if the VM should leave its node.
+
+    On a node that does not drain, all other such requests are removed.
+    """
     entry = state.nodes[node]
     pods = entry.pods if entry.draining else {uid: _without_wish(each) for uid, each in entry.pods.items()}
     assert pod.machine is not None

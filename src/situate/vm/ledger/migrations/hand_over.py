@@ -1,7 +1,7 @@
-"""The machine runs at its target: what its source leaves is promised in writing before that is deleted (B10).
+"""Write the hand-over record before the source Pod of a completed migration is deleted.
 
-Repeating it is harmless, so that whoever begins anew goes on with it; that the source is gone, and not this record, is
-what grows the beneficiary (B9).
+A repetition is harmless, so a new leader can continue. The beneficiary grows when the source is gone, not when the
+record is written (B10, B9).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from situate.vm.model.migrations import Move, Stage
 
 
 def hand_over(draft: Draft, move: Move, *, at_once: bool = False) -> None:
-    """Of a move that is not done, that is for nobody, or whose source is gone, there is nothing to hand over.
+    """Write the record and delete the source Pod of a completed migration with a claim.
 
-    Unless `at_once`, a plain pod is resized first where that may be (B37).
+    Otherwise nothing happens. Unless `at_once`, a plain Pod is resized first if possible (B37).
     """
     claim, source = draft.state.claims.get(move.claim), draft.state.pod(move.source.uid)
     if move.stage is not Stage.DONE or claim is None or source is None:

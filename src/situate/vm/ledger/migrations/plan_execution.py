@@ -1,7 +1,7 @@
-"""Who is short for long enough has others moved for it; nodes over their watermark and drained ones likewise.
+"""Plan migrations for Pods short longer than `demandAfter`, and for nodes over their watermark or draining.
 
-Who moves whither is the planner's to say (`situate.vm.planning`); here it is asked when something is due, one pod and
-one node at a time, and its plans become moves and claims of the ledger (B1, B16, B24, B26, B46, D6).
+The planner (`situate.vm.planning`) chooses VMs and targets. This module calls it when something is due, for one Pod and
+one node at a time. It turns the plans into migrations and claims of the ledger (B1, B16, B24, B26, B46, D6).
 """
 
 from __future__ import annotations
@@ -27,12 +27,15 @@ from situate.vm.planning.node_relief import leaving
 from situate.vm.planning.plan import Plan
 
 LONGEST_PAUSE_S: Final = 30.0
-"""Between two plans for one who waits."""
+"""Longest pause between two plans for one waiter."""
 NOBODY: Final = Ref("", "")
 
 
 def look(draft: Draft) -> None:
-    """At most one plan for a pod and one for a node, so that no decision takes long; the next beat is due at once."""
+    """Make at most one plan for a Pod and one for a node, so that a decision stays short.
+
+    Another `Beat` is then due at once.
+    """
     uid = next(_due_pods(draft), None)
     if uid is not None:
         _plan_for(draft, draft.state.waiters[uid])
@@ -42,7 +45,7 @@ def look(draft: Draft) -> None:
 
 
 def _due_pods(draft: Draft) -> Iterator[str]:
-    """By priority, then age."""
+    """Yield the UIDs of the waiters that are due, by priority and then age."""
     due = [
         (-pod.priority, waiter.since, uid)
         for uid, waiter in draft.state.waiters.items()
@@ -57,7 +60,7 @@ def _due_nodes(draft: Draft) -> Iterator[str]:
 
 
 def _plan_for(draft: Draft, waiter: Waiter) -> None:
-    # the longer it has found nothing, the less often it looks: hundreds may wait, and a plan takes milliseconds
+    # the longer no plan was found, the longer the pause: hundreds may wait, and a plan takes milliseconds
     pause = min(max(draft.rules.retry_s, (draft.now - waiter.since) / 4), LONGEST_PAUSE_S)
     draft.put_waiter(replace(waiter, look_at=draft.now + pause))
     pod = draft.state.pod(waiter.uid)
@@ -83,7 +86,7 @@ def _say_whether_a_node_is_missing(draft: Draft, pod: Pod, plan: Plan) -> None:
 
 
 def note_node(draft: Draft, node: Node) -> None:
-    """Keep it among those to be looked at exactly while somebody has to leave it, or might (B46, B48)."""
+    """Add or remove the node as one to plan for: VMs have to leave it, or might."""
     emptied = node.draining or draft.rules.consolidate or evacuated(draft.state, node.name, draft.now)
     if _over(draft, node) or (node.pods and emptied):
         if node.name not in draft.state.looks:
@@ -93,7 +96,7 @@ def note_node(draft: Draft, node: Node) -> None:
 
 
 def _over(draft: Draft, node: Node) -> bool:
-    """Whether it stays over its watermark when all have left who are leaving."""
+    """Return whether the node stays over its watermark after all leaving VMs have left."""
     if node.reserved.within(node.watermark):
         return False
     return (node.reserved - leaving(draft.state, node.name)).exceeds(node.watermark)
@@ -101,7 +104,7 @@ def _over(draft: Draft, node: Node) -> bool:
 
 def _look_at_node(draft: Draft, name: str) -> None:
     node = draft.state.nodes[name]
-    note_node(draft, node)  # what it was looked at for may have lapsed
+    note_node(draft, node)  # the reason for the plan may have lapsed
     if name not in draft.state.looks:
         return
     draft.put_look(name, draft.now + draft.rules.retry_s)
@@ -114,9 +117,9 @@ def _look_at_node(draft: Draft, name: str) -> None:
 
 
 def _carry_out(draft: Draft, plan: Plan, whom: Ref = NOBODY) -> None:
-    """As a whole or not at all: an object of the same name that is not gone yet keeps it waiting.
+    """Carry out a plan completely or not at all. It waits while an object of the same name still exists.
 
-    `whom`: who is short; pods are evicted for nobody else.
+    `whom` is the Pod that is short. Pods are evicted for no other reason.
     """
     if any(move.key in draft.state.moves for move in plan.moves):
         return
@@ -125,7 +128,7 @@ def _carry_out(draft: Draft, plan: Plan, whom: Ref = NOBODY) -> None:
         draft.put_claim(claim)
     nodes = {claim.node for claim in plan.claims if claim.beneficiary.kind is not BeneficiaryKind.TARGET}
     if any(min(claims.room_to_come(draft.state, node)) < 0 for node in nodes):
-        # it was made for a node that others overdraw: what it frees would not be the beneficiary's
+        # others overcommit the node: the beneficiary would not get the freed capacity
         draft.state = before
         return
     for move in plan.moves:
@@ -137,9 +140,9 @@ def _carry_out(draft: Draft, plan: Plan, whom: Ref = NOBODY) -> None:
 
 
 def _for_the_first_in_line(draft: Draft, move: Move) -> Move:
-    """What a move for nobody frees is claimed by whoever waits longest on its node and is not promised enough (B1).
+    """Give a migration without a beneficiary to the first waiter on its node that has not enough claims.
 
-    Nobody claims what it leaves itself: where it goes all that it wants is reserved for it.
+    The VM that migrates gets no such claim: its whole request is reserved on its target.
     """
     source, node = draft.state.pod(move.source.uid), draft.state.nodes.get(move.source_node)
     if move.claim or source is None or node is None:
@@ -172,12 +175,12 @@ def _claim(move: Move, pod: Pod, amount: Amounts, draft: Draft) -> Claim:
 
 
 def _deadline(draft: Draft) -> float:
-    """Of a claim whose move begins now (B7)."""
+    """Return the deadline of a claim whose migration starts now."""
     return draft.now + draft.rules.deadlines.completion_s + draft.rules.deadlines.claim_s
 
 
 def start(draft: Draft) -> None:
-    """Moves whose turn it is, if what they were planned for still holds (D6)."""
+    """Start the migrations that the concurrency limits allow, if their plan is still valid."""
     for move in draft.planner.ready(draft.state, draft.rules):
         if why_not := spoilt(draft.state, move):
             draft.drop_move(move.key)
@@ -194,9 +197,10 @@ def start(draft: Draft) -> None:
 
 
 def revalidate(draft: Draft, node: str) -> None:
-    """Moves that wait, from or to the node: those that cannot come to anything any more are given up at once (D6).
+    """Drop waiting migrations from or to the node that are not possible any more.
 
-    So is one for the node's sake of a machine that has come to want more: it may grow instead, and others may leave.
+    Also drop a migration that only relieves the node if its VM requests more meanwhile: the VM may grow, and others
+    leave.
     """
     for move in list(draft.state.moves.values()):
         if move.stage is not Stage.PLANNED or move.asked_at is not None:
@@ -211,14 +215,14 @@ def revalidate(draft: Draft, node: str) -> None:
 
 
 def in_vain(draft: Draft, move: Move) -> str:
-    """Why a move that may not have begun is not begun once more; empty: what it was decided for still holds (D6)."""
+    """Return the reason not to request the start of a migration again. Empty: its plan is still valid."""
     if _for_nobody(draft, move) and not draft.rules.consolidate and not relieves(draft.state, move):
         return "its node is not over its watermark any more"
     return spoilt(draft.state, move)
 
 
 def _for_nobody(draft: Draft, move: Move) -> bool:
-    """Whether it is for its full node alone: nobody claims what it leaves, nor is it to leave in any case, or grows."""
+    """Return whether the migration only relieves its node: no claim, no drain or eviction, and no growth of its VM."""
     pod, node = draft.state.pod(move.source.uid), draft.state.nodes.get(move.source_node)
     if move.claim or pod is None or node is None or node.draining or leaves(pod, node.name, draft.now):
         return False
@@ -232,7 +236,7 @@ def _gone(state: State, move: Move) -> bool:
 
 
 def spoilt(state: State, move: Move) -> str:
-    """Why nothing can come of a move that has not begun; empty: it may begin."""
+    """Return the reason that a waiting migration is not possible. Empty: it may start."""
     if _gone(state, move):
         return "its machine may not be moved any more, or its target takes nobody"
     if not move.target_node:

@@ -1,4 +1,4 @@
-"""Who says who moves whither: `situate.vm.planning`, as far as nobody puts something else in its place."""
+"""The interface to the planner: `situate.vm.planning`, unless the caller supplies other functions."""
 
 from __future__ import annotations
 
@@ -16,22 +16,25 @@ from situate.vm.planning.rules import concurrency
 from situate.vm.planning.targets import Fits, anywhere
 
 Planning: TypeAlias = Callable[[State, str, float, Rules], Plan]
-"""Of the state, whom it is for (a pod's uid, a node's name), the time and the rules."""
+"""A function of state, subject (Pod UID or node name), time and rules."""
 
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """Plain functions; where targets are filtered by a scheduler's plugins (B12), they are bound to these filters."""
+    """Planning functions.
+
+    If the plugins of a scheduler filter the targets (B12), the functions are bound to these filters.
+    """
 
     plan: Planning = plan_for_pod.plan
-    """For a pod that is short."""
+    """Plan for a Pod that is short."""
     relief: Planning = node_relief.relief
-    """For a node over its watermark (B24)."""
+    """Plan for a node over its watermark (B24)."""
     drain: Planning = draining.drain
-    """For a node that is to become empty (B46)."""
+    """Plan for a node that should become empty (B46)."""
     ready: Callable[[State, Rules], Iterable[Move]] = concurrency.ready
-    """Of the moves that wait, those that may start now (B26)."""
+    """Select the waiting migrations that may start now (B26)."""
     another_target: Callable[[State, Move, float, Rules], str] = retarget.another_target
-    """For a move whose target is lost, or refuses it; empty: there is none (B14)."""
+    """Choose a new target for a migration whose target is lost or refuses it. Empty: there is none (B14)."""
     fits: Fits = anywhere
-    """Which nodes would take another pod like that of a machine: the filters that they are bound to."""
+    """Return whether a node would accept another Pod like that of a VM: the filters of the functions above."""

@@ -1,7 +1,8 @@
-"""A target that is lost, or refuses: one new choice before copying, for which room is reserved at once (B14, F6, F8).
+"""Replace a target that is lost or refuses the target Pod.
 
-What speaks against a target is only noted when it is seen. The choice is made by the next beat, which is due at once:
-whoever is asked about nodes has seen by then what the ledger has seen, and no answer to an agent waits for it.
+There is one new choice before copying, and its capacity is reserved at once (B14, F6, F8). A refusal is only recorded
+when it is seen. The next time event, due at once, makes the choice. By then the filters have seen the same changes as
+the ledger, and no answer to an agent waits for the choice.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ def target_refused(draft: Draft, event: TargetRefused) -> None:
 
 
 def refuse(draft: Draft, move: Move, why: str) -> bool:
-    """Whether it waits for another target now; one whose pod has its node does not, nor one without any."""
+    """Record a refusal and return whether the migration waits for a new target now.
+
+    A migration whose target Pod has a node does not wait, nor does one without a target.
+    """
     is_being_made = move.stage is Stage.PLANNED and move.asked_at is not None
     if not move.target_node or not (is_being_made or move.waits_for_its_target):
         return False
@@ -32,14 +36,14 @@ def refuse(draft: Draft, move: Move, why: str) -> bool:
 
 
 def review(draft: Draft, node: str) -> None:
-    """Of the moves that lead to the node: whether it takes anybody."""
+    """Refuse the node as a target if it is cordoned or not ready."""
     if not draft.state.nodes[node].schedulable:
         for move in list(draft.state.arriving(node)):
             refuse(draft, move, f"node {node} takes nobody: it is cordoned or not ready")
 
 
 def choose(draft: Draft, move: Move, why: str) -> None:
-    """The best other node; where there is none, or this was the second choice already, the move fails."""
+    """Choose the best other node. If there is none, or this was the second choice already, the migration fails."""
     final = move.pinned or move.choices > 1
     target = "" if final else draft.planner.another_target(draft.state, move, draft.now, draft.rules)
     if not target:
@@ -62,7 +66,7 @@ def choose(draft: Draft, move: Move, why: str) -> None:
 
 
 def write(draft: Draft, move: Move) -> None:
-    """The first time and again: a restart finds it on the migration."""
+    """Write the new target to the migration object, the first time and on retries. A new leader reads it there."""
     assert move.rechosen_at is not None, f"{move.key} has its first target"
     draft.put_move(replace(move, retry_at=draft.now + SHOWN_AFTER_S))
     draft.do(Retarget(move.name, move.machine, move.uid, move.target_node, move.rechosen_at))

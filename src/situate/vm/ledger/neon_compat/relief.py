@@ -1,6 +1,6 @@
-"""Which machines leave a node that is over its watermark, as the reference chooses them (C29).
+"""Select the VMs that leave a node over its watermark, as neondatabase/autoscaling does.
 
-Whither they go is the scheduler's. Choosing by cost, with a target in hand, is `situate.vm.planning` (D4, B16 to B19).
+The scheduler chooses their targets (C29). `situate.vm.planning` selects by cost, with a known target (D4, B16 to B19).
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from situate.vm.model.resource_amounts import Amounts
 @dataclass(frozen=True, slots=True)
 class Relief:
     wishes: tuple[str, ...]
-    """Uids of the pods that are to move, in the order in which they were chosen."""
+    """UIDs of the Pods to migrate, in the order of selection."""
     too_big: tuple[str, ...]
-    """Candidates that were passed over: they ask for more than the watermark."""
+    """Candidates that were skipped, because their reserved amount exceeds the watermark."""
     enough: bool
-    """Whether the node is under its watermark once they have gone."""
+    """Whether the node is under its watermark once they have left."""
 
 
 def relief(node: Node, wished: Collection[str] = ()) -> Relief:
-    """`wished`: uids whose move is decided on and has not begun; they count as migrating.
+    """Select the oldest VMs until the node has no excess. Ties go by UID.
 
-    The oldest goes first; of equally old ones the one whose uid is first.
+    `wished` holds the UIDs with a migration that is decided and not started. They count as migrating.
     """
     leaving = node.migrating
     for uid in wished:
@@ -39,7 +39,7 @@ def relief(node: Node, wished: Collection[str] = ()) -> Relief:
             break
         if pod.uid in wished or not _may_move(pod):
             continue
-        if pod.reserved.exceeds(node.watermark):  # before overcommit, as in the reference; D7 is planning's
+        if pod.reserved.exceeds(node.watermark):  # before overcommit, as upstream does; planning avoids this (D7)
             too_big.append(pod.uid)
             continue
         wishes.append(pod.uid)
@@ -48,10 +48,13 @@ def relief(node: Node, wished: Collection[str] = ()) -> Relief:
 
 
 def excess(node: Node, leaving: Amounts) -> Amounts:
-    """max(0, Reserved - Migrating - Watermark), `leaving` being what counts as migrating."""
+    """Return max(0, Reserved - Migrating - Watermark), where `leaving` is the migrating amount."""
     return (node.reserved - leaving - node.watermark).positive()
 
 
 def _may_move(pod: Pod) -> bool:
-    """Machines of other schedulers are no candidates: nobody would start their moves (D6)."""
+    """Return whether the VM is a candidate.
+
+    VMs of other schedulers are none, because their migrations would never start (D6).
+    """
     return pod.migratable and not pod.migrating and pod.machine is not None and pod.machine.own

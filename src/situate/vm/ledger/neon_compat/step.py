@@ -1,7 +1,7 @@
-"""With `compat`: section 2 of the reference to the letter, where it decides otherwise than we do (2.4, 2.7, 2.8).
+"""Decide as neondatabase/autoscaling does, in `compat` mode.
 
-Each machine is looked at by itself, when its pod changes or after a while; nobody waits in line, nothing is claimed,
-and who moves away goes wherever the scheduler puts it.
+Each VM is evaluated alone, when its Pod changes or after a pause. There is no queue and there are no claims. A
+migrating VM goes to any node that the scheduler chooses.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from situate.vm.model.pods_and_nodes import Pod
 
 
 def asked(draft: Draft, event: Asked) -> None:
-    """As though the pod showed it already: what the agent says that it holds is believed (C15)."""
+    """Record a request as if the Pod already showed it. The agent's `last_permit` is trusted."""
     pod = draft.state.pod(event.uid)
     if pod is None:
         return
@@ -31,7 +31,7 @@ def asked(draft: Draft, event: Asked) -> None:
 
 
 def look_at_pod(draft: Draft, uid: str) -> None:
-    """The resource step: grants count at once, decreases only when the pod shows them (C26)."""
+    """Run the resource step: a grant counts at once, a decrease only when the Pod shows it."""
     pod = draft.state.pod(uid)
     if not draft.state.started or pod is None or pod.machine is None or not pod.machine.autoscaled or pod.frozen:
         return
@@ -53,14 +53,14 @@ def look_at_pod(draft: Draft, uid: str) -> None:
 
 
 def _look_again(draft: Draft, pod: Pod, at: float) -> None:
-    """If it is short still."""
+    """Set the time of the next evaluation, if the request is still unmet."""
     waiter = draft.state.waiters.get(pod.uid)
     if waiter is not None:
         draft.put_waiter(replace(waiter, look_at=at))
 
 
 def due(draft: Draft) -> None:
-    """All whose time has come."""
+    """Evaluate all waiters whose time has come."""
     for waiter in list(draft.state.waiters.values()):
         if waiter.look_at <= draft.now:
             draft.drop_waiter(waiter.uid)
@@ -68,7 +68,7 @@ def due(draft: Draft) -> None:
 
 
 def run(draft: Draft, name: str) -> None:
-    """A node over its watermark wishes its oldest machines away; one that may not move any more stays (C25, C29)."""
+    """Request migrations of the oldest VMs of a node over its watermark, and drop those that are no longer possible."""
     node = draft.state.nodes[name]
     wished = {move.source.uid: move for move in draft.state.moves.values() if move.source_node == name and move.alive}
     for uid, move in wished.items():

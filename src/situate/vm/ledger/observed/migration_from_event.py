@@ -1,4 +1,4 @@
-"""A move as its object shows it, with what was known of it before."""
+"""Return a migration as its object shows it, with the facts that the ledger had before."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def as_seen(draft: Draft, former: Move | None, event: MigrationSeen) -> Move:
         begun,
         machine=machine,
         uid=event.uid,
-        # how long it waited for its place among those at work, or for the room on its target, counts for nothing (B15)
+        # the time limits (B15) do not count the wait for the concurrency limits or for capacity on the target
         created_at=draft.now if former is not None and not former.uid else begun.created_at,
         stage=stage,
         source=source,
@@ -56,14 +56,14 @@ def as_seen(draft: Draft, former: Move | None, event: MigrationSeen) -> Move:
 
 
 def _shows(move: Move, event: MigrationSeen, *, over: bool) -> bool:
-    """Whether the object shows that what was asked for last has arrived."""
+    """Return whether the object shows the change that was requested last."""
     if not over:
         return event.rechosen_at == move.rechosen_at
     return event.deleting or (event.phase.succeeded and event.handover is not None)
 
 
 def _stage(former: Move | None, event: MigrationSeen) -> Stage:
-    """One whose end was asked for ends, unless it turns out to have been over before."""
+    """Return the stage. A cancelled migration stays in ENDING, unless it succeeded or failed before."""
     if event.phase.succeeded:
         return Stage.DONE
     if event.phase.failed:
@@ -74,7 +74,7 @@ def _stage(former: Move | None, event: MigrationSeen) -> Stage:
 
 
 def _source(state: State, former: Move | None, event: MigrationSeen) -> Ref:
-    """With its uid, as soon as that is known: the object itself may only name it."""
+    """Return the source Pod, with its UID once known: the object may have the name only."""
     if former is not None and former.source.uid:
         return former.source
     if event.source is None:
@@ -83,7 +83,7 @@ def _source(state: State, former: Move | None, event: MigrationSeen) -> Ref:
 
 
 def named(state: State, ref: Ref) -> Ref:
-    """The pod of this name with its uid; unchanged where none is known."""
+    """Return the Pod of this name with its UID, or `ref` unchanged if no such Pod is known."""
     for node in state.nodes.values():
         for pod in node.pods.values():
             if pod.ref.name == ref.name and pod.ref.namespace == ref.namespace:
@@ -92,7 +92,7 @@ def named(state: State, ref: Ref) -> Ref:
 
 
 def _progress(move: Move, event: MigrationSeen) -> Progress | None:
-    """Only less that remains is progress (B15)."""
+    """Return the progress. Only a smaller remaining amount counts as progress."""
     if event.progress is None or move.progress is None:
         return event.progress or move.progress
     if event.progress.remaining < move.progress.remaining:

@@ -1,4 +1,4 @@
-"""Moves as their objects show them, of any backend: stages, targets, and what ends with them (B2, B15, F9, F12)."""
+"""Apply the observed migration objects of any backend: stages, targets and ends."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def migration_seen(draft: Draft, event: MigrationSeen) -> None:
         _adopt_claim(draft, move, event.claim)
     unexpected = former is None and event.own and draft.state.started and not draft.rules.compat
     if unexpected and move.stage is Stage.STARTING and (why_not := spoilt(draft.state, move)):
-        # one that we gave up came to be after all: what was reserved for it may be somebody else's by now
+        # a given-up migration was created after all; its reserved capacity may be taken by now
         cancel(draft, move, why_not)
         return
     _entered(draft, former, move, event.downtime_s)
@@ -51,9 +51,9 @@ def migration_seen(draft: Draft, event: MigrationSeen) -> None:
 
 
 def _was_over(state: State, event: MigrationSeen) -> bool:
-    """Made by others, and over when we first hear of it, or hear of it again: nothing follows from that any more.
+    """Return whether the migration is foreign and was over when first seen, or seen again: it has no effect any more.
 
-    Nobody deletes such objects: there may be thousands of them, and each would be told of at every start.
+    No process deletes such objects. There may be thousands, and each start would report every one of them.
     """
     if event.own or not is_forgotten(event.name):
         return False
@@ -68,23 +68,26 @@ def migration_gone(draft: Draft, event: MigrationGone) -> None:
 
 
 def _gone(draft: Draft, move: Move) -> None:
-    """A claim that its object leaves open has nothing to back it any more, unless the source is gone already (I3)."""
+    """Remove a migration whose object is gone.
+
+    Its open claim has no backing any more, unless its source is gone (I3).
+    """
     claim = draft.state.claims.get(move.claim)
     if claim is not None and claim.state is not ClaimState.FREED:
         close(draft, claim, Outcome.CANCELLED)
     draft.drop_move(move.key)
     for waiter in list(draft.state.waiters.values()):
         if draft.state.where.get(waiter.uid) == move.source_node:
-            # its machine and its place among those at work may be planned with again
+            # the VM and its slot in the concurrency limits are available for plans again
             draft.put_waiter(replace(waiter, look_at=min(waiter.look_at, draft.now)))
     if move.source_node in draft.state.looks:
         draft.put_look(move.source_node, min(draft.state.looks[move.source_node], draft.now))
 
 
 def _adopt_claim(draft: Draft, move: Move, written: WrittenClaim) -> None:
-    """A claim that only its migration knows of, as after a restart (B43). One that was used is not used again (B9).
+    """Adopt a claim that only its migration object has, as after a restart. A used claim is not used again.
 
-    If its source is gone, the room is held at once: pods may be placed before everything has been told.
+    If its source is gone, the capacity is held at once: Pods may be placed before the first listing is complete.
     """
     if (not move.alive and move.stage is not Stage.DONE) or not written.amount:
         return
@@ -104,7 +107,7 @@ def _adopt_claim(draft: Draft, move: Move, written: WrittenClaim) -> None:
 
 
 def check_adopted(draft: Draft, claim: Claim) -> None:
-    """Against the pods that exist: whether it was used already, and whether its source is there still."""
+    """Compare an adopted claim with the existing Pods: whether it was used, and whether its source still exists."""
     pod = draft.state.pod(claim.beneficiary.ref.uid)
     if pod is not None and pod.machine is not None and claim.id in pod.machine.closed_claim.split(","):
         draft.drop_claim(claim.id)
@@ -113,12 +116,12 @@ def check_adopted(draft: Draft, claim: Claim) -> None:
         if claim.beneficiary.kind is BeneficiaryKind.TARGET:
             close(draft, claim, Outcome.GRANTED)
     elif claim.state is ClaimState.FREED:
-        draft.put_claim(replace(claim, state=ClaimState.MOVING))  # its source was told of later than its migration
+        draft.put_claim(replace(claim, state=ClaimState.MOVING))  # the event for its source came later
     draft.stir(claim.node)
 
 
 def _entered(draft: Draft, former: Move | None, move: Move, downtime_s: float | None) -> None:
-    """What follows from a stage, once."""
+    """Apply the effects of a new stage, once."""
     claim = draft.state.claims.get(move.claim)
     if claim is not None and claim.state is ClaimState.PLANNED:
         draft.put_claim(replace(claim, state=ClaimState.MOVING))
@@ -137,7 +140,7 @@ def _entered(draft: Draft, former: Move | None, move: Move, downtime_s: float | 
 
 
 def finish(draft: Draft, move: Move) -> None:
-    """What is to be done about one that is done or has failed, and has not been done yet."""
+    """Take the remaining steps for a migration that is done or failed."""
     if not is_over(draft, move):
         hand_over(draft, move)
     elif move.asked_at is None:
@@ -145,15 +148,15 @@ def finish(draft: Draft, move: Move) -> None:
 
 
 def _note_moved(draft: Draft, move: Move, downtime_s: float | None) -> None:
-    """Its cool-down begins, and is kept on the machine (B25); once, also if we are told of it again after a restart.
+    """Start the VM's cool-down and write it to the VM, once, also after a restart.
 
-    Of earlier ones as long as they count: a machine that is moved for years has no longer a list than one of today.
+    The list has only migrations of the last 24 hours, so its length is bounded.
     """
     pods = [draft.state.pod(uid) for uid in (move.source.uid, move.target.uid if move.target else "")]
     known = {at for pod in pods if pod is not None and pod.machine is not None for at in pod.machine.moved_at}
     if any(at >= move.created_at for at in known):
         return
-    # to the microsecond, as it is written: or it would be another move when it is read again
+    # to the microsecond, as it is written; else it would count as another migration when it is read again
     moved = (*sorted(at for at in known if at > draft.now - DAY_S), round(draft.now, 6))
     draft.do(NoteMoved(move.machine, moved, downtime_s))
     for pod in pods:
@@ -163,15 +166,15 @@ def _note_moved(draft: Draft, move: Move, downtime_s: float | None) -> None:
 
 
 def _carry_over(draft: Draft, move: Move) -> None:
-    """What its agent was told and what is being written counts for the pod that the machine runs in now.
+    """Transfer the permit and the write in progress to the Pod in which the VM runs now.
 
-    Once: what is decided for the pod that it has left, on an old sight of that, is no matter of the one it is in.
+    This happens once. A later decision for the old Pod, from an outdated view of it, does not affect the new Pod.
     """
     target = None if move.target is None else draft.state.pod(move.target.uid)
     if target is not None and target.machine is not None and target.machine.role is Role.TARGET:
         write, permit = draft.state.writes.get(move.source.uid), draft.state.permits.get(move.source.uid)
         if write is not None:
-            # what becomes of it is told of the pod that it was written for: if it does not show, it is written again
+            # its result is reported for the old Pod; if it does not show here, it is written again
             retry_at = draft.now + SHOWN_AFTER_S if write.retry_at is None else write.retry_at
             draft.put_write(target.uid, replace(write, retry_at=retry_at))
         if permit is not None:
@@ -180,7 +183,10 @@ def _carry_over(draft: Draft, move: Move) -> None:
 
 
 def _arrived_before(draft: Draft, move: Move, target: Ref) -> Move:
-    """Its target was booked in an earlier term, and has been no target since: what is reserved for it counts once."""
+    """Link the migration to its target Pod, so that its reservation counts once.
+
+    The Pod was recorded in an earlier term and is no longer a target.
+    """
     pod = draft.state.pod((target if target.uid else named(draft.state, target)).uid)
     if pod is None or pod.machine is None or pod.machine.ref.name != move.machine.name:
         return move
@@ -190,14 +196,14 @@ def _arrived_before(draft: Draft, move: Move, target: Ref) -> Move:
 
 
 def arrived(draft: Draft, target: Pod) -> None:
-    """Its pod shows before its migration does that a machine runs in it now."""
+    """Handle a target Pod that shows, before its migration object does, that the VM runs in it."""
     move = _into(draft.state, target)
     if move is not None:
         _carry_over(draft, move)
 
 
 def source_of(state: State, pod: Pod) -> Pod | None:
-    """The one that a machine leaves for this pod; None unless it is on its way into it."""
+    """Return the source Pod of the migration into this Pod. None unless its VM is migrating into it."""
     if pod.machine is None or pod.machine.role is not Role.TARGET:
         return None
     move = _into(state, pod)
@@ -205,12 +211,12 @@ def source_of(state: State, pod: Pod) -> Pod | None:
 
 
 def follow_target(draft: Draft, pod: Pod, node: str) -> None:
-    """The pod that a machine moves into takes its reservation's place; `node` is empty when it is gone (N23, B14)."""
+    """Replace the target reservation by the target Pod. `node` is empty if the Pod is gone."""
     move = _into(draft.state, pod)
     if move is None:
         return
     if not node:
-        # into one that was arrived in nobody comes again, however long its object stays
+        # a completed migration gets no other target Pod, even while its object exists
         booked = move.stage is Stage.DONE
         draft.put_move(replace(move, target=None, target_booked=booked, target_bound_at=None))
         draft.stir(move.target_node)
@@ -220,7 +226,7 @@ def follow_target(draft: Draft, pod: Pod, node: str) -> None:
     draft.put_move(after)
     draft.stir(move.target_node)
     if node == move.source_node and after.alive:
-        # room has come up where it is: no reason to move, and no place to move to (N9, I12)
+        # capacity became free on the VM's own node: no reason to migrate, and no valid target (N9, I12)
         cancel(draft, after, f"its target came to be on node {node}, which it is to leave")
 
 
@@ -231,12 +237,12 @@ def _into(state: State, pod: Pod) -> Move | None:
         if move.target is not None and move.target.uid == pod.uid:
             return move
     own = state.move_of(pod.machine.ref) if pod.machine.role is Role.TARGET else None
-    # one that was never asked for has no target: another hand moves the machine, and we have yet to hear of that
+    # a migration that was never requested has no target: another client migrates the VM, and no event shows it yet
     return None if own is None or (own.asked_at is None and not own.uid) else own
 
 
 def lose_node(draft: Draft, name: str) -> None:
-    """Nobody arrives on a node that is gone, and nobody is granted anything there (F8)."""
+    """Refuse or fail migrations to a node that is gone, and withdraw the claims on it."""
     for move in list(draft.state.moves.values()):
         if move.target_node != name or not move.alive or move.foreign:
             continue
@@ -248,7 +254,7 @@ def lose_node(draft: Draft, name: str) -> None:
 
 
 def ask_again(draft: Draft, move: Move) -> None:
-    """What became of its creation or its end is not known, or it failed."""
+    """Request the creation or the end of a migration again, after a failure or an unknown result."""
     draft.put_move(replace(move, retry_at=draft.now + SHOWN_AFTER_S))
     if move.stage is Stage.ENDING:
         draft.do(CancelMove(move.name, move.machine, move.uid, "nobody needs the room any more"))

@@ -1,6 +1,7 @@
-"""Nodes and pods as the cluster shows them become bookings: what counts, where, since when (C25, C27, D16, D19, I2).
+"""Apply observed Nodes and Pods to the ledger.
 
-What is booked is never less than what is used, and a write that does not show yet counts as the larger of both.
+The reserved amount is never below the amount in use. A write that does not show yet counts with the larger of both
+amounts (C25, C27, D16, D19, I2).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def node_seen(draft: Draft, event: NodeSeen) -> None:
 
 
 def _returned(draft: Draft, node: Node) -> None:
-    """Pods that were seen on it while it was not there count from now on (D19)."""
+    """Add a node, with the Pods that were seen on it while it did not exist."""
     draft.put_node(_empty(node))
     for uid, pod in list(draft.state.apart.items()):
         if draft.state.where.get(uid) == node.name:
@@ -46,9 +47,10 @@ def _empty(node: Node) -> Node:
 
 
 def node_gone(draft: Draft, event: NodeGone) -> None:
-    """Its pods are kept aside until they are gone too, or it returns (C27).
+    """Remove a node. Its Pods are stored separately until they are gone or the node returns.
 
-    With `compat` what was only reserved on it is not; but the node may return before a binding to it shows.
+    With `compat`, Pods that were only reserved on it are dropped. Otherwise they stay: the node may return before their
+    binding shows.
     """
     node = draft.state.nodes.get(event.name)
     if node is None:
@@ -81,7 +83,7 @@ def pod_seen(draft: Draft, event: PodSeen) -> None:
 
 
 def pod_reserved(draft: Draft, event: PodReserved) -> None:
-    """Repeating it changes nothing; a pod that is known to be bound is left as it is (N23, C22)."""
+    """Record a reserved Pod. A repetition changes nothing, and a bound Pod stays as it is."""
     former = draft.state.pod(event.pod.uid)
     if (former is not None and not former.tentative) or event.node not in draft.state.nodes:
         return
@@ -89,7 +91,7 @@ def pod_reserved(draft: Draft, event: PodReserved) -> None:
 
 
 def pod_unreserved(draft: Draft, event: PodUnreserved) -> None:
-    """Exactly what was reserved is undone, and only as long as the pod is not seen to be bound (C22)."""
+    """Undo exactly the reservation, if the Pod is not seen as bound."""
     pod = draft.known(event.uid)
     if pod is not None and pod.tentative:
         _lost(draft, event.uid)
@@ -124,13 +126,13 @@ def _book(draft: Draft, pod: Pod, node: str) -> None:
 
 
 def _counted(draft: Draft, former: Pod | None, seen: Pod, node: str) -> Pod:
-    """What is seen, with what is known of it beyond that."""
+    """Return the observed Pod with the facts that only the ledger has."""
     write = draft.state.writes.get(seen.uid)
     if draft.rules.compat:
         return replace(seen, tentative=False)
     source = source_of(draft.state, seen)
     if source is not None:
-        # what it will hold is what is booked for the machine now, whether or not a write of that has reached the copy
+        # it will hold the amount that is reserved for the VM now, even if no write has reached the copy
         seen = replace(seen, reserved=seen.reserved.most(source.reserved))
         seen = replace(seen, machine=_with_load(source, seen))
     if former is None:
@@ -145,15 +147,15 @@ def _counted(draft: Draft, former: Pod | None, seen: Pod, node: str) -> Pod:
         draft.put_write(seen.uid, replace(write, matched=True, shown=None))
         booked = former.reserved.most(write.amount)
     else:
-        # what was asked for since is not shown yet, or somebody else wrote: then a repetition of the write settles it
+        # either a later request does not show yet, or another client wrote; a repetition of the write settles it
         booked = write.amount if write.landed else former.reserved.most(seen.reserved).most(write.amount)
-        # of one that moves nothing is changed (I14), nor is anything decided where its node is not there (D19)
+        # a migrating Pod does not change (I14), and no decision is made while the node does not exist (D19)
         if write.refused and not seen.frozen and node in draft.state.nodes:
             draft.drop_write(seen.uid)
             draft.approve(seen.uid, write.amount)
         else:
             draft.put_write(seen.uid, replace(write, shown=(seen.requested, seen.factor), matched=False))
-            if seen.resize is None and former.resize is None:  # a wish stands on the pod itself: it is never older
+            if seen.resize is None and former.resize is None:  # resize requests are on the Pod: never outdated
                 seen = replace(seen, requested=former.requested, factor=former.factor)
     lowering = draft.state.accounts.get(seen.uid)
     if (former.frozen and seen.frozen) or (lowering is not None and lowering.lowers_to is not None):
@@ -176,7 +178,10 @@ def _shows(seen: Pod, write: Unseen) -> bool:
 
 
 def _with_history(former: Pod, seen: Pod) -> Pod:
-    """When it was moved is known before its annotation shows it (B25); how busy it is only its agent says (B17)."""
+    """Return the observed Pod with its known migration times and load.
+
+    Its annotation may not show the migration times yet (B25), and only its agent reports the load (B17).
+    """
     machine = _with_load(former, seen)
     if former.machine is None or machine is None:
         return seen

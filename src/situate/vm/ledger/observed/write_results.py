@@ -1,4 +1,4 @@
-"""What became of our own writes: what landed counts, and what failed or is unknown is asked for again (B9, I2, F1)."""
+"""Handle the results of own writes: a success counts, and a failed or unknown write is requested again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from situate.vm.model.resource_amounts import Amounts
 from situate.vm.model.state import Account, Unseen
 
 LONGEST_PAUSE_S: Final = 60.0
-"""Before a write that failed is repeated: as long as it has been failing, up to this."""
+"""Longest pause before a failed write is repeated. The pause is as long as the write has been failing."""
 
 
 def written(draft: Draft, event: Written) -> None:
@@ -35,7 +35,7 @@ def written(draft: Draft, event: Written) -> None:
 
 
 def _evicted(draft: Draft, action: Evict) -> None:
-    """Both are told, as of any plan (B41)."""
+    """Record Events for the evicted Pod and for the Pod that needs the capacity."""
     whom = draft.state.told_of(action.whom)
     draft.tell(
         action.pod,
@@ -55,7 +55,10 @@ def _not_noted(draft: Draft, key: str) -> None:
 
 
 def _approved(draft: Draft, action: Approve | ResizePod, event: Written) -> None:
-    """A decrease is booked as soon as it has landed, and not before: a restart would find the larger amount (D24)."""
+    """Handle the result of an approval or a resize.
+
+    A decrease counts when its write succeeded, and not before: a restart would find the larger amount (D24).
+    """
     uid, outcome = action.pod.uid, event.outcome
     write, pod = draft.state.writes.get(uid), draft.known(uid)
     if isinstance(action, ResizePod) and pod is not None and pod.machine is not None:
@@ -80,7 +83,7 @@ def _approved(draft: Draft, action: Approve | ResizePod, event: Written) -> None
         draft.put_write(uid, write)
         here = draft.state.pod(uid) is not None
         anew = write.refused and write.shown not in (None, (write.requested, write.unit))
-        if here and anew and not pod.frozen:  # of one that moves nothing is changed (I14): `write_again` waits
+        if here and anew and not pod.frozen:  # a migrating Pod does not change (I14): `write_again` waits
             _decide_anew(draft, pod, write)
         return
     if write.matched:
@@ -94,7 +97,7 @@ def _approved(draft: Draft, action: Approve | ResizePod, event: Written) -> None
 
 
 def _end_moves(draft: Draft, closed_claims: str) -> None:
-    """Those that waited only for it to be written that their claims were used."""
+    """End the migrations that waited only for the record that their claims were used."""
     closed = [claim for claim in closed_claims.split(",") if claim]
     for move in [each for each in draft.state.moves.values() if each.claim in closed]:
         if move.asked_at is None and is_over(draft, move):
@@ -102,14 +105,17 @@ def _end_moves(draft: Draft, closed_claims: str) -> None:
 
 
 def _is_that(action: Approve | ResizePod, decided: Approve | ResizePod) -> bool:
-    """Of resizes the amount alone: the wish that says for which container may be another one by now."""
+    """Return whether the result belongs to the current write.
+
+    For resizes, only the amount counts: the request that names the container may have changed.
+    """
     if isinstance(action, ResizePod) and isinstance(decided, ResizePod):
         return action.amount == decided.amount
     return action == decided
 
 
 def _lower(draft: Draft, pod: Pod, booked: Amounts) -> None:
-    """The pod first, where it requests more than that (B47)."""
+    """Lower the reserved amount. If the Pod requests more, its resize comes first."""
     resize = runner_pod_resize.shrunk(pod, booked)
     if resize is not None:
         known = draft.state.accounts.get(pod.uid)
@@ -121,7 +127,7 @@ def _lower(draft: Draft, pod: Pod, booked: Amounts) -> None:
 
 
 def _book(draft: Draft, pod: Pod, booked: Amounts) -> None:
-    """Who asks for more than that by now waits for it."""
+    """Set the reserved amount. A Pod that requests more becomes a waiter."""
     node, after = draft.state.where[pod.uid], replace(pod, reserved=booked)
     draft.book(after, node)
     wait_queue.note(draft, after)
@@ -129,7 +135,10 @@ def _book(draft: Draft, pod: Pod, booked: Amounts) -> None:
 
 
 def _accounted(draft: Draft, pod: Pod, action: ResizePod, event: Written) -> None:
-    """Whatever the answer is, the grant stands; and what was given back is free (B47)."""
+    """Handle the answer to a resize of a runner Pod.
+
+    The grant stays in any case, and a returned amount becomes free (B47).
+    """
     known = draft.state.accounts.get(pod.uid)
     said = runner_pod_resize.condition(pod, known, event.outcome, event.reason)
     if said is not None:
@@ -144,7 +153,7 @@ def _accounted(draft: Draft, pod: Pod, action: ResizePod, event: Written) -> Non
 
 
 def account_again(draft: Draft, uid: str, account: Account) -> None:
-    """What was denied, or of which nobody knows, as it would be decided now."""
+    """Repeat a refused or unanswered resize of a runner Pod, with the current amount."""
     pod = draft.state.pod(uid)
     if pod is None or pod.account is None or pod.account == account.target:
         draft.drop_account(uid)
@@ -160,7 +169,10 @@ def account_again(draft: Draft, uid: str, account: Account) -> None:
 
 
 def catch_up(draft: Draft, pod: Pod) -> None:
-    """What was approved in an earlier term, or before its write was answered, its pod may not request yet (B47)."""
+    """Resize a runner Pod that does not request its approved amount yet.
+
+    The approval is from an earlier term, or its write had no answer then.
+    """
     state = draft.state
     if not pod.approved or pod.frozen or pod.uid in state.writes or pod.uid in state.accounts:
         return
@@ -171,14 +183,17 @@ def catch_up(draft: Draft, pod: Pod) -> None:
 
 
 def judged_by_kubelet(draft: Draft, former: Pod | None, pod: Pod) -> None:
-    """What the server took its kubelet may still refuse; the grant stands as well (B47)."""
+    """Set or clear the condition after the kubelet's report.
+
+    The kubelet may refuse a resize that the server accepted (B47).
+    """
     said = runner_pod_resize.allocated(former, pod)
     if said is not None:
         draft.do(said)
 
 
 def _decide_anew(draft: Draft, pod: Pod, write: Unseen) -> None:
-    """On the request that the pod shows: somebody wrote another one than we knew."""
+    """Decide on the request that the Pod shows, after another client wrote a different one."""
     assert write.shown is not None
     requested, unit = write.shown
     changed = replace(pod, requested=requested, factor=unit)
@@ -216,7 +231,10 @@ def _started(draft: Draft, key: str, event: Written) -> None:
 
 
 def _ended(draft: Draft, action: CancelMove | EndMove, event: Written) -> None:
-    """That it is gone tells itself; of one that never came to be nobody does."""
+    """Handle the result of a deletion of a migration object.
+
+    The watch reports a deleted object. An object that was never created is not reported, so it is dropped here.
+    """
     move = draft.state.moves.get(f"{action.machine.namespace}/{action.name}")
     if move is None or move.uid != action.uid or move.asked_at is None or move.alive:
         return

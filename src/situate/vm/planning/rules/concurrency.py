@@ -1,4 +1,4 @@
-"""How many moves may be at work at a time, and whose turn is next (B26)."""
+"""Limits on concurrent migrations, and the next ones to start."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ _ANY: Final = 2**31
 
 
 def under_way(move: Move) -> bool:
-    """Whether it still takes a place: until its machine runs at the target, or it has failed."""
+    """Return whether the migration counts for the limits: until its VM runs in the target Pod, or it has failed."""
     return move.stage not in (Stage.DONE, Stage.FAILED)
 
 
 def begun(move: Move) -> bool:
-    """Whether it takes a place and does not wait for one."""
+    """Return whether the migration has started or its start was requested."""
     return under_way(move) and (move.stage is not Stage.PLANNED or move.asked_at is not None)
 
 
 def no_place(moves: Iterable[Move], source: str, target: str, rules: Rules) -> str:
-    """Why one more move would be too many beside these; empty: it may begin. An end may be empty: not known yet."""
+    """Return why one more migration would exceed a limit. Empty: it may start.
+
+    An empty source or target is not known yet.
+    """
     calm = rules.calm
     moves = list(moves)
     if len(moves) >= calm.moves_in_cluster:
@@ -49,7 +52,7 @@ def no_place(moves: Iterable[Move], source: str, target: str, rules: Rules) -> s
 
 
 def unlimited(rules: Rules) -> Rules:
-    """With places for all moves; each still as fast as it is."""
+    """Return the rules without limits on the number of migrations. The bandwidth of each stays the same."""
     calm = replace(
         rules.calm, moves_in_cluster=_ANY, moves_out_of_node=_ANY, moves_into_node=_ANY, link=2**62, link_share=1.0
     )
@@ -57,9 +60,9 @@ def unlimited(rules: Rules) -> Rules:
 
 
 def ready(state: State, rules: Rules) -> tuple[Move, ...]:
-    """Of the moves that wait, those that may be started now, in order: priority of whom they are for, then age.
+    """Return the waiting migrations that may start now, by priority of their beneficiary, then age.
 
-    A move whose room is still being made waits for that, and nobody waits for it.
+    A migration whose target is still being freed waits, and does not delay the others.
     """
     waiting = [move for move in state.moves.values() if under_way(move) and not begun(move)]
     waiting.sort(key=lambda move: (-_priority(state, move), move.created_at, move.claim, move.name))
@@ -73,7 +76,7 @@ def ready(state: State, rules: Rules) -> tuple[Move, ...]:
 
 
 def room_is_made(state: State, move: Move) -> bool:
-    """Whether no other move has to leave its target first (B19)."""
+    """Return whether no other VM has to leave its target first."""
     return not any(
         claim.beneficiary.kind is BeneficiaryKind.TARGET
         and claim.node == move.target_node
@@ -84,7 +87,7 @@ def room_is_made(state: State, move: Move) -> bool:
 
 
 def _priority(state: State, move: Move) -> int:
-    """Of the one whom its plan is for, else of the machine that moves."""
+    """Return the priority of the plan's beneficiary, else of the VM that migrates."""
     for claim in state.claims.values():
         if claim.plan == move.plan and claim.beneficiary.kind is not BeneficiaryKind.TARGET:
             pod = state.pod(claim.beneficiary.ref.uid)

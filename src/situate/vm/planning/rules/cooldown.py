@@ -1,4 +1,4 @@
-"""When a machine may move again (B25). Both predicates read what is kept of former moves, and nothing else."""
+"""Compute when a VM may migrate again, from the record of its past migrations alone."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from situate.vm.model.state import Failures, State
 
 DAY_S: Final = 24 * 3600.0
 ANYWHERE: Final = ""
-"""In the place of a target: the machine itself could not be copied, whereto does not matter."""
+"""In place of a target: the VM itself could not be copied, to any target."""
 
 
 def moves_in_a_day(machine: Machine, now: float) -> int:
-    """How often it was moved in the 24 hours before."""
+    """Return how often the VM was migrated in the 24 hours before `now`."""
     return sum(1 for at in machine.moved_at if at > now - DAY_S)
 
 
 def cools_until(machine: Machine, calm: Calm) -> float:
-    """Until when it stays where its last move brought it, seconds of the epoch; minus infinity: never moved.
+    """Return when its cool-down ends, in seconds of the epoch. Minus infinity: it never migrated.
 
-    The first move of a day is followed by `cool_down_s`; each one more in the 24 hours before doubles it.
+    The first migration of a day starts a cool-down of `cool_down_s`. Each earlier one in the 24 hours before doubles
+    it.
     """
     if not machine.moved_at:
         return float("-inf")
@@ -35,13 +36,13 @@ def cools_down(machine: Machine, now: float, calm: Calm) -> bool:
 
 
 def avoided_until(state: State, machine: Machine, target: str) -> float:
-    """Until when a failure keeps it from this target, seconds of the epoch; minus infinity: nothing does."""
+    """Return until when a failure excludes this target, in seconds of the epoch. Minus infinity: no failure does."""
     failures = state.failures.get((machine.ref.uid, target))
     return float("-inf") if failures is None else failures.until
 
 
 def after_failure(former: Failures | None, now: float, calm: Calm) -> Failures:
-    """What is kept of one more failure of a machine and a target."""
+    """Return the record after one more failure of a VM and a target."""
     failed = 0 if former is None else former.count
     pause = min(calm.after_failure_s * 2.0 ** min(failed, 64), calm.most_after_failure_s)
     return Failures(failed + 1, now + pause)

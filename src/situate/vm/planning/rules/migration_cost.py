@@ -1,4 +1,4 @@
-"""What moving a machine costs, in seconds-equivalents (B17). Weights are configuration."""
+"""Compute the cost of a migration, in seconds-equivalents. Weights are configuration."""
 
 from __future__ import annotations
 
@@ -9,24 +9,27 @@ from situate.vm.planning.rules.cooldown import moves_in_a_day
 
 
 def bandwidth(rules: Rules) -> int:
-    """Of one move, bytes a second: what it may use, and at most what moves may use of a node's link."""
+    """Return the bandwidth of one migration in bytes a second.
+
+    It is at most `max_bandwidth` and the share of a node's link that migrations may use.
+    """
     return max(1, min(rules.max_bandwidth, int(rules.calm.link * rules.calm.link_share)))
 
 
 def converges(machine: Machine, rules: Rules) -> bool:
-    """Whether copying comes to an end before the machine is paused."""
+    """Return whether copying converges before the VM is paused."""
     return _dirty_rate(machine, rules) < rules.weights.most_dirty * bandwidth(rules)
 
 
 def copying_s(pod: Pod, machine: Machine, rules: Rules) -> float:
-    """How long copying its memory takes, of which some is written meanwhile and copied again."""
+    """Return how long copying the memory takes, with pages that are written meanwhile and copied again."""
     wide = bandwidth(rules)
     again = min(_dirty_rate(machine, rules) / wide, rules.weights.most_dirty)
     return (machine.load.memory_used or pod.used.memory) / wide / (1 - again)
 
 
 def surplus_share(freed: Amounts, need: Amounts, total: Amounts) -> float:
-    """What is freed beyond the need, as a share of the node, in the resource where that is most."""
+    """Return the share of the node that is freed beyond the need, for the resource where it is largest."""
     if freed.within(need):
         return 0.0
     return max((f - n) / t if f > n and t > 0 else 0.0 for f, n, t in zip(freed, need, total, strict=True))

@@ -1,4 +1,4 @@
-"""How much room a pod is short of (B16), in whole units and as it counts on its node."""
+"""Compute the capacity that a Pod is short of, in whole units and as counted on its node."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from situate.vm.model.state import State
 
 
 def whole_units(pod: Pod) -> int:
-    """So many units of the resource of which it lacks most; 0: it is short of nothing.
+    """Return the number of missing units of the resource that lacks most. 0: nothing is missing.
 
-    A pod whose resize the kubelet has put off gets all of it or nothing: that is one (B35).
+    A Pod with a deferred resize gets all of it or nothing, so it counts as one unit (B35).
     """
     if pod.deferred:
         return int(pod.reserved.exceeds(pod.used))
@@ -20,7 +20,7 @@ def whole_units(pod: Pod) -> int:
 
 
 def shortage(pod: Pod, units: int) -> Amounts:
-    """What it takes to grow by so many units: of each resource whole ones, and none beyond what is asked for."""
+    """Return the amount for a growth by this many units: whole units of each resource, and none beyond the request."""
     if pod.deferred:
         return (pod.reserved - pod.used).positive() if units else Amounts.zero(len(pod.used))
     rows = zip(pod.wish, pod.reserved, pod.factor, strict=True)
@@ -33,13 +33,16 @@ def shortage(pod: Pod, units: int) -> Amounts:
 
 
 def room_for(pod: Pod, amount: Amounts) -> Amounts:
-    """The least room in which this much of the pod is granted: as it counts after overcommit, rounded up."""
+    """Return the least capacity for a grant of this amount: after overcommit, rounded up."""
     rows = zip(amount, pod.overcommit, strict=True)
     return Amounts(tuple(-(-value * NO_OVERCOMMIT // overcommit) for value, overcommit in rows))
 
 
 def promised(state: State, uid: str) -> Amounts:
-    """What moves under way will leave it; what they have left already is room that it has (`State.avail`)."""
+    """Return the amount that migrations in progress will free for the Pod.
+
+    Capacity that they have freed already is in `State.avail`.
+    """
     amounts = (
         claim.amount
         for claim in state.claims.values()
@@ -49,14 +52,14 @@ def promised(state: State, uid: str) -> Amounts:
 
 
 def missing(state: State, node: str, pod: Pod, units: int) -> Amounts:
-    """Room that is not free on the node for so many units of the pod, as it counts there."""
+    """Return the missing capacity on the node for this many units of the Pod, as counted there."""
     if not pod.deferred:
         return (room_for(pod, shortage(pod, units)) - state.avail(node, pod.uid)).positive()
-    entry = state.nodes[node]  # what it asks for is booked already: it counts for everybody but itself (B35)
+    entry = state.nodes[node]  # its request is in the reserved amount already, so it counts for all but itself (B35)
     booked = entry.reserved + state.held(node, pod.uid) + state.incoming(node, pod.uid)
     return (booked - entry.total).positive() if units else Amounts.zero(state.resources)
 
 
 def need(state: State, node: str, pod: Pod, units: int) -> Amounts:
-    """Room that has to be made on the node for so many units of the pod: what is missing and is not on its way."""
+    """Return the capacity to free for this many units of the Pod: the missing amount that no migration will free."""
     return (missing(state, node, pod, units) - promised(state, pod.uid)).positive()

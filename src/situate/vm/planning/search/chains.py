@@ -1,4 +1,7 @@
-"""Room in two steps: a neighbour goes where others make room for it first (B19), for what no single step can do."""
+"""Free capacity in two steps: a neighbour migrates to a node after another VM has left that node.
+
+The planner uses chains only if no single step covers the need (B19).
+"""
 
 from __future__ import annotations
 
@@ -21,19 +24,19 @@ from situate.vm.planning.search.options import Option, Short
 from situate.vm.planning.search.view import View, cheapest
 
 MOST_LINKS: Final = 200
-"""So many are looked at, the promising ones first, so that a plan takes bounded time."""
+"""How many links are evaluated, the most promising first, so that a plan takes bounded time."""
 MOST_COMPLETED: Final = 10
-"""For so many of them others are looked for who have to leave as well."""
+"""For how many links the search looks for further VMs that must leave as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One that leaves for a node, and those that leave that node for it."""
+    """A VM that leaves for a target, and the VMs that leave that target for it."""
 
     mover: Mover
     target: int
     missing: Amounts
-    """Of the room that it needs there."""
+    """The missing capacity for it on the target."""
     makers: tuple[Mover, ...]
 
 
@@ -41,7 +44,7 @@ class Link:
 class Chain:
     link: Link
     others: tuple[Mover, ...]
-    """Further neighbours, with room where they go."""
+    """Further neighbours, whose targets have capacity."""
 
     @property
     def movers(self) -> tuple[Mover, ...]:
@@ -57,11 +60,11 @@ class Chain:
 
 
 def chain(view: View, short: Short, leavers: Sequence[Mover], aimed: Sequence[Mover]) -> Option:
-    """The cheapest chain for all that is wanted: of one neighbour the target is made ready, all others have theirs.
+    """Return the cheapest chain for the whole need.
 
-    `leavers` are free to leave the node, and those of them with a target are `aimed`.
-
-    Nobody goes to the node on which room is made. Ties: the neighbour's creation time and UID, then the target's name.
+    The target of one neighbour is freed first; all others have targets with capacity. `leavers` are the VMs that may
+    leave the node, and `aimed` are those with a target. No VM migrates to the node that needs capacity. Ties go by
+    creation time and UID of the neighbour, then by name of the target.
     """
     if view.rules.chain_depth < 2:
         return Option(Way.CHAIN, why_not="chains are switched off")
@@ -84,7 +87,7 @@ def chain(view: View, short: Short, leavers: Sequence[Mover], aimed: Sequence[Mo
 def _promising(
     view: View, short: Short, leavers: Sequence[Mover], aimed: Sequence[Mover]
 ) -> Iterator[tuple[int, Mover, int]]:
-    """Neighbours and targets that are not ready for them, by the least that such a chain may cost; and that cost."""
+    """Yield neighbours and targets without enough capacity, by the least cost of such a chain, with that cost."""
     pools = _Pools.of(view)
     costs, whose, targets = [], [], []
     for number, mover in enumerate(leavers):
@@ -106,19 +109,19 @@ def _promising(
 
 
 def _missing(view: View, mover: Mover) -> Column:
-    """(resources, nodes): what each one lacks to take it."""
+    """Return (resources, nodes): the capacity that each target lacks for the VM."""
     wanted = column([mover.amount], len(mover.amount))
     return np.asarray(np.maximum(wanted - view.targets.room, 0), dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pools:
-    """Those who might leave each target: too many, as nobody has looked for a node that takes them."""
+    """The VMs that might leave each target. An upper bound, because their own targets are not checked."""
 
     leaving: Column
-    """(resources, nodes): what all of them hold."""
+    """(resources, nodes): the sum of their amounts."""
     cheapest: NDArray[np.int64]
-    """(nodes,): the least price of any."""
+    """(nodes,): the least price of any of them."""
 
     @classmethod
     def of(cls, view: View) -> _Pools:
@@ -135,7 +138,10 @@ class _Pools:
 
 
 def _link(view: View, mover: Mover, target: int) -> Link | None:
-    """With the cheapest of those that make the target ready; None if it does not take it, or none can."""
+    """Return the link with the cheapest VMs that free the target.
+
+    None if the target refuses the VM or cannot be freed.
+    """
     name = view.targets.names[target]
     if target not in view.willing(mover, [target]):
         return None
@@ -145,7 +151,10 @@ def _link(view: View, mover: Mover, target: int) -> Link | None:
 
 
 def _completed(view: View, short: Short, link: Link, aimed: Sequence[Mover]) -> tuple[Chain, tuple[str, ...]] | None:
-    """With those others that are needed beside it, and targets for all; nobody else goes where one is made ready."""
+    """Return the chain with the other VMs that it needs and targets for all. None: there are none.
+
+    No other VM migrates to the target that is being freed.
+    """
     after = view.without_target(view.targets.names[link.target])
     rest = (short.wanted - link.mover.amount).positive()
     others: tuple[Mover, ...] = ()
@@ -158,7 +167,7 @@ def _completed(view: View, short: Short, link: Link, aimed: Sequence[Mover]) -> 
 
 
 def _option(view: View, short: Short, chain: Chain, placed: tuple[str, ...]) -> Option:
-    """First those that make a target ready, each with a claim of the move that needs it (B1)."""
+    """Return the option: first the VMs that free the target, each with a claim for the migration that needs it."""
     link, first = chain.link, len(chain.link.makers)
     waits = Beneficiary(BeneficiaryKind.TARGET, migration(link.mover))
     steps = claiming(link.makers, placed[:first], waits, link.missing)

@@ -1,6 +1,6 @@
-"""The cheapest set of machines whose leaving covers a need in every resource (B18): exact for few, near it for many.
+"""Find the cheapest set of VMs that covers a need in every resource: exact for few VMs, near the optimum for many.
 
-Costs are whole numbers here, so that sums do not depend on their order and ties are ties.
+Costs are whole numbers, so sums do not depend on their order and ties are exact (B18).
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 EXACT: Final = 12
-"""So many candidates are tried in every combination."""
+"""Up to this number of candidates, all combinations are tried."""
 SMALL: Final = 3
-"""Sets up to this size are all tried for their targets; of larger ones the cheapest `MOST_LARGE`."""
+"""Up to this size, all sets are checked for targets. Of larger sets, only the cheapest `MOST_LARGE` are."""
 MOST_LARGE: Final = 30
 
 Together: TypeAlias = Callable[[tuple[int, ...]], bool]
-"""Whether the targets of these, ascending, fit together."""
+"""Returns whether the targets of these candidates, in ascending order, fit together."""
 Ints: TypeAlias = NDArray[np.int64]
 
 
 def cheapest_cover(costs: Sequence[int], freed: Ints, need: Sequence[int], together: Together) -> tuple[int, ...]:
-    """Numbers of the chosen, ascending; none if no set covers the need. Of equals fewer, then the earlier ones.
+    """Return the numbers of the chosen candidates, ascending. Empty if no set covers the need.
 
-    `freed`: (candidates, resources). Among more than `EXACT` candidates a greedy choice is made first, and then the
-    best one out of it and of the most promising others.
+    Of equal sets, smaller ones win, then earlier ones. `freed` is (candidates, resources). With more than `EXACT`
+    candidates, a greedy choice is made first. Then the best set is chosen from it and the most promising others.
     """
     wanted = np.array(need, dtype=np.int64)
     useful = np.flatnonzero((freed[:, wanted > 0] > 0).any(axis=1))
@@ -50,7 +50,7 @@ def _exact(costs: Ints, freed: Ints, need: Ints, together: Together) -> tuple[in
     covering = np.flatnonzero((members @ freed >= need).all(axis=1))
     order = covering[np.argsort((members @ costs)[covering], kind="stable")]
     large = 0
-    apart: list[set[int]] = []  # sets whose targets do not fit together: no larger one's do
+    apart: list[set[int]] = []  # sets whose targets do not fit together, so no larger one's do
     for index in order.tolist():
         chosen = sets[index]
         if any(each.issubset(chosen) for each in apart):
@@ -65,7 +65,10 @@ def _exact(costs: Ints, freed: Ints, need: Ints, together: Together) -> tuple[in
 
 @lru_cache(maxsize=EXACT)
 def _subsets(count: int) -> tuple[tuple[tuple[int, ...], ...], Ints]:
-    """All but the empty one, by size and then in order; and as rows of 0 and 1, (sets, candidates)."""
+    """Return all subsets except the empty one, by size and then in order.
+
+    The second value has them as rows of 0 and 1: (sets, candidates).
+    """
     sets = tuple(chosen for size in range(1, count + 1) for chosen in combinations(range(count), size))
     members = np.zeros((len(sets), count), dtype=np.int64)
     begin = 0
@@ -90,7 +93,7 @@ def _near(costs: Ints, freed: Ints, need: Ints, together: Together) -> tuple[int
 
 
 def _greedy(costs: Ints, freed: Ints, need: Ints, together: Together) -> tuple[int, ...]:
-    """By cost per covered share, as long as targets fit together; then without those that are not needed."""
+    """Choose by cost per covered share, while targets fit together, then drop the unneeded candidates."""
     short = np.flatnonzero(need > 0)
     chosen: list[int] = []
     waiting = list(range(len(costs)))
@@ -102,7 +105,7 @@ def _greedy(costs: Ints, freed: Ints, need: Ints, together: Together) -> tuple[i
         taken = next((number for number in promising if together(tuple(sorted((*chosen, number))))), None)
         if taken is None:
             return ()
-        useless = promising[: promising.index(taken) + 1]  # who does not fit beside these fits beside no more of them
+        useless = promising[: promising.index(taken) + 1]  # a candidate that does not fit now fits with no larger set
         chosen.append(taken)
         waiting = [number for number in waiting if number not in useless]
         left = left - freed[taken]

@@ -1,4 +1,4 @@
-"""The ways to room that are one step: others leave, the one who is short leaves, or leaving is under way (B18, B19)."""
+"""The ways to free capacity in one step: others leave, the requester leaves, or migrations in progress free it."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from situate.vm.planning.search.view import View
 
 @dataclass(frozen=True, slots=True)
 class Short:
-    """A pod, and what it is short of."""
+    """A Pod and its missing capacity."""
 
     pod: Pod
     node: str
     units: int
-    """So many are missing of the resource of which it lacks most."""
+    """Number of missing units of the resource that lacks most."""
     wanted: Amounts
-    """Room that has to be made on its node for all of them."""
+    """Capacity to free on its node for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One way with what it takes, or why it does not lead there."""
+    """One way with its cost and steps, or the reason that it does not help."""
 
     way: Way
     cost: float | None = None
-    """Seconds-equivalents; None: it does not lead there."""
+    """Cost in seconds-equivalents. None: the way does not help."""
     steps: tuple[Step, ...] = ()
     evictions: tuple[Ref, ...] = ()
     why_not: str = ""
@@ -47,7 +47,7 @@ class Option:
 
 
 def neighbours(view: View, short: Short, candidates: Sequence[Mover]) -> Option:
-    """The cheapest set that leaves all that is wanted."""
+    """Return the cheapest set of VMs that frees the whole need."""
     if not candidates:
         return Option(Way.NEIGHBOURS, why_not=f"no machine on node {short.node} may be moved and has a target")
     chosen = view.cover(candidates, short.wanted)
@@ -58,7 +58,7 @@ def neighbours(view: View, short: Short, candidates: Sequence[Mover]) -> Option:
 
 
 def part(view: View, short: Short, candidates: Sequence[Mover]) -> Option:
-    """The cheapest of the sets that make room for most whole units, if that is one at all."""
+    """Return the cheapest set that frees the most whole units, at least one."""
     best: tuple[tuple[Mover, ...], Amounts] | None = None
     enough, too_many = 0, short.units
     while too_many - enough > 1:
@@ -78,14 +78,14 @@ def part(view: View, short: Short, candidates: Sequence[Mover]) -> Option:
 
 def leaving(view: View, short: Short, way: Way, chosen: Sequence[Mover], wanted: Amounts) -> Option:
     targets = view.placed(chosen)
-    if targets is None:  # of very many machines it was taken for granted that those with many targets find one
+    if targets is None:  # for very many VMs, those with many targets were assumed to find one
         return Option(way, why_not=f"the targets of {len(chosen)} machines do not fit together")
     steps = claiming(chosen, targets, beneficiary(short.pod), wanted)
     return Option(way, fsum(each.cost for each in chosen), tuple(steps))
 
 
 def itself(view: View, short: Short) -> Option:
-    """It goes to a node where all that it wants is reserved for it."""
+    """Return the migration of the requester to a node that has capacity for its whole request."""
     if why := view.stays(short.pod):
         return Option(Way.ITSELF, why_not=f"{short.pod.ref} {why}")
     aimed = view.aimed([grown(view, short)])
@@ -96,13 +96,16 @@ def itself(view: View, short: Short) -> Option:
 
 
 def grown(view: View, short: Short) -> Mover:
-    """The one who is short, as what it wants to be. It makes no room for anybody, so nothing of it is surplus."""
+    """Return the requester as it would be after growth. It frees no capacity for others, so it has no surplus."""
     wanted = room_for(short.pod, short.pod.reserved + shortage(short.pod, short.units))
     return view.mover(short.pod, short.node, wanted, wanted)
 
 
 def waiting(view: View, short: Short) -> Option:
-    """Until moves that are under way have left room that nobody claims (B6). Costs the time that it takes."""
+    """Return the option to wait for migrations in progress that free unclaimed capacity.
+
+    Its cost is the waiting time.
+    """
     left, cost = short.wanted, 0.0
     for seconds, _, surplus in sorted(_surpluses(view, short.node), key=lambda each: each[:2]):
         if surplus.least(left):
@@ -113,7 +116,7 @@ def waiting(view: View, short: Short) -> Option:
 
 
 def _surpluses(view: View, node: str) -> Iterator[tuple[float, str, Amounts]]:
-    """Of each move that leaves the node: seconds that copying still takes, its key, and what it frees beyond claims."""
+    """Yield, for each migration away from the node: remaining copying seconds, key, and capacity beyond its claim."""
     state = view.state
     for key, move in state.moves.items():
         pod = state.nodes[node].pods.get(move.source.uid)
@@ -126,12 +129,12 @@ def _surpluses(view: View, node: str) -> Iterator[tuple[float, str, Amounts]]:
 
 
 def _kept_from_evictions(pod: Pod) -> bool:
-    """Whether an eviction would be refused: it is moved instead, as far as it can be (B48)."""
+    """Return whether an eviction would be refused because the VM migrates instead, where possible."""
     return pod.migrating or (pod.machine is not None and pod.machine.own and pod.migratable)
 
 
 def eviction(view: View, short: Short) -> Option:
-    """Pods of lower priority: the lowest first, of equal ones the youngest, and none that is not needed (B19)."""
+    """Return the eviction of lower-priority Pods: lowest priority first, then youngest, and only needed ones."""
     if not view.rules.evict:
         return Option(Way.EVICTION, why_not="eviction is switched off")
     pods = [

@@ -1,4 +1,4 @@
-"""Several machines on several nodes at once: whether their targets fit together (B18), and which each one takes."""
+"""Assign several VMs to several nodes: check whether their targets fit together, and choose a target for each."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 MOST_LOOKS: Final = 5_000
-"""At whether one fits on one node; beyond that they count as not fitting, so that a plan takes bounded time. Four
-machines that have as many nodes to go to never need so many."""
+"""Limit on the number of checks whether a VM fits on a node.
+
+Beyond it, VMs count as not fitting, so that a plan takes bounded time. Four VMs with as many possible nodes never need
+this many.
+"""
 
 Room: TypeAlias = Mapping[int, Sequence[int]]
-"""By node: what it has room for, a resource each."""
+"""By node: its capacity for each resource."""
 
 
 def packed(amounts: Sequence[Sequence[int]], wishes: Sequence[Sequence[int]], room: Room) -> tuple[int, ...] | None:
-    """A node for each, the one it likes best as far as all the others find one too; None: they do not fit together.
+    """Return a node for each VM, its best one while all others also find a node. None: they do not fit together.
 
-    `wishes`: for each the nodes that have room for it alone, best first. The first one chooses first.
+    `wishes` lists, for each VM, the nodes that have capacity for it alone, best first. The first VM chooses first.
     """
     left = {node: list(free) for node, free in room.items()}
     picky = [number for number, wished in enumerate(wishes) if len(wished) < len(wishes)]
@@ -53,7 +56,10 @@ def packed(amounts: Sequence[Sequence[int]], wishes: Sequence[Sequence[int]], ro
 
 
 def fit_together(amounts: Sequence[Sequence[int]], wishes: Sequence[Sequence[int]], room: Room) -> bool:
-    """Whether `packed` finds a way. Who may go to as many nodes as there are machines always finds one."""
+    """Return whether `packed` finds an assignment.
+
+    A VM with at least as many nodes as there are VMs always finds one.
+    """
     picky = sorted((len(wished), number) for number, wished in enumerate(wishes) if len(wished) < len(wishes))
     order = [number for _, number in picky]
     return packed([amounts[number] for number in order], [wishes[number] for number in order], room) is not None

@@ -1,4 +1,4 @@
-"""What one planning looks at: the state at a time, the nodes as targets, and whom it is for."""
+"""The input of one planning: state, time, rules, target nodes and the requester."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ from situate.vm.planning.search.packing import fit_together, packed
 from situate.vm.planning.targets import Fits, Targets, anywhere
 
 MOST_ASKED: Final = 24
-"""Nodes that filters are asked about for one machine, before a plan of as many moves may miss a way."""
+"""Limit on the targets that are determined for one VM through filters.
+
+A plan of more migrations than this may miss a way.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +38,7 @@ class View:
     fits: Fits
     targets: Targets
     asker: Asker | None
-    """None: nobody waits."""
+    """None: no Pod waits."""
 
     @classmethod
     def of(cls, state: State, now: float, rules: Rules, fits: Fits, asker: Asker | None) -> View:
@@ -43,34 +46,34 @@ class View:
 
     @property
     def moves(self) -> tuple[Move, ...]:
-        """Those that take a place."""
+        """Migrations that count for the concurrency limits."""
         return tuple(move for move in self.state.moves.values() if under_way(move))
 
     def waits_for_a_place(self, node: str) -> str:
-        """Why no move may leave the node now (B26); empty: one may."""
+        """Return why no migration may leave the node now. Empty: one may."""
         return no_place(self.moves, node, "", self.rules)
 
     def without_target(self, node: str) -> View:
-        """In which nothing goes to this node."""
+        """Return the view without this node as a target."""
         takes = self.targets.open.copy()
         takes[self.targets.names.index(node)] = False
         return replace(self, targets=replace(self.targets, open=takes))
 
     def stays(self, pod: Pod) -> str:
-        """Why it is not moved; empty: it may be."""
+        """Return why the VM does not migrate. Empty: it may."""
         return stays(self.state, pod, self.now, self.rules, self.asker)
 
     def free_to_go(self, node: str, need: Amounts, but: str = "") -> tuple[Mover, ...]:
-        """Machines on the node that may be moved, without their targets: by creation time, then UID."""
+        """Return the VMs on the node that may migrate, without their targets, by creation time and then UID."""
         pods = [pod for pod in self.state.nodes[node].pods.values() if pod.uid != but and not self.stays(pod)]
         return tuple(sorted((self.mover(pod, node, need) for pod in pods), key=lambda each: each.order))
 
     def candidates(self, node: str, need: Amounts, but: str = "") -> tuple[Mover, ...]:
-        """Those that have a target (B17)."""
+        """Return the VMs on the node that may migrate and have a target."""
         return self.aimed(self.free_to_go(node, need, but))
 
     def mover(self, pod: Pod, node: str, need: Amounts, amount: Amounts | None = None) -> Mover:
-        """A machine that may be moved. `amount`: what it takes where it goes, if that is not what it holds here."""
+        """Return the candidate for a Pod. `amount` is the amount on the target, if it differs from that on its node."""
         machine = pod.machine
         assert machine is not None
         held = pod.counted(pod.reserved)
@@ -79,22 +82,22 @@ class View:
         return Mover(pod, machine, node, held if amount is None else amount, costs)
 
     def least_price(self, pod: Pod) -> int:
-        """What moving it costs at least: where nothing that it leaves is more than is needed."""
+        """Return the least price of migrating the VM: with no capacity freed beyond the need."""
         assert pod.machine is not None
         return price(cost(pod, pod.machine, 0.0, self.now, self.rules))
 
     def aimed(self, movers: Sequence[Mover]) -> tuple[Mover, ...]:
-        """With their targets; without those that have none.
+        """Return the VMs with their targets, without those that have none.
 
-        One more than there are machines is enough: whatever the others take, one is left. What filters say of a node
-        takes its time, so of very many machines fewer are looked for.
+        One target more than there are VMs is enough: at least one remains, whatever the others take. Filters take time,
+        so for very many VMs fewer targets are determined.
         """
         enough = 1 + (len(movers) if self.fits is anywhere else min(len(movers), MOST_ASKED))
         found = [replace(each, targets=tuple(islice(self.willing(each, self._roomy(each)), enough))) for each in movers]
         return tuple(each for each in found if each.targets)
 
     def willing(self, mover: Mover, indices: Iterable[int]) -> Iterator[int]:
-        """Of these nodes those that it may go to, whatever room they have: never its own (I12)."""
+        """Yield the nodes of these that accept the VM, whatever their capacity. Never its own node."""
         names, failed = self.targets.names, bool(self.state.failures)
         for index in indices:
             if names[index] == mover.node:
@@ -108,18 +111,18 @@ class View:
         return np.flatnonzero(self.targets.room_for(mover.amount)).tolist()
 
     def cover(self, movers: Sequence[Mover], need: Amounts) -> tuple[Mover, ...]:
-        """The cheapest of them whose leaving covers the need, and whose targets fit together; none: none do."""
+        """Return the cheapest VMs that cover the need and whose targets fit together. Empty: none."""
         return cheapest(movers, need, self.fit)
 
     def fit(self, movers: Sequence[Mover]) -> bool:
-        """Whether their targets fit together."""
+        """Return whether their targets fit together."""
         if all(len(each.targets) >= len(movers) for each in movers):
             return True
         wishes = [each.targets for each in movers]
         return fit_together([each.amount.values for each in movers], wishes, self._room(wishes))
 
     def placed(self, movers: Sequence[Mover]) -> tuple[str, ...] | None:
-        """The best target for each, as far as the others find one as well (B13); None: they do not fit together."""
+        """Return the best target for each VM while the others find one too. None: they do not fit together."""
         orders = [self.targets.best_first(self._roomy(each), each.amount, self.rules) for each in movers]
         wishes = [
             list(islice(self.willing(each, order), len(movers))) for each, order in zip(movers, orders, strict=True)
@@ -133,7 +136,7 @@ class View:
 
 
 def cheapest(movers: Sequence[Mover], need: Amounts, fit: Callable[[Sequence[Mover]], bool]) -> tuple[Mover, ...]:
-    """Of these the set that covers the need at least cost, and that fits (B18); none: none does. Ties: as they come."""
+    """Return the cheapest set that covers the need and fits. Empty: none. Ties go by the given order."""
     freed = column([each.amount for each in movers], len(need)).T
     wanted = column([need], len(need))[:, 0].tolist()
     prices = [each.price for each in movers]
