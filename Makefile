@@ -69,7 +69,7 @@ conformance: $(STAMP) ## run vector files: DIRS="DIR ...", or the project's own 
 demo: $(RUNS) ## a story on an embedded cluster; ARGS=--once plays it without a terminal
 	@$(BIN)/situate demo $(ARGS)
 
-rules: $(STAMP) ## write docs/rules.md from the marks on the tests
+rules: $(STAMP) ## write docs/contributing/rules.md from the marks on the tests
 	@$(BIN)/python -m tests.rules
 
 control-plane: $(STAMP) ## build the real servers for the tests, once (13 minutes when nothing is cached)

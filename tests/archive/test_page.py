@@ -13,14 +13,14 @@ from situate.archive import ArchiveError, Archiver, Record
 from tests.archive import test_stores
 from tests.archive.store_fixtures import Store, edited
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "archive.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "guides" / "sharding" / "archive.md").read_text(encoding="utf-8")
 
 
 def example(word: str) -> dict[str, Any]:
     """What the block of code that holds this word defines."""
     (block,) = (block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if word in block)
     found: dict[str, Any] = {}
-    exec(compile(block, "docs/archive.md", "exec"), found)
+    exec(compile(block, "docs/guides/sharding/archive.md", "exec"), found)
     return found
 
 

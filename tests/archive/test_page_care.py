@@ -14,13 +14,13 @@ from situate.archive.records.record import record_of
 from situate.archive.stores.folder.archiver import FilesystemArchiver
 from tests.archive.reports import report
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "archive.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "sharding" / "archive.md"
 
 
 def test_the_example_copies_checks_and_deletes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (block,) = re.findall(r"```python\n((?:(?!```).)*async def care.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     found: dict[str, Any] = {}
-    exec(compile(block, "docs/archive.md", "exec"), found)
+    exec(compile(block, "docs/guides/sharding/archive.md", "exec"), found)
     old, new = tmp_path / "old", tmp_path / "new"
     old.mkdir()
     new.mkdir()

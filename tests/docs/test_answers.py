@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from situate.cli.main import app
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "answers.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "guides" / "scheduler" / "explain.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 _SHOWN = re.compile(r"```\n\$ situate ([^\n]*)\n(.*?)\n```", re.DOTALL)
 SHOWN = _SHOWN.findall(PAGE)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from situate.cli.main import app
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "one-product.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "getting-started" / "install.md").read_text(encoding="utf-8")
 CONFIGURATIONS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 
 
@@ -35,7 +35,9 @@ def test_one_product_installs_the_objects_that_the_page_names(text: str, tmp_pat
 @pytest.mark.finding("N18")
 def test_the_readme_leads_to_the_page() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    rows = [line for line in readme.splitlines() if line.startswith("| [") and "(docs/one-product.md#" in line]
+    rows = [
+        line for line in readme.splitlines() if line.startswith("| [") and "(docs/getting-started/install.md#" in line
+    ]
     assert len(rows) == 2
     assert len(readme.splitlines()) <= 120
 

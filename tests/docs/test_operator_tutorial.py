@@ -11,7 +11,9 @@ import pytest
 from situate.sharding import Outcome, Work
 from tests.sharding.executor.controller.test_kopf_handlers import Memory, work_on
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "tutorials" / "operator.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "getting-started" / "tutorials" / "operator.md").read_text(
+    encoding="utf-8"
+)
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 

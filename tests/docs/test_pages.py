@@ -72,16 +72,16 @@ def test_pages_of_settings_say_what_the_types_say() -> None:
 
 @pytest.mark.finding("N12")
 def test_every_setting_of_vpod_is_on_its_page() -> None:
-    text = (ROOT / "docs" / "vpod-settings.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "vpod-settings.md").read_text(encoding="utf-8")
     names = [field.encode_name for field in msgspec.structs.fields(StatefulSetSettings)]
     names += [f"sources[].{field.encode_name}" for field in msgspec.structs.fields(SourceSettings)]
 
     assert not [name for name in names if f"| `{name}` |" not in text]
-    assert "vpod-settings.md" in (ROOT / "docs" / "vpod.md").read_text(encoding="utf-8")
+    assert "vpod-settings.md" in (ROOT / "docs" / "concepts" / "vpod.md").read_text(encoding="utf-8")
 
 
 def test_every_setting_of_the_scheduler_is_on_its_page() -> None:
-    text = (ROOT / "docs" / "scheduler.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "concepts" / "scheduler.md").read_text(encoding="utf-8")
     names = [field.encode_name for field in msgspec.structs.fields(SchedulerSettings)]
 
     assert not [name for name in names if f"`{name}`" not in text]
@@ -112,7 +112,7 @@ def test_make_targets_that_pages_name_exist() -> None:
 
 
 def test_every_claim_names_tests_that_exist() -> None:
-    text = (ROOT / "docs" / "proof.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "contributing" / "proof.md").read_text(encoding="utf-8")
     rows = [line for line in text.splitlines() if line.startswith("|")][2:]
     named = re.findall(r"`([a-z0-9_/]+\.py)(?:::(\w+))?`", text)
     missing = [
@@ -126,7 +126,9 @@ def test_every_claim_names_tests_that_exist() -> None:
 
 
 def test_the_page_of_rules_says_what_the_marks_say() -> None:
-    assert (ROOT / "docs" / "rules.md").read_text(encoding="utf-8") == page(ROOT), "run: python -m tests.rules"
+    assert (ROOT / "docs" / "contributing" / "rules.md").read_text(encoding="utf-8") == page(ROOT), (
+        "run: python -m tests.rules"
+    )
 
 
 def test_the_picture_shows_the_layers_of_the_contract() -> None:
@@ -134,7 +136,7 @@ def test_the_picture_shows_the_layers_of_the_contract() -> None:
     contracts = settings["tool"]["importlinter"]["contracts"]
     layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
     named = [re.findall(r"[a-z]+", layer) for layer in layers]
-    picture = (ROOT / "docs" / "architecture.svg").read_text(encoding="utf-8")
+    picture = (ROOT / "docs" / "contributing" / "architecture.svg").read_text(encoding="utf-8")
     boxes = re.findall(r'y="(\d+)"[^>]*font-weight="600"[^>]*>([a-z]+)<', picture)
     rows: dict[str, list[str]] = {}
     for height, name in boxes:

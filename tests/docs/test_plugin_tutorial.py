@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "tutorials" / "plugin.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "guides" / "scheduler" / "write-a-plugin.md").read_text(
+    encoding="utf-8"
+)
 SHOWN = re.findall(r"```\n\$ situate ([^\n]*)\n(.*?)\n```", PAGE, re.DOTALL)
 _BUILD = "import hatchling.build, sys; hatchling.build.build_wheel(sys.argv[1])"
 

@@ -1,4 +1,4 @@
-"""docs/sharding.md against the code: options, metrics, and the program that it shows."""
+"""docs/concepts/sharding.md against the code: options, metrics, and the program that it shows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from situate.sharding.supervisor.controller.act import metrics
 from tests.cli.processes import KUBECTL, environment
 from tests.waiting import eventually
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "sharding.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "concepts" / "sharding.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.rule("sharding:K15")
@@ -44,7 +44,7 @@ def test_the_metrics_are_those_that_are_shown() -> None:
 
 def test_the_program_is_python() -> None:
     (program,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    compile(program, "docs/sharding.md", "exec")
+    compile(program, "docs/concepts/sharding.md", "exec")
     for name in re.search(r"from situate\.sharding import ([^\n]+)", program)[1].split(", "):  # type: ignore[index]  # it is there
         assert name in __import__("situate.sharding", fromlist=["__all__"]).__all__
 

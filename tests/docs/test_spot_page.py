@@ -32,7 +32,7 @@ from tests.spot.builders import NOW, cluster, owner, pods
 from tests.spot.report.test_plan import Always
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "spot.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "concepts" / "spot.md").read_text(encoding="utf-8")
 
 
 def test_every_setting_is_in_its_table() -> None:

@@ -7,16 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-_TUTORIALS = Path(__file__).resolve().parents[2] / "docs" / "tutorials"
+_GUIDES = Path(__file__).resolve().parents[2] / "docs" / "guides"
 
 
 def blocks(page: str) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", (_TUTORIALS / page).read_text(encoding="utf-8"), re.DOTALL)
+    return re.findall(r"```python\n(.*?)```", (_GUIDES / page).read_text(encoding="utf-8"), re.DOTALL)
 
 
 def test_the_tests_of_the_page_pass(tmp_path: Path) -> None:
-    conftest, *tests = blocks("testing.md")
-    (plugin,) = blocks("plugin.md")
+    conftest, *tests = blocks("test-with-situate.md")
+    (plugin,) = blocks("scheduler/write-a-plugin.md")
     (tmp_path / "conftest.py").write_text(conftest)
     (tmp_path / "test_thrifty.py").write_text("\n\n".join(tests))
     (tmp_path / "thrifty.py").write_text(plugin)

@@ -1,4 +1,4 @@
-"""docs/vm-agent.md against the code: settings with their defaults, sources, metrics, and the example."""
+"""docs/guides/vm/agent.md against the code: settings with their defaults, sources, metrics, and the example."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.controlplane.ports import ReservedPort
 from tests.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "vm-agent.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "guides" / "vm" / "agent.md").read_text(encoding="utf-8")
 EXAMPLES = ROOT / "examples" / "vm"
 SECTIONS = (
     AgentSettings,

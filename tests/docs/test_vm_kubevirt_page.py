@@ -1,4 +1,4 @@
-"""docs/vm-kubevirt.md against the code: phases, names, settings, and its example."""
+"""docs/guides/vm/kubevirt.md against the code: phases, names, settings, and its example."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from situate.vm.config.settings import VmSettings
 from situate.vm.model.policy import Deadlines, Rules
 from tests.vm.backends.kubevirt_objects import migration
 
-PAGE = (Path(__file__).parents[2] / "docs" / "vm-kubevirt.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "vm" / "kubevirt.md").read_text(encoding="utf-8")
 
 
 def test_phases_are_what_the_page_says() -> None:

@@ -1,4 +1,4 @@
-"""docs/vm-machines.md against the code: members of the annotation, reasons, options, and the example."""
+"""docs/guides/vm/hypervisors.md against the code: members of the annotation, reasons, options, and the example."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from situate.vm.emulator.hypervisor import Behaviour, read_behaviour
 from tests.vm.emulator.world import MACHINES, World
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "vm-machines.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "guides" / "vm" / "hypervisors.md").read_text(encoding="utf-8")
 CODE = ROOT / "src" / "situate" / "vm" / "emulator"
 
 

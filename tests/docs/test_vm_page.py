@@ -1,4 +1,6 @@
-"""docs/vm.md against the code: metrics, words of refusals, the profile, and what the process asks for by name."""
+"""docs/concepts/vm.md against the code: metrics, words of refusals, the profile, and what the process asks for by
+name.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from situate.vm.model.policy import Rules
 from situate.vm.placement.plugin import HELD, NAME
 from situate.vm.placement.profile import configuration
 
-PAGE = (Path(__file__).parents[2] / "docs" / "vm.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "concepts" / "vm.md").read_text(encoding="utf-8")
 
 
 def test_every_metric_is_listed_and_each_that_is_listed_is_there() -> None:

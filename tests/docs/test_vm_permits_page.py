@@ -1,4 +1,6 @@
-"""docs/vm-permits.md against the code: its examples are understood, its numbers and words are those that hold."""
+"""docs/reference/permit-api.md against the code: its examples are understood, its numbers and words are those that
+hold.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from situate.vm.model.policy import Rules
 from situate.vm.protocol.permit import Reason
 from situate.vm.protocol.permit_request import PermitRequest, read_request
 
-PAGE = (Path(__file__).parents[2] / "docs" / "vm-permits.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "permit-api.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
 
 

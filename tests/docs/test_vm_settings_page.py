@@ -1,4 +1,4 @@
-"""docs/vm-settings.md against the code: every setting of vm once, in its section, with its default."""
+"""docs/reference/vm-settings.md against the code: every setting of vm once, in its section, with its default."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from situate.vm.config.settings import (
     VmSettings,
 )
 
-PAGE = (Path(__file__).parents[2] / "docs" / "vm-settings.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "vm-settings.md").read_text(encoding="utf-8")
 SECTIONS = {
     "": VmSettings,
     "costs.": CostSettings,

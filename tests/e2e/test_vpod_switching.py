@@ -1,4 +1,5 @@
-"""From Knative's scheduler to vpod and back, on a real API server: docs/vpod.md, "From Knative's scheduler to vpod".
+"""From Knative's scheduler to vpod and back, on a real API server: docs/concepts/vpod.md, "From Knative's scheduler to
+vpod".
 
 Knative's controller cannot run here. In its place stands the profile `reference`, which answers as it does, and for
 what it leaves behind, objects written field by field as its controllers write them.

@@ -15,7 +15,7 @@ from situate.objects.kinds.nodes import Node
 from situate.plugins.priority_sort import PrioritySort
 from tests.framework.pods import SCHEDULER, pod_info
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "framework.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "contributing" / "framework.md"
 
 
 def test_the_plugin_on_the_page_keeps_pods_off_nodes_in_maintenance() -> None:

@@ -1,1 +1,1 @@
-"""Which test proves which numbered rule: read from the marks, written to docs/rules.md."""
+"""Which test proves which numbered rule: read from the marks, written to docs/contributing/rules.md."""

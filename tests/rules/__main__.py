@@ -1,4 +1,6 @@
-"""`python -m tests.rules` writes docs/rules.md; with `--check` it only says whether the page is current."""
+"""`python -m tests.rules` writes docs/contributing/rules.md; with `--check` it only says whether the page is
+current.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from pathlib import Path
 from tests.rules.page import page
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "rules.md"
+PAGE = ROOT / "docs" / "contributing" / "rules.md"
 
 
 def main(arguments: list[str]) -> int:
@@ -18,7 +20,7 @@ def main(arguments: list[str]) -> int:
         return 0
     if PAGE.exists() and PAGE.read_text(encoding="utf-8") == text:
         return 0
-    print("docs/rules.md does not say what the tests' marks say; run: python -m tests.rules")
+    print("docs/contributing/rules.md does not say what the tests' marks say; run: python -m tests.rules")
     return 1
 
 

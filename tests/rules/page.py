@@ -14,13 +14,13 @@ _SPAN = re.compile(r"([A-Z])(\d+)(?:-[A-Z]?(\d+))?")
 
 
 def page(root: Path) -> str:
-    """docs/rules.md: a table for each product that has a list of rules beside this file."""
+    """docs/contributing/rules.md: a table for each product that has a list of rules beside this file."""
     parts = [
         "# Rules and the tests that prove them",
         "",
         "Made by `python -m tests.rules` from the marks on the tests. The specifications have the rules in full:",
-        "[vpod](spec/vpod.md), [vm](spec/vm.md), [spot](spec/spot.md), [sharding](spec/sharding.md), and the",
-        "[framework](spec/framework.md), whose rules have no numbers.",
+        "[vpod](../spec/vpod.md), [vm](../spec/vm.md), [spot](../spec/spot.md), [sharding](../spec/sharding.md), and",
+        "the [framework](../spec/framework.md), whose rules have no numbers.",
     ]
     tests = _tests_by_rule(root / "tests")
     for statements in sorted((root / "tests" / "rules").glob("*.yaml")):
@@ -30,7 +30,7 @@ def page(root: Path) -> str:
             "",
             f"## {product}",
             "",
-            f"[The rules of {product} in full](spec/{product}.md)",
+            f"[The rules of {product} in full](../spec/{product}.md)",
             "",
             "| rule | what it says | tests |",
             "| --- | --- | --- |",

@@ -62,7 +62,7 @@ Changes take effect without a restart, except for `sources` and for entries that
 Knative's environment variables `POD_CAPACITY`, `DISPATCHERS_MIN_REPLICAS`, `AUTOSCALER_REFRESH_PERIOD`,
 `SCHEDULER_CONFIG` and `DESCHEDULER_CONFIG` override the key of every entry.
 
-[How vpod uses them](vpod.md) · [limits](limits.md)
+[How vpod uses them](../concepts/vpod.md) · [limits](limits.md)
 """,
     ),
 )
@@ -77,7 +77,7 @@ def text_of(page: Page) -> str:
 def files(root: Path) -> Iterator[tuple[Path, str]]:
     """Each page's file, and what belongs there."""
     for page in PAGES:
-        yield root / "docs" / page.name, text_of(page)
+        yield root / "docs" / "reference" / page.name, text_of(page)
 
 
 def _tables(kind: Any, path: str) -> Iterator[tuple[str, str, str]]:

@@ -108,7 +108,7 @@ def simulate(
     situate simulate rolling-waves
     situate simulate vm-burst --variant default
 
-    Page: docs/simulate.md
+    Page: docs/guides/vpod/simulate.md
     """
     from situate.cli.simulate.vpod import show
 
@@ -155,7 +155,7 @@ def embedded(
     KUBECONFIG=kubeconfig kubectl get nodes
     situate embedded --run-pods logs --run-image reports:1='python executor.py'
 
-    Page: docs/tutorials/testing.md
+    Page: docs/guides/test-with-situate.md
     """
     from situate.cli.embedded import run
 
@@ -182,7 +182,7 @@ def check(
     situate check -f situate.yaml
     situate check -f situate.yaml --offline --show
 
-    Page: docs/one-product.md
+    Page: docs/getting-started/install.md
     """
     from situate.cli.check.check import run
 
@@ -205,7 +205,7 @@ def crds(
     situate crds | kubectl apply --server-side -f -
     situate crds vm | kubectl apply --server-side -f -
 
-    Page: docs/one-product.md
+    Page: docs/getting-started/install.md
     """
     from situate.cli.manifests.crds import show
 
@@ -255,7 +255,7 @@ def manifests(
     situate manifests vm-agent -f agent.yaml
     situate manifests vm-machines
 
-    Page: docs/one-product.md
+    Page: docs/getting-started/install.md
     """
     from situate.cli.manifests.manifests import Installation, show
 
@@ -287,7 +287,7 @@ def run(
     situate run -f situate.yaml
     situate run --set scheduler={} --embedded
 
-    Page: docs/one-product.md
+    Page: docs/getting-started/install.md
     """
     from situate.cli.run.run import run_schedulers
 

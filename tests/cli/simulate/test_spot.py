@@ -24,7 +24,7 @@ from situate.sim.spot.settings import (
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "spot-wave.yaml"
-PAGE = ROOT / "docs" / "spot-simulation.md"
+PAGE = ROOT / "docs" / "guides" / "spot" / "simulate.md"
 SMALL = """
 duration: 10m
 runs: 3

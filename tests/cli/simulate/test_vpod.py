@@ -22,7 +22,7 @@ from situate.sim.vpod.settings import (
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "vpod-day.yaml"
-PAGE = ROOT / "docs" / "simulate.md"
+PAGE = ROOT / "docs" / "guides" / "vpod" / "simulate.md"
 SMALL = """
 duration: 10m
 cluster: {zones: {a: 1}}

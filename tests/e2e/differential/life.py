@@ -180,7 +180,7 @@ class Life:
 
         With one victim it is, unless that held a disk from another namespace. With more, kube-scheduler may let it
         sleep for minutes: it asks only the plugin that refused the node whether the last one's end helps, and drops
-        what it hears before. See docs/framework-differences.md. Where it is enough that they are leaving, as for
+        what it hears before. See docs/compare/kube-scheduler.md. Where it is enough that they are leaving, as for
         PodTopologySpread, it may have been placed by now: on another node, if it was tried at a moment when those that
         were leaving still kept it from this one, which nobody can look at afterwards. Where another pod had to go, or
         came in between, the pod may not fit after all, and who waits for whom from then on is not looked at.

@@ -1,4 +1,6 @@
-"""docs/packing.md: its profile works, its table is the published one, and it names what there is."""
+"""docs/guides/scheduler/share-gpus.md: its profile works, its table is the published one, and it names what there
+is.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from situate.objects.settings.section import parse_section
 from situate.plugins.gpu_share import requests
 from situate.plugins.registry import registry
 
-PAGE = (Path(__file__).parents[3] / "docs" / "packing.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "guides" / "scheduler" / "share-gpus.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| (\w+) \|((?: [\d.]+ \|){4})", re.MULTILINE)
 
 

@@ -101,7 +101,7 @@ def _logging_calls() -> Iterator[tuple[Path, ast.Call]]:
 
 
 def test_every_key_is_listed_and_every_message_is_constant() -> None:
-    listed = set(re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "logging.md").read_text(), re.MULTILINE))
+    listed = set(re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "reference" / "logs.md").read_text(), re.MULTILINE))
     used: dict[str, str] = {}
     for path, call in _logging_calls():
         where = f"{path.relative_to(ROOT)}:{call.lineno}"
@@ -110,7 +110,9 @@ def test_every_key_is_listed_and_every_message_is_constant() -> None:
             assert isinstance(argument, ast.Constant), f"{where}: a message is a constant"
     taken = {"time", "level", "message", "event"}
     assert not {key: where for key, where in used.items() if key in taken}, "every line has these keys already"
-    assert not {key: where for key, where in used.items() if key not in listed}, "add these keys to docs/logging.md"
+    assert not {key: where for key, where in used.items() if key not in listed}, (
+        "add these keys to docs/reference/logs.md"
+    )
     # the reconciler passes these on as one mapping
     mapped = {"key", "error", "retry_after_s"}
-    assert not listed - set(used) - ALWAYS - mapped, "docs/logging.md lists keys that nobody uses"
+    assert not listed - set(used) - ALWAYS - mapped, "docs/reference/logs.md lists keys that nobody uses"

@@ -12,7 +12,7 @@ from situate.sim.spot.delays import BASELINE, Spread
 from situate.sim.spot.policies import Reaction
 
 RUNS = 80
-"""Of each line; the command in docs/spot-simulation.md plays the reference's 4,000."""
+"""Of each line; the command in docs/guides/spot/simulate.md plays the reference's 4,000."""
 MORE = {"M=0, make-before-break 120 s, none": 300, "M=0, make-before-break 30 s, room": 200}
 """Of those whose runs differ most beside what is allowed."""
 

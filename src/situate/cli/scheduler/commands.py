@@ -64,7 +64,7 @@ situate scheduler record day.jsonl.gz --for 24h
 situate scheduler replay day.jsonl.gz -f packing.yaml
 situate scheduler shadow --for 1h -f packing.yaml
 
-Page: docs/scheduler.md""",
+Page: docs/concepts/scheduler.md""",
 )
 
 

@@ -54,7 +54,7 @@ Without a cluster, from a copy of its objects:
 kubectl get reports,leases,pods,nodes -A -o yaml > cluster.yaml
 situate sharding plan -f situate.yaml --objects cluster.yaml
 
-Page: docs/sharding.md""",
+Page: docs/concepts/sharding.md""",
 )
 
 

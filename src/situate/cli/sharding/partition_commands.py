@@ -59,7 +59,7 @@ situate sharding partitions show slots -f situate.yaml
 situate sharding partitions split slots 0 -f situate.yaml --dry-run
 situate sharding partitions hand-over slots -f situate.yaml
 
-Page: docs/sharding.md""",
+Page: docs/concepts/sharding.md""",
 )
 
 TableArgument = Annotated[

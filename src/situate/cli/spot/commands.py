@@ -41,7 +41,7 @@ KINDS=nodes,pods,deployments,replicasets,statefulsets,namespaces
 kubectl get $KINDS,poddisruptionbudgets,leases -A -o yaml > cluster.yaml
 situate spot plan --objects cluster.yaml
 
-Page: docs/spot.md""",
+Page: docs/concepts/spot.md""",
 )
 
 

@@ -46,7 +46,7 @@ Without a cluster, from a copy of its objects:
 kubectl get nodes,pods,neonvm,neonvmm,leases -A -o yaml > cluster.yaml
 situate vm plan --objects cluster.yaml
 
-Page: docs/vm.md""",
+Page: docs/concepts/vm.md""",
 )
 
 NodeArgument = Annotated[
@@ -215,7 +215,7 @@ def agent(
     situate vm agent --node n1
     situate vm agent --all-nodes -f agent.yaml
 
-    Page: docs/vm-agent.md
+    Page: docs/guides/vm/agent.md
     """
     from situate.cli.vm.agent import run
 
@@ -273,7 +273,7 @@ def machines(
     Never run it in a cluster with NeonVM: both would act upon the same objects. `situate manifests vm-machines` prints
     the objects that a cluster needs for it.
 
-    Page: docs/vm-machines.md
+    Page: docs/guides/vm/hypervisors.md
     """
     from situate.cli.vm.machines import Times, run
 

@@ -38,7 +38,7 @@ Without a cluster, from a copy of its objects:
 kubectl get nodes,statefulsets,pods,consumergroups -A -o yaml > cluster.yaml
 situate vpod plan -f situate.yaml --objects cluster.yaml
 
-Page: docs/vpod.md""",
+Page: docs/concepts/vpod.md""",
 )
 
 

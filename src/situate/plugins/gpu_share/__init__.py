@@ -7,5 +7,5 @@ none.
 
 The policies are those compared in "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation
 Gradient Descent" (Weng et al., USENIX ATC 2023), with the formulas of its simulator,
-hkust-adsl/kubernetes-scheduler-simulator. `docs/packing.md` compares them.
+hkust-adsl/kubernetes-scheduler-simulator. `docs/guides/scheduler/share-gpus.md` compares them.
 """

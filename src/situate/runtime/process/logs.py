@@ -1,6 +1,6 @@
 """How logs look: JSON with fixed keys for machines, coloured lines for a person at a terminal.
 
-A message is a constant; what varies is in keys, and every key is listed in `docs/logging.md`. Whoever logs asks
+A message is a constant; what varies is in keys, and every key is listed in `docs/reference/logs.md`. Whoever logs asks
 `structlog.get_logger()`; only the shell does.
 """
 

@@ -15,7 +15,7 @@ import pytest
 from situate.testing.sharding.contract.rules import RULES
 
 ROOT = Path(__file__).resolve().parents[4]
-PAGE = ROOT / "docs" / "executor-contract.md"
+PAGE = ROOT / "docs" / "reference" / "executor-contract.md"
 EXECUTORS = {
     "ours": 15,
     "plain": 15,

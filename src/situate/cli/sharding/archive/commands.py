@@ -37,7 +37,7 @@ situate sharding archive verify
 
 A URL with a password comes from the environment or --archive-url-file, never from a flag.
 
-Page: docs/archive.md""",
+Page: docs/guides/sharding/archive.md""",
 )
 
 
