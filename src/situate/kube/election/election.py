@@ -416,7 +416,7 @@ class Elector:
                         await self._client.patch(LEASES, self.lease.name, content, self.lease.namespace)
                         break
                     except Conflict:
-                        self._must_read = True  # another client changed a label; the Lease is still ours
+                        self._must_read = True  # another client changed a label; this process still holds it
         except (TimeoutError, KubeError) as problem:
             self._log.warning("the lease could not be released", error=str(problem) or "no answer")
             return

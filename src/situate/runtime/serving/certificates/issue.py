@@ -21,7 +21,7 @@ from situate.runtime.serving.certificates.plan import BACKDATED_S, Generation
 LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 """Certificates are valid for these, too: a webhook may run next to the API server.
 
-Only its clients trust the authority.
+Only API servers trust the authority.
 """
 
 
