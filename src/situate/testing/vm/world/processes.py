@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from situate.cluster.controllers import Further, KubeletSettings, MachinerySettings
 from situate.cluster.controllers.node.nodes import node as node_object
-from situate.cluster.controllers.virtual_machines import VirtualMachineController
+from situate.embedded.virtual_machines import VirtualMachineController
 from situate.framework.plugin_api.actions import BindByExtender
 from situate.framework.preemption.extenders import Reply
 from situate.kube.client import Client

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.vm.first_generation import (
+from tests.conformance.first_generation import (
     NodeResource,
     PodResource,
     autoscaling_disabled,

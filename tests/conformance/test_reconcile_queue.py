@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.vm.merging import LONGEST_NS, NO_FAILURE, ImpossibleEvents, Kind, ReconcileQueue, merged
+from situate.vm.controller.backoff import LONGEST_NS, NO_FAILURE
+from tests.conformance.reconcile_queue import ImpossibleEvents, Kind, ReconcileQueue, merged
 
 ADDED, MODIFIED, DELETED, EPHEMERAL = Kind.ADDED, Kind.MODIFIED, Kind.DELETED, Kind.EPHEMERAL
 

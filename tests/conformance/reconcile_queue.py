@@ -1,7 +1,7 @@
-"""Reconcile queue: merge events of one object, back off after failures, and return the due work (C23, C24).
+"""Neon's reconcile queue: merge events of one object and return the due work (C23, C24). Only vectors need it.
 
-The queue has no clock: the caller passes the time. The caller chooses the objects. The vm process uses `Backoff` alone:
-it decides on events as they arrive, and only writes wait (decision 0019).
+vm decides on events as they arrive, so its process needs the back-off alone, `situate.vm.controller.backoff`. The
+queue has no clock: the caller passes the time and chooses the objects.
 """
 
 from __future__ import annotations
@@ -11,14 +11,10 @@ from dataclasses import dataclass
 from enum import Enum
 from heapq import heappop, heappush
 from itertools import count
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
-
-FIRST_NS: Final = 100_000_000
-FACTOR: Final = 2.03
-LONGEST_NS: Final = 60_000_000_000
 
 
 class Kind(Enum):
@@ -43,29 +39,6 @@ def merged(first: Kind, then: Kind) -> Kind:
     if first is Kind.MODIFIED:
         return then
     return first if then is Kind.MODIFIED else Kind.EPHEMERAL
-
-
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    """Back-off of one object. Times are whole nanoseconds."""
-
-    failures: int = 0
-    """Failures in a row."""
-    stored_ns: int = 0
-    """The back-off after the last failure. The next one grows from it."""
-
-    def failed(self, retry_ns: int = 0) -> tuple[Backoff, int]:
-        """Return the state after another failure, and the time to wait.
-
-        `retry_ns` is the retry time that the handler asked for; 0 if none.
-        """
-        grown = FIRST_NS if not self.failures else min(int(self.stored_ns * FACTOR), LONGEST_NS)
-        stored = min(grown, retry_ns) if retry_ns else grown
-        return Backoff(self.failures + 1, stored), max(stored, retry_ns)
-
-
-NO_FAILURE: Final = Backoff()
-"""Also the state after a success."""
 
 
 @dataclass(frozen=True, slots=True)
