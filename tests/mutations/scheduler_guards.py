@@ -90,7 +90,7 @@ SCHEDULER_GUARDS = (
         "unreadable-pod-counts",
         "a placed pod that cannot be read still takes its room",
         "scheduler/controller/engine_feed.py",
-        "                engine.set_pod(_without_relations(pod), now)  # the resources that it requests from its node still count",
+        "                engine.set_pod(_without_relations(pod), now)",
         "                pass",
         (_INTAKE,),
     ),
