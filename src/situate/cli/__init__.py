@@ -1,1 +1,1 @@
-"""SHELL: the commands; the composition root of every process."""
+"""Command line of `situate`: the commands, and the composition root of every process."""
