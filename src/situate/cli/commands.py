@@ -1,6 +1,6 @@
-"""The commands of `situate` that are of no single product: their arguments and help.
+"""Commands of `situate` that belong to no single product: their arguments and their help.
 
-What they do is imported when one runs.
+The implementation is imported when a command runs.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from situate.cli.terminal.options import (
 from situate.runtime.configuration.shared_settings import LogFormat, LogLevel
 
 _MOST_NODES: Final = 20_000
+"""Limit of `--nodes`. This many nodes take some seconds to create; they are a typing error or a test of scale."""
 
 
 def demo(

@@ -59,9 +59,7 @@ def needed_rights(configuration: Configuration, file: Path, namespace: str) -> t
 
 
 def rights_of_supervisor(settings: ShardSettings, leases: str) -> tuple[Permission, ...]:
-    """Return the permissions of a supervisor. `leases` is the namespace of its Lease, unless the entry sets another
-    one.
-    """
+    """Return the permissions of a supervisor. `leases` is the namespace of its Lease, if the entry names none."""
     group, _, plural = settings.group_version_plural
     lease = settings.leader_elect_namespace or leases, settings.lease_name
     return supervisor_permissions(

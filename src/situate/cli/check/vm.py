@@ -111,8 +111,9 @@ async def _through_api_server(client: Client, settings: VmSettings, pod: Pod) ->
 
 
 async def _directly(settings: VmSettings, pod: Pod) -> str | None:
-    """Request the permit port at the Pod's address. Returns None without a connection, which proves nothing from
-    outside.
+    """Request the permit port at the Pod's address. Returns None without a connection.
+
+    A failed connection proves nothing: the command may run outside the cluster.
     """
     host = f"[{pod.status.pod_ip}]" if ":" in pod.status.pod_ip else pod.status.pod_ip
     # the certificate is not verified: this checks only that something answers at the address

@@ -15,9 +15,7 @@ from situate.vm.agent.model.settings import AgentSettings
 
 
 def agent_settings(file: Path | None, assignments: Iterable[str]) -> AgentSettings:
-    """Return the agent's settings. Raises `BadConfiguration` with every mistake, `WrongInput` if the file is
-    unreadable.
-    """
+    """Return the agent's settings. Raises `BadConfiguration` with every mistake, `WrongInput` for a bad file."""
     text = ""
     if file is not None:
         try:
