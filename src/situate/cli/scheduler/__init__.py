@@ -1,1 +1,4 @@
-"""Implement `situate scheduler`: explain placements, answer what-if questions, compare profiles. See `commands` first."""
+"""Implement `situate scheduler`: explain placements, answer what-if questions, compare profiles.
+
+Begin at `commands`.
+"""
