@@ -38,7 +38,7 @@ _RESOURCE = "SITUATE_RESOURCE"
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One line of `situate check`."""
+    """One line of the output of `situate check`."""
 
     check: str
     ok: bool
@@ -47,7 +47,7 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class _Supervisor:
-    """One entry of the configuration with its Lease."""
+    """Entry of the configuration with its Lease."""
 
     entry: ShardSettings
     namespace: str

@@ -1,7 +1,7 @@
 """Check that an installation of vm works: it has a leader, agents find and reach its port, and its webhook answers.
 
-Nothing is changed: the permit port is asked without a token, and the eviction is a dry run. Where a trial proves
-nothing, such as from a computer that cannot reach Pods, the line says so and counts as no failure.
+Nothing is changed: the request to the permit port has no token, and the eviction is a dry run. A check that proves
+nothing, such as one from a computer that cannot reach Pods, says so and counts as passed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Complete names of objects from the cluster, for the shell.
 
-The shell waits for the answer, so the cluster has `WITHIN_S` to give it. Without a cluster, or if it refuses, the list
+The shell waits for the answer, so the request is limited to `WITHIN_S`. Without a cluster, or after a refusal, the list
 is empty and nothing is printed.
 """
 

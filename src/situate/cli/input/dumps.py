@@ -26,7 +26,7 @@ class Dumped:
     """One object as plain data, with its position in the files."""
 
     place: str
-    """`--objects cluster.yaml: document 2, line 40, items[3]`, for messages; JSON has no lines."""
+    """Position for messages, such as `--objects cluster.yaml: document 2, line 40, items[3]`; JSON has no lines."""
     content: Mapping[str, Any]
 
     @property

@@ -18,7 +18,7 @@ from situate.vm.protocol.eviction_webhook_objects import CERTIFICATES, webhook_c
 from situate.vm.protocol.eviction_webhook_objects import SERVICE as SERVICE
 
 SECRET: Final = "situate-permits"  # noqa: S105 - a name, no secret
-"""Secret of type `kubernetes.io/tls`, created by the installer.
+"""Secret of type `kubernetes.io/tls`, which situate does not create.
 
 It is mounted at the path of `vm.permits.certificate`, if that path is absolute. Without that setting, the permit port
 uses the certificate in the Secret `CERTIFICATES`, as the webhook does.

@@ -89,7 +89,7 @@ def _sources() -> Iterator[dict[str, Any]]:
     """Return the volume's sources: authorities only, because the keys belong to the scheduler.
 
     They are the authorities of the installation's own certificates (previous, current and next), and that of a
-    certificate that the installer created. All are optional, because this command does not know which ones exist.
+    certificate that situate did not create. All are optional, because this command does not know which ones exist.
     """
     own = [{"key": key, "path": key} for key in AUTHORITY_KEYS]
     others = [{"key": AUTHORITY_KEYS[0], "path": f"{SECRET}.crt"}]

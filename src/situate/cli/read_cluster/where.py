@@ -39,7 +39,7 @@ class Where:
     def listed(self, given: str | None, *, of_all: bool) -> str | None:
         """Return the namespace to list, or None for all. Raises `WrongInput` and `BadConnection`.
 
-        `given` is the value of `-n`, which defaults to the context's namespace; `of_all` is `-A`. Files have no
+        `given` is the value of `-n`, and `of_all` is `-A`. The default is the context's namespace. Files have no
         context, so without `-n` all namespaces are listed.
         """
         if of_all and given is not None:

@@ -34,7 +34,7 @@ class Reaching:
         await self._answered.wait()
 
     def not_ready(self) -> str | None:
-        """Return the reason for readiness, or None."""
+        """Return why the service is not ready, or None."""
         return None if self._answered.is_set() else "the API server has not answered yet"
 
     async def run(self) -> None:

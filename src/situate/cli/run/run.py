@@ -400,9 +400,7 @@ class _Composition:
         return found
 
     def _recorder(self, rate: ClientRate | None) -> EventRecorder:
-        """Add the recorder of Events. `rate` is the rate of bindings, each of which creates an Event; None without
-        bindings.
-        """
+        """Add the recorder of Events. `rate` is the rate of bindings, which create Events; None without bindings."""
         client = self._client(_ELECTION_QPS) if rate is None else self._client(rate.qps, rate.burst)
         recorder = EventRecorder(
             client,

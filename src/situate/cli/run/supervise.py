@@ -57,7 +57,7 @@ class SupervisorService:
         self._log = structlog.get_logger().bind(controller=self.name)
 
     def not_ready(self) -> str | None:
-        """Return the reason for readiness, or None."""
+        """Return why the service is not ready, or None."""
         return self._problem if self._supervisor is None else self._supervisor.not_ready()
 
     def stop(self) -> None:
@@ -129,8 +129,9 @@ class SupervisorService:
         return None
 
     async def _tell_fence(self, client: Client, resource: ResourceType[Unstructured]) -> None:
-        """Log once whether the fencing policy is enforced, when an object to try it on exists (docs/spec/sharding.md,
-        8.2).
+        """Log once whether the fencing policy is enforced, when an object exists to try it on.
+
+        See docs/spec/sharding.md, 8.2.
         """
         while True:
             found = await check_fence(client, resource, self.settings.namespace)

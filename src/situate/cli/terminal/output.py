@@ -20,7 +20,7 @@ _GAP = "   "
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a table."""
+    """Column of a table."""
 
     title: str
     wide: bool = False

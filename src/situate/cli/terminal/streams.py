@@ -1,7 +1,7 @@
 """Write to standard output and standard error safely.
 
-Printed text may come from anyone who can write a status, so control sequences are escaped. The caller chooses the
-output, which may be a closed pipe or a full disk.
+Printed text may come from any writer of a status, so control sequences are escaped. The caller chooses the output,
+which may be a closed pipe or a full disk.
 """
 
 from __future__ import annotations

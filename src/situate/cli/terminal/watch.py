@@ -27,7 +27,7 @@ INTERVAL_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The output of one run of a command."""
+    """Output of one run of a command."""
 
     output: str
     complaints: str
@@ -47,9 +47,9 @@ def show_status(show: Callable[[], None], form: Format, *, watch: bool) -> None:
 
 
 def follow(show: Callable[[], None], draw: Draw, wait: Callable[[], None]) -> None:
-    """Run `show` and draw what it prints, again after each `wait`, until one of them raises.
+    """Run `show` and draw its output, again after each `wait`, until one of them raises.
 
-    A failure ends the command at the first run alone. Later the last status stays, with the failure above it: an API
+    A failure ends the command only at the first run. Later the last status stays, with the failure above it: an API
     server may be restarted, and a StatefulSet may be created.
     """
     last: Frame | None = None

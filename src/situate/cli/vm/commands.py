@@ -206,7 +206,7 @@ def agent(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Size VMs by their load, until SIGTERM or Ctrl-C: ask the scheduler for what each needs, and resize it.
+    """Size VMs by their load, until SIGTERM or Ctrl-C: request each size from the scheduler, and resize the VM.
 
     Without guests, as on an embedded cluster: --set monitor.kind=standIn --set metrics.source=annotation, and the load
     in the annotation vm.situate.dev/load of each VirtualMachine, as {"load1": 1.5, "memoryUsed": "1Gi"}.

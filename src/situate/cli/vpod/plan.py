@@ -142,7 +142,7 @@ def _listed(placements: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _change(before: tuple[Placement, ...], after: tuple[Placement, ...]) -> str:
-    """`d-0 +2, d-3 -1`; empty if nothing changes."""
+    """Return the changes, such as `d-0 +2, d-3 -1`; empty if nothing changes."""
     held: dict[str, int] = {}
     for placement in before:
         held[placement.pod_name] = held.get(placement.pod_name, 0) - placement.vreplicas

@@ -54,7 +54,7 @@ def get(
     archive_url_file: UrlFileOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Show one archived object; -o json and yaml print it as it was.
+    """Show one archived object; -o json and yaml print it in its archived form.
 
     Exits with 1 if there is none, or its record is damaged.
     """
@@ -87,7 +87,7 @@ def search(
     archive_url_file: UrlFileOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """List archived objects, the newest first. Records that cannot be read are named after the list."""
+    """List archived objects, the newest first. Unreadable records are named after the list."""
     from situate.cli.sharding.archive.search import show
 
     show(
