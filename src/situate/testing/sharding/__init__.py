@@ -1,6 +1,6 @@
-"""Histories of sharding under faults, on a virtual clock, and what must hold in any history of sharding.
+"""Histories of sharding under faults, on a virtual clock, and the invariants of every history of sharding.
 
-`history` says what happens. `shipped` plays it with the shipped supervisor and executors. `performing` and `run` play
-it with `executors` and `supervisors` that are loops around the shipped decisions alone, for more of it in the same
-time. The events of a log are in `events`, what must hold in `invariants`.
+`history` draws the steps. `shipped` plays them with the shipped supervisor and executors. `performing` and `run` play
+them with `executors` and `supervisors`, which are loops around the shipped decisions only and therefore faster.
+`events` defines the events of a log, and `invariants` checks the log.
 """

@@ -1,6 +1,6 @@
-"""`python -m situate.testing.sharding`: plays histories of sharding, one or many, and explores its small worlds.
+"""Run `python -m situate.testing.sharding`: play histories of sharding, or explore its small worlds.
 
-With `decisions` before the verb: histories of what is decided alone.
+With `decisions` before the verb, it plays histories of the decisions alone.
 """
 
 from __future__ import annotations

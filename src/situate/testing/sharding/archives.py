@@ -1,4 +1,4 @@
-"""The archive of a history of decisions: records in memory, and the ways in which a store can fail its callers."""
+"""The archive of a history of decisions: records in memory, and the faults of a store."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _T = TypeVar("_T")
 
 
 class Trouble(StrEnum):
-    """Rows of the archive's line in the fault table."""
+    """Faults from the archive's row of the fault table."""
 
     NONE = ""
     ERROR = "error"
-    """Nothing is stored, and it says so: no room, a torn file that nobody sees, an upload that was abandoned."""
+    """Nothing is stored, and the store reports it: a full disk, a torn hidden file, an abandoned upload."""
     UNKNOWN = "stored but timed out"
-    """Also a commit of which nobody knows what became of it."""
+    """The record is stored and the caller times out. A commit with an unknown result is the same."""
     MISSING = "read missing"
     CORRUPT = "read corrupt"
     OTHER = "read back another digest"
@@ -42,7 +42,7 @@ class Trouble(StrEnum):
 
 
 class Archive:
-    """Answers at once; how long that takes is the caller's."""
+    """An archive that answers at once. The caller adds the delay."""
 
     def __init__(self, happened: Counter[str]) -> None:
         self.memory = MemoryArchiver()
@@ -50,7 +50,7 @@ class Archive:
         self._happened = happened
 
     def put(self, record: Record) -> Outcome:
-        """What the attempt came to, as `archiving` judges it."""
+        """Store a record and return the outcome for `archiving`."""
         match self.trouble:
             case Trouble.ERROR | Trouble.DOWN:
                 return self._troubled(Unavailable("no answer", archive=True))
@@ -65,7 +65,7 @@ class Archive:
         return Stored(record.digest)
 
     def get(self, view: ObjectView) -> Outcome:
-        """The record of the object, read back."""
+        """Read back the record of the object."""
         match self.trouble:
             case Trouble.DOWN:
                 return self._troubled(Unavailable("no answer", archive=True))
@@ -81,7 +81,7 @@ class Archive:
         return ReadBack(record.digest, record.subject.resource_version)
 
     def record(self, uid: str) -> Record | None:
-        """What is in it, whatever the trouble."""
+        """Return the stored record or None, whatever the fault."""
         try:
             return at_once(self.memory.get(ByUid(KIND, uid)))
         except NotArchived:
@@ -93,7 +93,7 @@ class Archive:
 
 
 def at_once(call: Coroutine[Any, Any, _T]) -> _T:
-    """The result of what waits for nothing."""
+    """Return the result of a coroutine that never waits."""
     try:
         call.send(None)
     except StopIteration as done:

@@ -1,7 +1,8 @@
-"""An executor of a history of decisions: what it decides is the shipped `next_step`, `Tenure`, `Forgone` and patches.
+"""An executor of a history of decisions. It uses the shipped `next_step`, `Tenure`, `Forgone` and patches.
 
-The loops around them are simulated: renewing, listing, watching, confirming, working. A careless one asks nobody
-whether it still holds what it writes, and sends no preconditions: only the policy keeps it from doing harm.
+The loops around them are simulated: renewing, listing, watching, confirming, working. A careless executor does not
+check whether it still holds an object that it writes, and sends no preconditions. Only the policy stops its stale
+writes.
 """
 
 from __future__ import annotations
@@ -37,27 +38,27 @@ from situate.testing.sharding.town import Town
 TIMES: Final = LeaseTimes()
 STALL_LIMIT_S: Final = 5.0
 _PRECONDITIONS: Final = 2
-"""Operations at the head of a guarded patch."""
+"""Number of operations at the head of a guarded patch."""
 
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """A handler at work."""
+    """A running handler."""
 
     stored: Stored
     epoch: int
     tenure: int
     stopping: bool = False
     stubborn: bool = False
-    """It does not stop."""
+    """Whether it ignores its cancellation."""
     timed: bool = False
-    """The process ends if it does not."""
+    """Whether the process ends if the handler does not."""
     still: bool = False
-    """Its process stands still for longer than it may work: nothing of it runs."""
+    """Whether its process is paused beyond the time it may work. Nothing of it runs then."""
 
 
 class Executor(Process):
-    """One incarnation. `begin` it."""
+    """One incarnation. `begin` starts it."""
 
     def __init__(self, town: Town, id_: str, uid: str, speed: float, *, careless: bool) -> None:
         super().__init__(town, uid, speed)
@@ -67,13 +68,13 @@ class Executor(Process):
         self.runs: dict[str, Run] = {}
         self.views: dict[str, ObjectView] = {}
         self.draining = False
-        """It is about to end."""
+        """Whether it is about to end."""
         self.stubborn = False
-        """Its next handlers do not stop."""
+        """Whether its next handlers ignore their cancellation."""
         self._careless = careless
         self._forgone = Forgone()
         self._asking: set[str] = set()
-        """Names about which the server is being asked."""
+        """Names of the objects that it is reading from the server."""
         self._resume_at: dict[str, float] = {}
         self._armed = False
         self._blocked_at = 0.0
@@ -83,7 +84,7 @@ class Executor(Process):
         self._beat()
 
     def block(self) -> None:
-        """Something holds up its event loop."""
+        """Block its event loop."""
         self.blocked = True
         self._blocked_at = self.now()
 
@@ -93,7 +94,7 @@ class Executor(Process):
             self._look(name)
 
     def end(self) -> None:
-        """SIGTERM."""
+        """Begin to end, as after SIGTERM."""
         self.draining = True
         for name in {*self.views, *self.runs}:
             self._look(name)
@@ -106,12 +107,12 @@ class Executor(Process):
 
     def pause(self) -> None:
         super().pause()
-        # nobody else may begin before the deadline, and from then on nothing of it runs
+        # no other executor may begin before the deadline, and from then on nothing of this one runs
         left_s = max(0.0, self.tenure.deadline - self.now()) / self.speed if not self.tenure.over else 0.0
         self.town.timeline.after(left_s, self._stands_still)
 
     def saw(self, name: str, stored: Stored | None) -> None:
-        """A watch event."""
+        """Handle a watch event."""
         if stored is None or stored.view.executor != self.me.id:
             self.views.pop(name, None)
         else:
@@ -168,7 +169,7 @@ class Executor(Process):
             self._look(name)
 
     def _arm(self) -> None:
-        """Looks again when the tenure may be over."""
+        """Plan a check for the time at which the tenure may be over."""
         if not self._armed and not self.tenure.over:
             self._armed = True
             self.after(self.tenure.deadline - self.now(), self._watch_over, thread=True)
@@ -204,7 +205,10 @@ class Executor(Process):
                 self.town.note(events.Stop(self.town.now, self.me.id, self.me.uid, name))
 
     def _try_to_begin(self) -> None:
-        """What is found then is forgone, but for the first time: it was given under a lease that is lost."""
+        """Begin a tenure if possible.
+
+        Except at the first tenure, it forgoes the objects found then: they were assigned under a lost Lease.
+        """
         tenure = self.tenure
         if not tenure.over or self.runs or self.draining or not tenure.may_begin(self.now()):
             return
@@ -247,7 +251,7 @@ class Executor(Process):
         asked_at, slots = self.now(), list[int]()
 
         def read() -> Stored | Refused:
-            slots.append(self.town.reserve())  # what comes between the answer and its arrival nobody can know
+            slots.append(self.town.reserve())  # events between the answer and its arrival are unknown to it
             return self.town.store.get(name)
 
         self.ask("read object", read, lambda answer: self._confirmed(name, asked_at, slots, answer))
@@ -270,16 +274,16 @@ class Executor(Process):
             self.after(self.world.rng.uniform(0.5, 6.0), partial(self._work, name, run))
 
     def write_under_way(self, name: str, run: Run) -> None:
-        """One that has left when the process is stopped."""
+        """Send a write that is on its way when the process is stopped."""
         self._write(name, run, done=False, then=lambda _: None)
 
     def finish(self, name: str, run: Run) -> None:
-        """The handler completes the object."""
+        """Let the handler complete the object."""
         if self.runs.get(name) is run and not run.stopping:
             self._write(name, run, done=True, then=lambda answer: self._worked(name, run, answer, done=True))
 
     def _work(self, name: str, run: Run) -> None:
-        """Some progress, or the end of the work."""
+        """Write progress, or complete the object."""
         if self.runs.get(name) is not run or run.stopping:
             return
         done = self.world.rng.random() < 0.12
@@ -293,7 +297,7 @@ class Executor(Process):
             run.stored = answer
             if done:
                 self._ended(name, run)
-            elif rng.random() < 0.1:  # it has failed, or wants to be called again
+            elif rng.random() < 0.1:  # it has failed, or requests another call
                 self._resume_at[name] = self.now() + rng.uniform(0.5, 3.0)
                 self._ended(name, run)
             else:
@@ -317,7 +321,7 @@ class Executor(Process):
             self._ended(name, run)
 
     def _write(self, name: str, run: Run, *, done: bool, then: Callable[[Stored | Refused | None], object]) -> None:
-        """Progress, or the terminal marks."""
+        """Write progress or the terminal marks."""
         content = run.stored.content
         if done:
             after = PATHS.complete(content, self.town.wall(), successful=True)
@@ -334,10 +338,11 @@ class Executor(Process):
         self.ask("status", write, then, late_s=self.world.weather.late_writes_s)
 
     def _land(self, name: str, operations: Any, epoch: int, subresource: str) -> Stored | Refused:
-        """On the server."""
+        """Carry out a write on the server."""
         writer = Writer(Role.EXECUTOR, self.me.uid)
         if self._careless and self.town.store.policy and (stored := self.town.store.objects.get(name)) is not None:
-            # it does not say its epoch, and a policy sees the incarnation alone: what it holds again it may write
+            # It does not send its epoch, and the policy sees the incarnation alone: it may write an object that it
+            # holds again.
             epoch = stored.view.epoch if stored.view.executor_uid == self.me.uid else epoch
         answer = self.town.store.patch(name, operations, writer, subresource)
         self.town.wrote(self.me, name, epoch, answer)
@@ -360,13 +365,13 @@ class Executor(Process):
             self.die()
 
     def _ended(self, name: str, run: Run) -> None:
-        """Nothing of the handler runs any more."""
+        """Handle the end of a handler."""
         if self.runs.get(name) is not run:
             return
-        if self._careless:  # it did not hear of its end in time
+        if self._careless:  # it stops too late
             self._write(name, run, done=False, then=lambda _: None)
         if not self.alive:
-            return  # that was its last
+            return  # that was its last write
         del self.runs[name]
         if not run.still:
             self.town.note(events.Stop(self.town.now, self.me.id, self.me.uid, name))
@@ -399,7 +404,7 @@ class Executor(Process):
             self.after(1.0, partial(self._look, name))
 
     def _end_if_idle(self) -> None:
-        """After SIGTERM: the lease is given back when nothing runs and nothing is ours."""
+        """After SIGTERM, release the Lease and die once no handler runs and no object is held."""
         held = any(owns(view, self.me) for view in self.views.values()) and self._leased
         if self.draining and self.alive and not self.runs and not self._asking and not held:
             self.ask("release of the lease", partial(self.town.given_back, self), lambda _: None)

@@ -1,4 +1,4 @@
-"""What has to happen in a block of histories of sharding, else they show less than they say."""
+"""Names that must occur in a block of histories of sharding, so that the histories cover what they claim."""
 
 from __future__ import annotations
 
@@ -44,12 +44,14 @@ FAULTS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "fencing": ("fencing: clients", "fencing: policy", "fencing: both"),
 }
-"""Each row of the reference's fault table, and what has to occur for it in a block of seeds; beside them each kind of
-action, and who keeps stale writes out."""
+"""Rows of the spec's fault table, with the names that must occur for each in a block of seeds.
+
+The last rows hold each kind of action, and the kinds of fencing.
+"""
 SHIPPED: Final = FAULTS | {
     "judged while all is calm": (
         *("judged: S4", "judged: L1", "judged: L2 ended", "judged: L2 silent", "judged: L2 given up"),
         *("judged: L2 taken back", "judged: L3"),
     ),
 }
-"""And what has to be judged for as long as the reference gives (8.1), in histories of the shipped processes."""
+"""The rows for histories of the shipped processes. The time limits of docs/spec/sharding.md must be judged too."""

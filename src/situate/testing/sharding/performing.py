@@ -1,4 +1,4 @@
-"""Makes the steps of a history of sharding happen, and puts everything right again at its end."""
+"""Perform the steps of a history of sharding, and heal everything at its end."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _WEATHER: Final[dict[str, dict[str, float]]] = {
     "events swapped": {"swap_events": 0.3},
 }
 _AGAIN_S: Final = 3.0
-"""After a process has ended, until another one takes its place."""
+"""Seconds from the end of a process to the start of its replacement."""
 
 
 class UserKeptOut(Exception):
-    """A user's edit of what is his own was refused (8.2: fencing must not lock users out)."""
+    """The server refused a user's edit of the user's own fields. Fencing must not lock users out."""
 
 
 class Performer:
-    """Of one history."""
+    """Performs the steps of one history."""
 
     def __init__(self, town: Town, settings: Settings) -> None:
         self.town = town
@@ -64,7 +64,7 @@ class Performer:
             self._create()
 
     def perform(self, step: steps.AnyStep) -> None:
-        """Once; what it says to happen later is on the timeline."""
+        """Perform a step at once. Its later effects are on the timeline."""
         town, later = self.town, self.town.timeline.after
         match step:
             case steps.Pass():
@@ -163,7 +163,7 @@ class Performer:
                 assert_never(never)
 
     def heal(self) -> None:
-        """Ends every fault; whoever is needed is there."""
+        """End every fault, and restart all missing processes."""
         town = self.town
         self._healing = True
         town.weather, town.archive.trouble = Weather(), Trouble.NONE
@@ -188,7 +188,7 @@ class Performer:
             town.store.edit(name, partial(_with_finalizer, FOREIGN, False))
 
     def tidy(self) -> None:
-        """Whoever has died gets a successor, as a workload's controller would see to."""
+        """Replace each dead process, as the controller of a workload does."""
         for supervisor in self.town.supervisors:
             if not supervisor.alive:
                 self._bury(supervisor)
@@ -220,7 +220,7 @@ class Performer:
         self._later(self._supervise)
 
     def _employ(self, name: str) -> None:
-        """A pod of this name, and the executor in it."""
+        """Create a pod of this name with an executor."""
         town = self.town
         self._numbers += 1
         host = Host(name, f"{name}-{self._numbers}", town.now)
@@ -235,7 +235,7 @@ class Performer:
         executor.begin()
 
     def _succeed(self, host: Host) -> None:
-        """Another pod of that name takes its place, unless somebody was quicker."""
+        """Replace the pod of a host by another one of its name, unless one exists."""
         if self.town.hosts.get(host.name) in (None, host):
             self._employ(host.name)
 
@@ -286,7 +286,7 @@ class Performer:
             self.town.timeline.after(12.0, partial(self._ended, executor, host))
 
     def _ended(self, executor: Executor, host: Host) -> None:
-        """SIGKILL, if need be, and the next one."""
+        """Kill the executor if it still lives, and start its replacement."""
         if executor.alive:
             executor.die()
         host.terminated = True
@@ -317,7 +317,7 @@ class Performer:
         if host is None or host.uid != executor.me.uid:
             return
         self._tell(executor, ready=False)
-        if declared:  # by somebody who has made sure that the machine is off
+        if declared:  # by an operator that has verified that the machine is off
             executor.die()
             for supervisor in self.town.supervisors:
                 supervisor.tell(partial(supervisor.node_lost, host))

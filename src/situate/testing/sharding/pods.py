@@ -1,4 +1,4 @@
-"""Executors' pods and Leases in a history of decisions, as a supervisor's watches bring them."""
+"""Pods and Leases of executors in a history of decisions, as a supervisor's watches deliver them."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ _LABELS: Final = {"app": "reports"}
 
 @dataclass(slots=True)
 class Host:
-    """A pod with an executor in it, as the API shows it."""
+    """A pod with an executor, as the API shows it."""
 
     name: str
     uid: str
     born: float
     ready: bool = True
     selected: bool = True
-    """It has the labels by which executors are found."""
+    """Whether it has the labels by which executors are selected."""
     cordoned: bool = False
     terminating: bool = False
     terminated: bool = False
-    """The kubelet has said that its container has ended."""
+    """Whether the kubelet has reported the end of its container."""
     there: bool = True
 
     def pod(self) -> Pod:
@@ -68,7 +68,10 @@ class Host:
 
 
 def lease_of(me: Me, renewed: float, wall_s: float, *, held: bool) -> Lease:
-    """As the executor has written it: `renewed` tells renewals apart, `wall_s` is what its clock is wrong by."""
+    """Build the Lease as the executor wrote it.
+
+    `renewed` distinguishes renewals. `wall_s` is the error of its clock.
+    """
     said = _BEGAN + timedelta(seconds=renewed + wall_s)
     return Lease(
         ObjectMeta(
@@ -82,5 +85,5 @@ def lease_of(me: Me, renewed: float, wall_s: float, *, held: bool) -> Lease:
 
 
 def lost_node(host: Host) -> Node:
-    """Its node, which somebody has declared to be out of service."""
+    """Build the node of a host with the taint for out of service."""
     return Node(ObjectMeta(name=f"node-{host.uid}"), NodeSpec(taints=(Taint(key=OUT_OF_SERVICE, effect="NoExecute"),)))

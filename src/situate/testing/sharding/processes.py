@@ -1,7 +1,7 @@
-"""Processes of a history of decisions: each with a clock of its own, turns that may be withheld, and a way to others.
+"""Processes of a history of decisions: each has its own clock, turns that can be withheld, and calls to others.
 
-What is due for a process that stands still waits for it, in order; what is due for a dead one is forgotten. A message
-that has left is carried out whatever becomes of its sender.
+Work due for a paused process waits for it, in order. Work due for a dead process is dropped. A message that has left is
+carried out, even if its sender dies.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ Call = Callable[[], object]
 
 @dataclass(slots=True)
 class Weather:
-    """What the network does to messages. Chances are between 0 and 1."""
+    """The faults of the network. Chances are between 0 and 1."""
 
     lose_request: float = 0.0
     lose_answer: float = 0.0
-    """Carried out; whoever asked hears nothing."""
+    """Chance that a request is carried out and its answer is lost."""
     refuse: float = 0.0
-    """429, 500, 503: not carried out."""
+    """Chance that a request is not carried out and gets a 429, 500 or 503."""
     conflict: float = 0.0
-    """409 without another write."""
+    """Chance of a 409 without another write."""
     late_writes_s: float = 0.0
-    """A write of an executor may take so much longer."""
+    """Maximum extra delay of an executor's write."""
     late_events_s: float = 0.0
     lose_event: float = 0.0
     swap_events: float = 0.0
-    """The chance that an event is so late that another one overtakes it."""
+    """Chance that an event is so late that another one overtakes it."""
 
 
 class Surroundings:
@@ -56,7 +56,7 @@ class Surroundings:
         return 0.001 + 0.02 * self.rng.random()
 
     def chance(self, name: str, share: float) -> bool:
-        """Draws, and counts what it decided. Nothing is drawn in calm weather."""
+        """Draw whether a fault occurs, and count it. With a share of 0, draw nothing."""
         if share <= 0.0 or self.rng.random() >= share:
             return False
         self.happened[name] += 1
@@ -70,17 +70,17 @@ class Process:
         self.world = world
         self.name = name
         self.speed = speed
-        """Seconds of its monotonic clock in one true second."""
+        """Seconds of its monotonic clock per true second."""
         self.alive = True
         self.paused = False
         self.blocked = False
-        """Its event loop stands still; what has a thread of its own goes on."""
+        """Whether its event loop is blocked. Work with its own thread goes on."""
         self.deaf = False
-        """Nothing reaches it."""
+        """Whether no message reaches it."""
         self.mute = False
-        """Nothing that it sends arrives."""
+        """Whether none of its messages arrives."""
         self.dies_at: tuple[str, str] | None = None
-        """The next message of this kind is its last: `before` it leaves, or `after` it was carried out."""
+        """The next message of this kind is its last: it dies `before` it leaves, or `after` it is carried out."""
         self._offset = world.rng.uniform(0, 1e5)
         self._backlog: deque[tuple[Call, bool]] = deque()
 
@@ -88,11 +88,11 @@ class Process:
         return self.world.now * self.speed + self._offset
 
     def after(self, seconds: float, call: Call, *, thread: bool = False) -> Due:
-        """By its own clock. `thread`: also while the event loop stands still."""
+        """Call after this time by its own clock. With `thread`, also while the event loop is blocked."""
         return self.world.timeline.after(max(0.0, seconds) / self.speed, partial(self.turn, call, thread=thread))
 
     def turn(self, call: Call, *, thread: bool = False) -> None:
-        """Now, or as soon as it has turns again."""
+        """Call now, or as soon as the process has turns again."""
         if not self.alive:
             return
         if self.paused or (self.blocked and not thread):
@@ -104,7 +104,7 @@ class Process:
         self.paused = True
 
     def resume(self) -> None:
-        """Everything is late, and comes in the order in which it was due."""
+        """Run all late calls in the order in which they were due."""
         self.paused = self.blocked = False
         waiting, self._backlog = self._backlog, deque()
         for call, thread in waiting:
@@ -124,9 +124,9 @@ class Process:
         late_s: float = 0.0,
         thread: bool = False,
     ) -> None:
-        """One request. `answered` is told what came back; None: nothing did within the time-out.
+        """Send one request. `answered` gets the answer, or None if there was none within the time-out.
 
-        `late_s`: so much later than usual it may arrive. Kinds that begin with `read` are no writes.
+        `late_s` is the maximum extra delay of its arrival. Kinds that begin with `read` are no writes.
         """
         world, weather = self.world, self.world.weather
         dies = self.dies_at is not None and self.dies_at[0] == kind
@@ -167,7 +167,7 @@ class Process:
         world.timeline.after(there, arrive)
 
     def tell(self, call: Call) -> None:
-        """A watch event; it may be late, lost or overtaken by others."""
+        """Deliver a watch event. It may be late, lost or overtaken by others."""
         world, weather = self.world, self.world.weather
         if world.chance("event lost", weather.lose_event):
             return

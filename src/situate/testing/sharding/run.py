@@ -1,4 +1,4 @@
-"""Plays histories of sharding: every step, healing, and what must hold of all that was written down."""
+"""Play histories of sharding: every step, the healing, and the invariants on the log."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from situate.testing.sharding.town import Town
 
 BEGIN_S = 4.0
 HEALING_S = 150.0
-"""Once all is calm every object has its place, or is in the archive, within this time."""
+"""Seconds after the last fault within which every object must be assigned or archived."""
 LOOK_S = 5.0
 
 
 def play(history: History) -> Played:
-    """Equal histories go equally."""
+    """Play a history. Equal histories run equally."""
     settings = history.settings
     town = Town(history.seed, policy=settings.fencing in ("policy", "both"))
     performer = Performer(town, settings)
@@ -63,7 +63,7 @@ def _name(step: object) -> str:
 
 
 def _healed(town: Town, performer: Performer) -> str | None:
-    """What is not as it should be when it must be; None: nothing."""
+    """Wait until all is as it should be. Return what is missing after the time limit, or None."""
     until = town.now + HEALING_S
     while (missing := _unsettled(town)) is not None:
         if town.now >= until:
@@ -78,7 +78,7 @@ def _unsettled(town: Town) -> str | None:
     for name, stored in town.store.objects.items():
         view = stored.view
         if view.completed_at is not None and view.completed_at > town.wall() and not view.deleting:
-            continue  # by a supervisor whose clock was ahead: its time has not come
+            continue  # its completion time is still ahead: a supervisor with a fast clock wrote it
         if view.completed or view.deleting:
             return f"{name} is not archived: {view}"
         if view.executor_uid not in living or view.drain is not None:
@@ -87,7 +87,7 @@ def _unsettled(town: Town) -> str | None:
 
 
 def _lost(town: Town) -> str | None:
-    """Of what is gone there is one record, of just that version; None: so it is."""
+    """Check that each removed object has a record of exactly its last version. Return the breach, or None."""
     for uid, view in town.gone.items():
         if uid in town.forsaken or (not view.completed and view.epoch == 0):
             continue

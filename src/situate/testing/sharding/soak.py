@@ -1,5 +1,6 @@
-"""Histories of sharding as `situate.testing.histories.play` takes them: of the shipped processes, and of decisions
-alone.
+"""Histories of sharding as instances of `situate.testing.histories.play.Product`.
+
+One product plays the shipped processes, the other one the decisions alone.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from situate.testing.sharding.history import History, generate
 from situate.testing.sharding.shipped.run import play
 
 LENGTH: Final = 10
-"""Steps of a history of the shipped processes. Those of decisions alone have twice as many: theirs cost a tenth."""
+"""Steps per history of the shipped processes. Histories of decisions have twice as many at a tenth of the cost."""
 
 
 class Totals(playing.Totals):

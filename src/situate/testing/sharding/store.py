@@ -1,6 +1,6 @@
-"""The API server of a history of decisions: objects by name, versions, preconditions, and the policy if there is one.
+"""The API server of a history of decisions: objects by name, versions, preconditions, and an optional policy.
 
-A small model: JSON patches, resourceVersions, UIDs, finalizers and deletion, and nothing else of a server.
+It is a small model with JSON patches, resourceVersions, UIDs, finalizers and deletion only.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ FENCE: Final = Fence(PATHS)
 
 
 class Refused(Enum):
-    """What the server says instead of yes."""
+    """A refusal by the server."""
 
     CONFLICT = 409
     INVALID = 422
-    """A test of a patch has failed."""
+    """A `test` operation of a patch has failed."""
     GONE = 404
     FORBIDDEN = 403
-    """By the policy."""
+    """Refused by the policy."""
     FAILED = 500
-    """Of no moment: 429, 500 and 503 are all the same to whoever asks again."""
+    """A transient failure. Callers that retry treat 429, 500 and 503 alike."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One version of an object, read once for all who look at it."""
+    """One version of an object, parsed once for all readers."""
 
     content: Content
     view: ObjectView
@@ -56,20 +56,20 @@ Changed = Callable[[str, Stored | None, Stored | None], None]
 
 
 class Store:
-    """Everything that is stored."""
+    """All stored objects."""
 
     def __init__(self, changed: Changed, *, policy: bool) -> None:
-        """`changed` is told of each change: name, before, after."""
+        """`changed` is called with each change: name, before, after."""
         self.objects: dict[str, Stored] = {}
         self.held_by: defaultdict[str, set[str]] = defaultdict(set)
-        """Names of the objects by the executor's id that they are assigned to."""
+        """By executor id: names of the objects assigned to it."""
         self.election = Election()
         self.policy = policy
         self._changed = changed
         self._version = 0
 
     def create(self, name: str, uid: str, **parts: Any) -> Stored:
-        """An object of nobody's; raises `KeyError` if the name is taken."""
+        """Create an unassigned object. Raises `KeyError` if the name is taken."""
         if name in self.objects:
             raise KeyError(name)
         metadata = {"name": name, "namespace": "work", "uid": uid, "creationTimestamp": "2026-01-01T00:00:00Z"}
@@ -80,7 +80,7 @@ class Store:
         return self.objects.get(name, Refused.GONE)
 
     def of_executor(self, executor: str) -> dict[str, Stored]:
-        """What a watch with its label shows."""
+        """Return the objects that a watch with the executor's label shows."""
         return {name: self.objects[name] for name in sorted(self.held_by[executor])}
 
     def patch(self, name: str, operations: Operations, writer: Writer, subresource: str = "") -> Stored | Refused:
@@ -95,12 +95,12 @@ class Store:
         return self._admitted(name, stored, after, writer, subresource)
 
     def edit(self, name: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Stored | Refused:
-        """What a user does to the object as it is at this moment."""
+        """Change an object as a user, based on its present state."""
         stored = self.objects[name]
         return self._admitted(name, stored, change(dict(stored.content)), Writer(admitting.Role.OTHER), "")
 
     def delete(self, name: str, uid: str = "", version: str = "") -> Stored | Refused:
-        """With preconditions where they are given. What has finalizers stays until they are gone."""
+        """Delete an object under the given preconditions. An object with finalizers remains until they are removed."""
         stored = self.objects.get(name)
         if stored is None:
             return Refused.GONE
@@ -115,7 +115,7 @@ class Store:
         return stored
 
     def claim(self, holder: str, version: int) -> Election | Refused:
-        """Takes or renews the supervisors' Lease, if it still has this version."""
+        """Take or renew the supervisors' Lease if it still has this version."""
         if version != self.election.version:
             return Refused.CONFLICT
         taken = self.election.holder != holder

@@ -1,7 +1,7 @@
-"""A supervisor of a history of decisions: what it decides is the shipped `Membership`, `decide` and `advanced`.
+"""A supervisor of a history of decisions. It uses the shipped `Membership`, `decide` and `advanced`.
 
-The loops around them are simulated: the election, watching, listing, writing, retrying. A careless one goes on after
-its term as if it still led: only the policy keeps it from doing harm.
+The loops around them are simulated: the election, watching, listing, writing, retrying. A careless supervisor goes on
+after its term as if it still led. Only the policy stops its stale writes.
 """
 
 from __future__ import annotations
@@ -51,35 +51,35 @@ LEASE_S: Final = 15.0
 RENEW_DEADLINE_S: Final = 10.0
 RETRY_S: Final = 2.0
 CARELESS_S: Final = 40.0
-"""For so long a careless one takes itself for the leader after a renewal."""
+"""Seconds after a renewal in which a careless supervisor believes that it leads."""
 _WRITER: Final = Writer(Role.SUPERVISOR)
 Order = Patching | Delete | Archive
 
 
 @dataclass(slots=True)
 class Term:
-    """What is lost when it ends."""
+    """State that is lost at the end of a term."""
 
     number: int
     limit: MoveLimit
     memories: dict[str, Memory] = field(default_factory=dict)
     wakes: dict[str, Due] = field(default_factory=dict)
     acting: set[str] = field(default_factory=set)
-    """Names about which a write or a reading is under way."""
+    """Names of objects with a write or a read in progress."""
     failures: dict[str, int] = field(default_factory=dict)
     jobs: dict[str, Progress] = field(default_factory=dict)
-    """Archivings, by name."""
+    """Archivings in progress, by name."""
 
 
 class Supervisor(Process):
-    """One process. `begin` it."""
+    """One process. `begin` starts it."""
 
     def __init__(self, town: Town, name: str, speed: float, config: SupervisorConfig, *, careless: bool) -> None:
         super().__init__(town, name, speed)
         self.town = town
         self.config = config
         self.wall_s = 0.0
-        """By which its wall clock is wrong."""
+        """Error of its wall clock in seconds."""
         self.term: Term | None = None
         self.cache: dict[str, ObjectView] = {}
         self._careless = careless
@@ -87,7 +87,7 @@ class Supervisor(Process):
         self._members: Members | None = None
         self._present: object = None
         self._since: dict[str, float] = {}
-        """By name, when the version in the cache was first seen."""
+        """By name: when the cached version was first seen."""
         self._gone_at: dict[str, float] = {}
         self._confirmed: dict[str, float] = {}
         self._asking: set[str] = set()
@@ -103,7 +103,7 @@ class Supervisor(Process):
         self.relist()
 
     def leads(self) -> bool:
-        """By its own account."""
+        """Return whether it leads by its own account. End the term if it does not."""
         patience_s = CARELESS_S if self._careless else RENEW_DEADLINE_S
         if self.term is not None and self.now() >= self._renewed_at + patience_s:
             for due in self.term.wakes.values():
@@ -112,7 +112,7 @@ class Supervisor(Process):
         return self.term is not None
 
     def saw(self, name: str, stored: Stored | None) -> None:
-        """A watch event about an object."""
+        """Handle a watch event of an object."""
         if stored is None:
             self.cache.pop(name, None)
             self._since.pop(name, None)
@@ -123,11 +123,11 @@ class Supervisor(Process):
         self._look(name)
 
     def saw_lease(self, me: Me, renewed: float, *, held: bool) -> None:
-        """A watch event about an executor's Lease."""
+        """Handle a watch event of an executor's Lease."""
         self._see_lease(lease_of(me, renewed, 0.0, held=held))
 
     def saw_host(self, host: Host) -> None:
-        """A watch event about a pod, or its node."""
+        """Handle a watch event of a pod or its node."""
         if host.there:
             self._membership.saw_pod(host.pod())
         else:
@@ -137,12 +137,12 @@ class Supervisor(Process):
             self._look_at_members()
 
     def node_lost(self, host: Host) -> None:
-        """Somebody has declared its node to be out of service."""
+        """Handle the taint for out of service on a host's node."""
         self._membership.saw_node(lost_node(host))
         self._members = None
 
     def relist(self) -> None:
-        """As after a watch that was cut, or an answer 410; and now and then."""
+        """List everything, as after a cut watch or a 410, and at intervals."""
         if not self._listing:
             self._listing = True
             self.ask("read everything", self._everything, self._relisted)
@@ -151,7 +151,7 @@ class Supervisor(Process):
         self._membership.saw_lease(lease, self.now())
         known = self._members
         if known is None or not lease.spec.holder_identity or lease.spec.holder_identity not in known.living:
-            self._members = None  # else it changes when somebody expires, later than is known
+            self._members = None  # otherwise members change when a Lease expires, later than the cached time
 
     def _tick(self) -> None:
         self.after(1.0, self._tick)
@@ -183,7 +183,7 @@ class Supervisor(Process):
         self.after(self.config.requeue_delay, self.relist)
 
     def _elect(self) -> None:
-        """Renews, or takes what nobody has renewed for long enough."""
+        """Renew the Lease, or take it if no supervisor renewed it for long enough."""
         self.after(RETRY_S, self._elect)
         seen, sent_at, store = self._election, self.now(), self.town.store
         ours = seen.holder == self.name
@@ -200,7 +200,7 @@ class Supervisor(Process):
 
     def _claimed(self, sent_at: float, answer: Election | Refused | None) -> None:
         if not isinstance(answer, Election):
-            # the next look tells whether it was carried out
+            # the next read shows whether it was carried out
             self.ask("read election", lambda: self.town.store.election, self._saw_election, timeout_s=RETRY_S)
             return
         self._saw_election(answer)
@@ -216,7 +216,7 @@ class Supervisor(Process):
                 self._look(name)
 
     def members(self) -> Members:
-        """As of now."""
+        """Return the members at this moment."""
         now = self.now()
         if self._members is None or now >= (self._members.next_expiry or now):
             found = self._members = self._membership.members(now, {})
@@ -263,14 +263,14 @@ class Supervisor(Process):
         self.ask("read lease", partial(self.town.lease_of, executor), answered)
 
     def _look(self, name: str) -> None:
-        """Decides, and does what was decided."""
+        """Decide on an object and perform the first action."""
         view = self.cache.get(name)
         if not self.leads() or view is None or self.term is None or name in self.term.acting:
             return
         term, found, since = self.term, self.members(), self._since[name]
         uid = view.executor_uid or (view.revoked.executor_uid if view.revoked is not None else "")
         if uid in found.removed and self._gone_at[uid] < since and self._confirmed.get(uid, -1.0) < since:
-            self._read_lease(uid, None)  # it may have come back before it was given this
+            self._read_lease(uid, None)  # it may have come back before it got this object
             return
         if (due := term.wakes.pop(name, None)) is not None:
             due.cancel()
@@ -335,7 +335,7 @@ class Supervisor(Process):
             self.after(2.0, partial(self._read_again, term, name))
 
     def _land(self, name: str, write: Write) -> Stored | Refused:
-        """On the server."""
+        """Carry out a write on the server."""
         before = self.town.store.get(name)
         answer = self.town.store.patch(name, write.operations, _WRITER, write.subresource)
         if isinstance(before, Stored) and isinstance(answer, Stored):
@@ -343,7 +343,7 @@ class Supervisor(Process):
         return answer
 
     def _deleted(self, name: str, uid: str, version: str) -> Stored | Refused:
-        """On the server."""
+        """Carry out a deletion on the server."""
         return self.town.deleted(name, uid, version)
 
     def _begin_archiving(self, term: Term, name: str, view: ObjectView, *, delete: bool) -> None:
@@ -353,7 +353,7 @@ class Supervisor(Process):
             self._archive(term, name, term.jobs[name])
 
     def _archive(self, term: Term, name: str, job: Progress) -> None:
-        """One step; nothing if the term is over, or another object has the name."""
+        """Perform one step of archiving. Do nothing if the term is over or another object has the name."""
         if not self.leads() or self.term is not term or term.jobs.get(name) is not job:
             return
         store, view = self.town.store, job.view
@@ -418,7 +418,7 @@ def _gone(answer: Stored | Refused | None) -> Outcome:
 
 
 def _refused(answer: Refused | None) -> Outcome:
-    """As the shell tells them apart."""
+    """Map a refusal to an outcome, as the shell does."""
     match answer:
         case Refused.GONE:
             return Gone()

@@ -1,6 +1,6 @@
-"""What all processes of a history of decisions share: the server, the archive, and the log of what happens.
+"""State shared by all processes of a history of decisions: the server, the archive, and the log of events.
 
-The log is written by an observer who sees everything, and judged by `situate.testing.sharding.invariants`.
+An all-seeing observer writes the log, and `situate.testing.sharding.invariants` checks it.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ if TYPE_CHECKING:
 BEGAN: Final = datetime(2026, 1, 1, tzinfo=UTC)
 LEASE_S: Final = 15.0
 FASTEST: Final = 1.05
-"""Of two clocks of a history the one goes at most so much faster than the other."""
+"""Maximum ratio of the speeds of two clocks in a history."""
 LEAST_LEASE_S: Final = LEASE_S / FASTEST
-"""True seconds: whoever takes a lease for expired has not seen it change for so long."""
+"""True seconds without a change after which the fastest observer may judge a Lease expired."""
 _UNJUDGED: Final = frozenset({"S4", "L1", "L2"})
-"""What a supervisor knows is late by as much as the weather makes it; these have tests and histories of their own."""
+"""Not checked: a supervisor's knowledge is as late as the weather makes it. These have other tests and histories."""
 
 
 class Town(Surroundings):
-    """One history's."""
+    """The state of one history."""
 
     def __init__(self, seed: int, *, policy: bool) -> None:
         super().__init__(seed)
         self.store = Store(self._changed, policy=policy)
         self.archive = Archive(self.happened)
         self.executors: list[Executor] = []
-        """All incarnations there have been."""
+        """All incarnations so far."""
         self.supervisors: list[Supervisor] = []
         self.hosts: dict[str, Host] = {}
-        """By pod name, the pod that is there."""
+        """By pod name: the present pod."""
         self.writes = 0
         self.gone: dict[str, ObjectView] = {}
-        """By UID, the last version of what is there no longer."""
+        """By UID: the last version of each removed object."""
         self.forsaken: set[str] = set()
-        """UIDs from which a user has taken the finalizer: what becomes of them is his."""
+        """UIDs whose finalizer a user removed. Their archiving is not checked."""
         self._log: list[events.Event | None] = []
         self._renewed_at: dict[str, float] = {}
         self._lost: set[str] = set()
@@ -68,7 +68,7 @@ class Town(Surroundings):
         return BEGAN + timedelta(seconds=self.now)
 
     def counted(self) -> int:
-        """A number that no status has had."""
+        """Return a number that no status has had."""
         self._counted += 1
         return self._counted
 
@@ -76,7 +76,7 @@ class Town(Surroundings):
         self._log.append(event)
 
     def reserve(self) -> int:
-        """A place in the log, for what may turn out to have happened here."""
+        """Reserve a place in the log for an event that may turn out to have happened here."""
         self._log.append(None)
         return len(self._log) - 1
 
@@ -88,7 +88,7 @@ class Town(Surroundings):
         return [event for event in self._log if event is not None]
 
     def breaches(self) -> list[Breach]:
-        """What the log shows."""
+        """Return the breaches in the log."""
         found = breaches(self.log, Limits(lease_duration_s=LEAST_LEASE_S))
         return [each for each in found if each.invariant not in _UNJUDGED]
 
@@ -96,23 +96,23 @@ class Town(Surroundings):
         return [each for each in self.executors if each.alive]
 
     def tell_of(self, host: Host) -> None:
-        """Something about a pod has changed; supervisors watch pods."""
+        """Notify supervisors, which watch pods, of a changed pod."""
         for supervisor in self.supervisors:
             supervisor.tell(partial(supervisor.saw_host, host))
 
     def renewed(self, executor: Executor) -> bool:
-        """A renewal has reached the server."""
+        """Handle a renewal that reached the server."""
         me = executor.me
         self._judge(me.uid)
         self._renewed_at[me.uid] = self.now
-        if me.uid in self._lost and executor.alive:  # else it had left before the end
+        if me.uid in self._lost and executor.alive:  # otherwise it had left before the end
             self._lost.discard(me.uid)
             self.note(events.Eligible(self.now, me.id, me.uid))
         self._tell_of_lease(executor, held=True)
         return True
 
     def given_back(self, executor: Executor) -> bool:
-        """A lease is released."""
+        """Handle the release of a Lease."""
         self._lose(executor.me)
         self._given_back.add(executor.me.uid)
         self.happened["lease released"] += 1
@@ -120,11 +120,11 @@ class Town(Surroundings):
         return True
 
     def lease_of(self, executor: Executor) -> tuple[float, bool]:
-        """When it was last renewed, and whether it is held."""
+        """Return when a Lease was last renewed, and whether it is held."""
         return self._renewed_at.get(executor.me.uid, -1.0), executor.me.uid not in self._given_back
 
     def wrote(self, me: Me, name: str, epoch: int, answer: Stored | Refused) -> None:
-        """An executor's write has reached the server."""
+        """Log an executor's write that reached the server."""
         accepted = isinstance(answer, Stored)
         self.note(events.Write(self.now, me.id, me.uid, name, epoch, accepted))
         self.writes += 1
@@ -139,7 +139,7 @@ class Town(Surroundings):
             self.note(events.Complete(self.now, name))
 
     def ordered(self, name: str, before: ObjectView, after: ObjectView) -> None:
-        """A supervisor's write has landed."""
+        """Log a supervisor's write that the server carried out."""
         self.writes += 1
         for uid in (before.executor_uid, before.revoked.executor_uid if before.revoked is not None else ""):
             self._judge(uid)
@@ -162,7 +162,7 @@ class Town(Surroundings):
             self.note(events.FinalizerRemoved(self.now, before.uid, before.resource_version))
 
     def deleted(self, name: str, uid: str, version: str) -> Stored | Refused:
-        """A supervisor's deletion reaches the server."""
+        """Carry out a supervisor's deletion."""
         answer = self.store.delete(name, uid, version)
         if isinstance(answer, Stored):
             self.writes += 1
@@ -171,7 +171,7 @@ class Town(Surroundings):
         return answer
 
     def kept(self, record: Record) -> Outcome:
-        """A supervisor's record reaches the archive."""
+        """Store a supervisor's record in the archive."""
         outcome = self.archive.put(record)
         subject, present = record.subject, self.archive.record(record.subject.uid)
         if present is not None and present.subject.resource_version == subject.resource_version:
@@ -179,7 +179,7 @@ class Town(Surroundings):
         return outcome
 
     def verified(self, view: ObjectView) -> Outcome:
-        """What the archive says when it is asked for the record."""
+        """Read a record back from the archive."""
         outcome = self.archive.get(view)
         record = self.archive.record(view.uid)
         if isinstance(outcome, ReadBack) and record is not None and outcome.digest == record.digest:
@@ -187,7 +187,7 @@ class Town(Surroundings):
         return outcome
 
     def _judge(self, uid: str) -> None:
-        """Whether its lease has run out by now, as anybody may judge it."""
+        """Log the loss of a Lease that any observer may judge expired by now."""
         last = self._renewed_at.get(uid)
         if last is not None and self.now - last >= LEAST_LEASE_S:
             self._lose(next(each.me for each in self.executors if each.me.uid == uid))
