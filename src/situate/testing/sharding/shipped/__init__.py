@@ -1,5 +1,5 @@
-"""The shipped supervisor and executors on virtual time, before an API server in memory: places, towns, histories.
+"""The shipped supervisor and executors on virtual time, with an in-memory API server: places, towns, histories.
 
-`place` has executors alone, `town` supervisors too; tests tell stories with both. `performing` makes the steps of a
-history happen in a town, `run` plays it.
+`place` has executors only, and `town` also has supervisors. Tests use both directly. `performing` performs the steps of
+a history in a town, and `run` plays the history.
 """
