@@ -187,7 +187,7 @@ class Controllers:
         self._roll_down(owner, list(present.values()))
 
     def _roll_down(self, owner: Owner, pods: Sequence[PodFacts]) -> None:
-        """In a rollout, delete the highest ordinal of an old revision, one at a time."""
+        """Delete the highest ordinal of an old revision in a rollout, one at a time."""
         if not owner.rolling:
             return
         stale = [pod for pod in pods if pod.revision != owner.revision]

@@ -1,7 +1,7 @@
 """The compared ways to place a workload (B33): those of the design goal, its rejected ones, and ours in steps.
 
-A policy defines what places pods (our webhook or the workload's template), the reaction to a notice, and the enabled
-parts of the controller. The deciding functions are always the shipped ones.
+A policy defines the mechanism of placement (our webhook or the workload's template), the reaction to a notice, and the
+enabled parts of the controller. The deciding functions are always the shipped ones.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 
 class Placement(Enum):
-    """What decides which pods must be on demand."""
+    """The mechanism that puts pods on demand."""
 
     WEBHOOK = "webhook"
     TWO_DEPLOYMENTS = "two deployments"

@@ -1,4 +1,4 @@
-"""The scheduler of a simulation: the shipped `step` with its beats and writes, and the pods that wait for a node.
+"""The scheduler of a simulation: the shipped `step` with its `Beat` events and writes, and the pods that wait for a node.
 
 The rules are N16-N27. Watch events and writes arrive a little later, in order, and none is lost. The world provides the
 pods.
@@ -30,7 +30,7 @@ WRITE_S: Final = 0.02
 BIND_S: Final = 0.05
 _RETRY_S: Final = 1.0
 _BEAT_S: Final = 0.001
-"""Seconds between two beats if another one is due at once."""
+"""Seconds between two `Beat` events if another one is due at once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Common parts of long runs: the number of runs, the totals of a commit, and progress reports.
 
-Each kind of run defines what it plays and what counts as a breach.
+Each kind of run defines its own histories and breaches.
 
     python -m situate.testing.histories.soak NAME COMMAND...
 

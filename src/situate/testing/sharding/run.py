@@ -63,7 +63,7 @@ def _name(step: object) -> str:
 
 
 def _healed(town: Town, performer: Performer) -> str | None:
-    """Wait until all is as it should be. Return what is missing after the time limit, or None."""
+    """Wait until all is as it should be. Return the first open problem after the time limit, or None."""
     until = town.now + HEALING_S
     while (missing := _unsettled(town)) is not None:
         if town.now >= until:

@@ -1,4 +1,4 @@
-"""Names that must occur in a block of histories of spot, so that the histories cover what they claim."""
+"""Names that must occur in a block of histories of spot, so that the histories cover their claims."""
 
 from __future__ import annotations
 

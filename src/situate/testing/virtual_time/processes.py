@@ -189,7 +189,7 @@ class Process:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process may still get a turn."""
+        """Return whether the process may still get a turn."""
         return self.state in (ProcessState.RUNNING, ProcessState.PAUSED)
 
     def pause(self) -> None:

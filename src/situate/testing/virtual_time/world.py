@@ -59,7 +59,7 @@ class Member(Generic[C]):
 
     @property
     def leads(self) -> bool:
-        """Whether this member leads now, by its own account."""
+        """Return whether this member leads now, by its own account."""
         running = self.process.state is ProcessState.RUNNING
         return running and self.controller.elector is not None and self.controller.elector.leading()
 

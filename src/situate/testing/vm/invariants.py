@@ -91,7 +91,7 @@ def _brought(stepped: Stepped, seen: Pod, node: str) -> Amounts:
 
 
 def grown_into_held_room(stepped: Stepped) -> Iterator[str]:
-    """Check I4: a pod grows by our decision only beside all amounts held for others or on their way."""
+    """Check I4: growth by our decision leaves all amounts held for others or on their way free."""
     seen = stepped.event.pod.uid if isinstance(stepped.event, PodSeen | PodReserved) else ""
     for before, after, name in _changed(stepped):
         uid = after.uid

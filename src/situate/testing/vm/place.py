@@ -56,7 +56,7 @@ class Place(VmWorld):
         self._evictions: dict[str, Evictions] = {}
         """By identity of the process: its eviction webhook."""
         self.begun: list[Callable[[VmMember], None]] = []
-        """Listeners called with each process whose ledger has read the whole cluster, before its first decision."""
+        """Listeners called with each process after its ledger has read the whole cluster, before its first decision."""
         self.applied: list[Callable[[VmMember], None]] = []
         """Listeners called with each process whose ledger has applied an event."""
         self._known: dict[str, tuple[Stored, Obj]] = {}

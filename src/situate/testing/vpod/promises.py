@@ -46,7 +46,7 @@ class Promises:
         self._tried: dict[str, Tried] = {}
         self._demand = Demand(world, self._asked, self._tried)
         self._roomy: dict[str, float] = {}  # since when a pod had capacity for a short vpod
-        self._starved: dict[str, float] = {}  # since when another vpod had spare copies beside a short one
+        self._starved: dict[str, float] = {}  # since when another vpod had spare copies while one was short
         self._lacking: float | None = None  # since when there are fewer pods than demand fills
         self._needed: deque[tuple[float, int]] = deque()  # numbers of used pods, by the time of the check
         self._writes = 0

@@ -63,7 +63,7 @@ class VPodWorld(ClusterWorld[VPodController]):
     """Everything of one history. Close it at the end."""
 
     soon_s: ClassVar[float] = 0.015
-    """As long as kube-controller-manager took to replace a pod. The fewer changes share a step, the more they cost."""
+    """As long as kube-controller-manager took to replace a pod. A shorter time makes more steps, which cost more."""
 
     def __init__(self, seed: int, settings: Settings) -> None:
         machinery = MachinerySettings(

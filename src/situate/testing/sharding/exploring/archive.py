@@ -1,6 +1,6 @@
 """Two supervisors archive one completed object, step by step, while all possible events happen to it.
 
-The shipped `advanced` decides what follows from a step's outcome. The shipped `record_of`, `released_write` and
+The shipped `advanced` decides the next step from the outcome of a step. The shipped `record_of`, `released_write` and
 `guarded_patch` build records and patches. Each supervisor may be the leader, or its predecessor that has not noticed
 the change. A crash forgets the progress.
 """

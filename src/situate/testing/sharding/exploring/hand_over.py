@@ -135,7 +135,7 @@ def is_end(world: World) -> bool:
 
 
 def unsettled(world: World, rules: Rules) -> str:
-    """Play on with the leader alone and no further faults. Return what is not as it should be at the end."""
+    """Play on with the leader alone and no further faults. Return the open problem at the end. Empty: none."""
     bare = Rules(policy=rules.policy, under_way=False, same_name=rules.same_name)
     world = world._replace(sent=("", ""))
     for _ in range(3 * LEASE):

@@ -22,10 +22,10 @@ class Explorable:
     explore: Callable[[frozenset[Guard]], Explored[Any]]
     """Explore the world without these guards."""
     unsettled: Callable[[Any], str]
-    """Return what is missing long after an end state. Empty: nothing."""
+    """Return the unfinished work long after an end state. Empty: none."""
 
     def missing(self, ends: tuple[Any, ...]) -> str:
-        """Return the first missing thing in an even sample of these states. Empty: nothing."""
+        """Return the first unfinished work in an even sample of these states. Empty: none."""
         chosen = sorted(ends, key=repr)[:: max(1, len(ends) // _SAMPLE)]
         return next((said for end in chosen if (said := self.unsettled(end))), "")
 

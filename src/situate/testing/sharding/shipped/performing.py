@@ -220,7 +220,7 @@ class Performer:
                 self._bury(member, terminated=True)
 
     def unsettled(self) -> str | None:
-        """Return what is not as it should be at the end, or None."""
+        """Return the first open problem at the end, or None."""
         living = {each.uid for each in self._living()}
         for stored in self.stage.objects():
             view = view_of(stored.object(), PATHS)

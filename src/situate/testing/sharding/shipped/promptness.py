@@ -2,7 +2,7 @@
 
 The times of the spec hold if messages arrive and a supervisor leads. A wait counts if all was calm from its begin to
 its end. Calm means three things: earlier lost or late messages are repaired, a leader works, and an executor is
-eligible. Faults of executors, pods and the archive do not end the calm, because their cost is what the check measures.
+eligible. Faults of executors, pods and the archive do not end the calm, because the check measures their cost.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def _name(step: object) -> str:
 
 
 def _healed(stage: Stage, performer: Performer) -> str | None:
-    """Wait until all is as it should be. Return what is missing after the time limit, or None."""
+    """Wait until all is as it should be. Return the first open problem after the time limit, or None."""
     until = stage.world.now + HEALING_S
     while (missing := performer.unsettled()) is not None:
         if stage.world.now >= until:

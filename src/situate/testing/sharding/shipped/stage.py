@@ -1,7 +1,7 @@
 """The town of a history: fencing by clients or policy, a faulty archive, and processes that die at any call.
 
-If clients send no preconditions, the server's entry removes them from executors' patches. The rest is what a client
-without checks would send. The policy is `admit`, which tests prove equal to the shipped ValidatingAdmissionPolicy.
+If clients send no preconditions, the server's entry removes them from executors' patches. A client without
+checks would send the rest. The policy is `admit`, which tests prove equal to the shipped ValidatingAdmissionPolicy.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ _LEARNT: Final = (Approve, ResizePod, NoteMoved)
 _CONTESTED_FROM: Final = 0.97
 """Luck from which a write conflicts: another client has just written the object, and the server answers 409 or 422."""
 MOST_BEATS: Final = 100
-"""Maximum number of beats at one moment. Each looks at one pod and one node."""
+"""Maximum number of `Beat` events at one moment. Each checks one pod and one node."""
 
 
 class Violation(AssertionError):
@@ -225,7 +225,7 @@ class Course:
         self.beat()
 
     def beat(self) -> None:
-        """Repeat beats as long as another one is due at once."""
+        """Repeat `Beat` events as long as another one is due at once."""
         for _ in range(MOST_BEATS):
             self.step(Beat())
             if self.wake_at is None or self.wake_at > self.now:
