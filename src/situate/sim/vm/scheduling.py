@@ -1,4 +1,4 @@
-"""The scheduler of a simulation: the shipped `step` with its `Beat` events and writes, and the pods that wait for a node.
+"""The scheduler of a simulation: the shipped `step` with its `Beat` events, writes, and pods that wait for a node.
 
 The rules are N16-N27. Watch events and writes arrive a little later, in order, and none is lost. The world provides the
 pods.
